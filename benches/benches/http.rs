@@ -24,8 +24,8 @@ use unisono_benches::memory::resident;
 use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
 use unisono_context::{Encoding, SessionId};
 use unisono_daemon::Daemon;
-use unisono_daemon::http::Server;
 use unisono_model::Tokenizer;
+use unisono_server::http::Server;
 
 #[path = "http/silent.rs"]
 mod silent;

@@ -10,9 +10,9 @@ use unisono_config::settings::{Override, Own, Sources};
 use unisono_config::setup::Setup;
 use unisono_daemon::Daemon;
 use unisono_daemon::daemon::{self, Opened};
-use unisono_daemon::http::Running;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
+use unisono_server::http::Running;
 use unisono_store::{Error, Health, Salvage};
 
 use crate::args::Global;

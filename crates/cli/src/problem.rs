@@ -7,6 +7,7 @@ use unisono_api::Code;
 use unisono_api::client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
 use unisono_daemon::daemon::{self, NotChanged};
+use unisono_server::http;
 use unisono_store::Error as StoreError;
 
 use crate::remote;
@@ -176,7 +177,7 @@ impl From<StoreError> for Problem {
             } => Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING),
             _ => {
                 let problem = Problem::with_hint_of(Exit::Failed, &what);
-                problem.code(daemon::Error::Store(error).code())
+                problem.code(http::code(daemon::Error::Store(error)))
             }
         }
     }
@@ -199,7 +200,7 @@ impl From<unisono_runtime::Error> for Problem {
             _ => Exit::Failed,
         };
         let problem = Problem::with_hint_of(exit, &error.to_string());
-        problem.code(daemon::Error::from(error).code())
+        problem.code(http::code(daemon::Error::from(error)))
     }
 }
 
@@ -290,5 +291,5 @@ impl From<daemon::Error> for Problem {
 
 fn refused(error: daemon::Error) -> Problem {
     let problem = Problem::usage(&error);
-    problem.code(error.code())
+    problem.code(http::code(error))
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use unisono_context::SessionId;
-use unisono_daemon::mcp;
+use unisono_server::mcp;
 use unisono_session::{Event, Fact, State};
 use unisono_store::{Journal, SessionInfo};
 

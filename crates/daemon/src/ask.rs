@@ -155,7 +155,7 @@ impl Ask {
 
     /// Asks once more for a summary that a turn could not have written, and writes it that way;
     /// none where the turn was for something else.
-    pub(crate) fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
+    pub fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
             Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
@@ -230,12 +230,12 @@ impl Ask {
     }
 
     /// Its own settings.
-    pub(crate) fn settings(&self) -> &[Override] {
+    pub fn settings(&self) -> &[Override] {
         &self.settings
     }
 
     /// The key it is asked under.
-    pub(crate) fn key(&self) -> Option<&RequestKey> {
+    pub fn key(&self) -> Option<&RequestKey> {
         self.key.as_ref()
     }
 

@@ -9,7 +9,7 @@ use unisono_context::{Message, SessionId};
 use unisono_search::{Excerpt, Found, excerpt};
 use unisono_session::State;
 
-use crate::http::words::instant;
+use crate::values::instant;
 
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 240;

@@ -8,7 +8,7 @@
 //! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
 //!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
 //!   [`outline`] the tree of messages, [`short`] how long things are made short.
-//! - [`http`] is the daemon for clients, [`mcp`] for those of the Model Context Protocol.
+//! - [`turn_view`] is a turn as clients see it, [`values`] are times and amounts as JSON has them.
 //! - [`metrics`] counts what happens, [`telemetry`] writes the log.
 
 pub mod agents;
@@ -17,24 +17,23 @@ pub mod ask;
 pub mod context;
 mod current;
 pub mod daemon;
-pub mod deployment;
 pub mod evaluation;
 pub mod hits;
-pub mod http;
 pub mod labels;
-pub mod mcp;
 pub mod metrics;
 pub mod models;
 #[cfg(feature = "otel")]
 mod otel;
 pub mod outline;
 pub mod past;
-mod replace;
+pub mod replace;
 pub mod retention;
 pub mod short;
 pub mod spool;
 pub mod telemetry;
-mod vacuum;
+pub mod turn_view;
+pub mod vacuum;
+pub mod values;
 pub mod why;
 
 pub use daemon::Daemon;

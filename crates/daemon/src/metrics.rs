@@ -35,20 +35,23 @@ impl Metrics {
     }
 
     /// What was counted so far.
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Counts) -> T) -> T {
+    pub fn read<T>(&self, look: impl FnOnce(&Counts) -> T) -> T {
         look(&self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Who used tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum By {
+pub enum By {
+    /// Runs of agents.
     Agents,
+    /// Calls that wrote summaries.
     Summaries,
 }
 
 impl By {
-    pub(crate) const fn name(self) -> &'static str {
+    /// Its name as a label of a metric.
+    pub const fn name(self) -> &'static str {
         match self {
             By::Agents => "agents",
             By::Summaries => "summaries",
@@ -58,24 +61,37 @@ impl By {
 
 /// The numbers themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Counts {
-    pub(crate) appends: u64,
-    pub(crate) events: u64,
-    pub(crate) sessions: u64,
-    pub(crate) turns_accepted: u64,
+pub struct Counts {
+    /// Appends to the store.
+    pub appends: u64,
+    /// Events of those appends.
+    pub events: u64,
+    /// Sessions that were created.
+    pub sessions: u64,
+    /// Turns that were accepted.
+    pub turns_accepted: u64,
     /// By outcome.
-    pub(crate) turns_ended: BTreeMap<&'static str, u64>,
-    pub(crate) runs_opened: u64,
+    pub turns_ended: BTreeMap<&'static str, u64>,
+    /// Runs that were opened.
+    pub runs_opened: u64,
     /// By state, and the cause of a failure.
-    pub(crate) runs_ended: BTreeMap<(&'static str, &'static str), u64>,
-    pub(crate) runs_retried: u64,
-    pub(crate) run_ms: u64,
-    pub(crate) used: BTreeMap<By, Used>,
-    pub(crate) compactions: u64,
-    pub(crate) compactions_failed: u64,
-    pub(crate) compaction_ms: u64,
-    pub(crate) tokens_summarised: u64,
-    pub(crate) messages_shortened: u64,
+    pub runs_ended: BTreeMap<(&'static str, &'static str), u64>,
+    /// Attempts after the first one of a run.
+    pub runs_retried: u64,
+    /// Milliseconds from the opening to the end of runs, together.
+    pub run_ms: u64,
+    /// What was used, by who used it.
+    pub used: BTreeMap<By, Used>,
+    /// Compactions that ended well.
+    pub compactions: u64,
+    /// Compactions that failed.
+    pub compactions_failed: u64,
+    /// Milliseconds of compactions, together.
+    pub compaction_ms: u64,
+    /// Tokens that summaries stand for.
+    pub tokens_summarised: u64,
+    /// Messages that were masked or cut.
+    pub messages_shortened: u64,
     /// What the recorded steps of open runs used, and of cancelled ones, from which an answer may
     /// come: an ending tells of all together.
     open: HashMap<RunId, Usage>,
@@ -85,15 +101,21 @@ pub(crate) struct Counts {
 
 /// What was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Used {
-    pub(crate) calls: u64,
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    pub(crate) cache_read: u64,
-    pub(crate) cache_write: u64,
-    pub(crate) micro_dollars: u64,
+pub struct Used {
+    /// Calls of a model.
+    pub calls: u64,
+    /// Tokens of requests.
+    pub input: u64,
+    /// Tokens of replies.
+    pub output: u64,
+    /// Tokens read from a provider's cache.
+    pub cache_read: u64,
+    /// Tokens written to a provider's cache.
+    pub cache_write: u64,
+    /// Millionths of a dollar, of calls whose price is known.
+    pub micro_dollars: u64,
     /// Calls whose price is not known.
-    pub(crate) unpriced: u64,
+    pub unpriced: u64,
 }
 
 impl Counts {

@@ -2,7 +2,7 @@
 
 pub mod runs;
 mod settled;
-pub(crate) mod usage;
+pub mod usage;
 
 use std::collections::BTreeMap;
 

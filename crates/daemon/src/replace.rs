@@ -11,7 +11,7 @@ use unisono_store::private;
 ///
 /// # Errors
 /// It cannot be written; then it is the old one.
-pub(crate) fn replace(file: &Path, text: &str) -> io::Result<()> {
+pub fn replace(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     private::create_dir_all(directory)?;
     let mut name = file.file_name().unwrap_or_default().to_owned();

@@ -103,7 +103,7 @@ fn is_old(info: &SessionInfo, before: Timestamp) -> bool {
 
 /// Deletes what is older than the settings of that moment allow, at each of these times, up to the
 /// last.
-pub(crate) async fn follow(daemon: &Daemon, times: impl Stream<Item = Timestamp>) {
+pub async fn follow(daemon: &Daemon, times: impl Stream<Item = Timestamp>) {
     let mut times = pin!(times);
     while let Some(now) = times.next().await {
         let days = daemon.setup().loaded.config.store.retention_days;
@@ -117,7 +117,7 @@ pub(crate) async fn follow(daemon: &Daemon, times: impl Stream<Item = Timestamp>
 }
 
 /// Now, and every hour from now on.
-pub(crate) fn hourly() -> impl Stream<Item = Timestamp> {
+pub fn hourly() -> impl Stream<Item = Timestamp> {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     stream::unfold(every, async |mut every| {

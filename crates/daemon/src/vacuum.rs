@@ -27,7 +27,7 @@ fn unsaved(space: Space) -> u64 {
 }
 
 /// Looks as often as it is set, and vacuums where it is worth it; for ever.
-pub(crate) async fn follow(daemon: Arc<Daemon>) {
+pub async fn follow(daemon: Arc<Daemon>) {
     let mut unsaved_bytes = SEGMENT;
     loop {
         let store = daemon.setup().loaded.config.store.clone();

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use unisono_config::providers::Access;
 use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
-use unisono_daemon::deployment::Check;
-use unisono_daemon::http::Running;
 use unisono_daemon::models::notices;
 use unisono_search::Condition;
+use unisono_server::deployment::Check;
+use unisono_server::http::Running;
 use unisono_store::{Checkup, Disk, Error as StoreError, Loss, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App};
@@ -229,7 +229,7 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
 }
 
 async fn around(setup: &Setup, runs: bool) -> Result<Vec<Check>> {
-    Ok(unisono_daemon::deployment::check(setup, runs).await)
+    Ok(unisono_server::deployment::check(setup, runs).await)
 }
 
 /// What is around the daemon.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
-use unisono_daemon::mcp::Server;
+use unisono_server::mcp::Server;
 
 use crate::app::App;
 use crate::host::Where;

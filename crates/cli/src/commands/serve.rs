@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use unisono_api::Code;
 use unisono_config::settings::Override;
-use unisono_daemon::http::{self, Announced, Running, Server};
+use unisono_server::http::{self, Announced, Running, Server};
 
 use crate::app::App;
 use crate::host::Where;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use unisono_daemon::http::description;
+use unisono_server::http::description;
 
 use crate::http::Daemon;
 use crate::support::PATIENCE;

@@ -9,7 +9,7 @@ use unisono_session::State;
 
 use super::topics::loads;
 use super::{Shown, entry_count, entry_text};
-use crate::http::words::instant;
+use crate::values::instant;
 
 /// What is seen of a branch, by section. `state` is the one it was made of.
 pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
@@ -51,16 +51,17 @@ pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Cont
 }
 
 /// What parts of a context take.
-pub(crate) struct Tokens<'s> {
+pub struct Tokens<'s> {
     /// The session, counted.
-    pub(crate) state: &'s State,
+    pub state: &'s State,
     /// What it is counted in.
-    pub(crate) encoding: Encoding,
+    pub encoding: Encoding,
     /// What each message takes besides.
-    pub(crate) overhead: Amount,
+    pub overhead: Amount,
 }
 
-pub(crate) fn tools(preamble: &Preamble) -> Vec<Tool> {
+/// The tools of a preamble.
+pub fn tools(preamble: &Preamble) -> Vec<Tool> {
     let tools = preamble.tools().iter().map(|tool| Tool {
         name: tool.name.to_string(),
         description: tool.description.to_string(),
@@ -68,7 +69,8 @@ pub(crate) fn tools(preamble: &Preamble) -> Vec<Tool> {
     tools.collect()
 }
 
-pub(crate) fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
+/// The summaries of a snapshot, the oldest first.
+pub fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
     let summaries = snapshot.blocks().iter().map(|block| {
         let checkpoint = block.checkpoint();
         let count = checkpoint.counts.get(tokens.encoding).unwrap_or_default();
@@ -91,7 +93,8 @@ pub(crate) fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary
     summaries.collect()
 }
 
-pub(crate) fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Entry> {
+/// The messages of a snapshot, the oldest first.
+pub fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Entry> {
     let messages = snapshot.entries().iter().map(|entry| {
         let message = entry.message();
         let form = entry.form().map(|form| match form {

@@ -10,7 +10,7 @@ use unisono_context::topic::{Topic, title};
 use unisono_context::view::View;
 use unisono_session::State;
 
-use crate::http::words::instant;
+use crate::values::instant;
 
 /// The topics of a branch; none where nothing was ever decided about topics.
 pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {

@@ -16,7 +16,7 @@ impl Daemon {
 
     /// From now on it logs what is to be known of the models of turns that begin: for a daemon
     /// that nobody watches.
-    pub(crate) fn log_notices(&self) {
+    pub fn log_notices(&self) {
         self.noticed.begin();
     }
 

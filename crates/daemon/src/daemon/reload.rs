@@ -95,13 +95,13 @@ impl Daemon {
     }
 
     /// What comes of reading agents again, from now on.
-    pub(crate) fn reloads(&self) -> watch::Receiver<Option<Arc<Reload>>> {
+    pub fn reloads(&self) -> watch::Receiver<Option<Arc<Reload>>> {
         self.reloads.subscribe()
     }
 
     /// Looks at the files of agents every so often, and reads them again when they were written
     /// and have been left alone since. Never done.
-    pub(crate) async fn follow_agents(&self, every: Duration) {
+    pub async fn follow_agents(&self, every: Duration) {
         // As if never seen: what was written since the start is noticed as well.
         let mut read = Seen::default();
         let mut last = Seen::default();

@@ -19,7 +19,7 @@ use unisono_store::{
 use super::*;
 use crate::Daemon;
 use crate::ask::Ask;
-use crate::http::record;
+use crate::turn_view;
 use unisono_config::settings::Sources;
 
 /// Messages of the conversation before the first turn.
@@ -152,7 +152,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     for &id in turns.iter().rev() {
         let found = turn(&journal, &session, Sought::Turn(id)).await.unwrap();
         let found = found.unwrap();
-        let told = |trace| record::one(trace, session.id(), id).unwrap();
+        let told = |trace| turn_view::one(trace, session.id(), id).unwrap();
         assert_eq!(
             to_value(told(&found)).unwrap(),
             to_value(told(&whole)).unwrap()
@@ -160,7 +160,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
         assert_eq!(told(&found).runs.len(), 2);
         for &run in &found.turn(id).unwrap().runs {
             let of_run = turn(&journal, &session, Sought::Run(run)).await.unwrap();
-            let of_run = record::one(&of_run.unwrap(), session.id(), id);
+            let of_run = turn_view::one(&of_run.unwrap(), session.id(), id);
             assert_eq!(
                 to_value(of_run.unwrap()).unwrap(),
                 to_value(told(&whole)).unwrap()

@@ -16,19 +16,19 @@ const PAGE: usize = 1_024;
 
 /// What the sessions of a store used, as far as anybody asked.
 #[derive(Debug, Default)]
-pub(crate) struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
+pub struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
 
 /// What one session used.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fold {
+pub struct Fold {
     /// When the session was made: another one may have its id after it was deleted.
     created_unix_ms: u64,
     /// The last event that is taken in.
     seq: u64,
     /// The session's title.
-    pub(crate) title: String,
+    pub title: String,
     /// What it used.
-    pub(crate) ledger: Ledger,
+    pub ledger: Ledger,
 }
 
 impl Folds {
@@ -36,7 +36,7 @@ impl Folds {
     ///
     /// # Errors
     /// The store fails.
-    pub(crate) async fn all(
+    pub async fn all(
         &self,
         journal: &Journal,
     ) -> Result<Vec<(SessionId, Fold)>, unisono_store::Error> {
@@ -65,7 +65,7 @@ impl Folds {
     ///
     /// # Errors
     /// The store fails.
-    pub(crate) async fn one(
+    pub async fn one(
         &self,
         journal: &Journal,
         session: SessionId,

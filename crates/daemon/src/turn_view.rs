@@ -1,0 +1,201 @@
+//! The turns of a session as clients see them, also those that ended long ago.
+
+use unisono_api::Page;
+use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
+use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::Handle;
+use unisono_session::Trace;
+use unisono_session::event::{Outcome, RunRole};
+use unisono_session::run::Ending;
+use unisono_session::trace::{self, RunTrace, TurnTrace};
+use unisono_store::Journal;
+
+use crate::past::{self, Sought};
+use crate::values;
+
+/// A turn, found in its session's journal; none where it is not there.
+pub async fn turn(
+    journal: &Journal,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<Option<Turn>, past::Error> {
+    let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
+    Ok(trace.and_then(|trace| one(&trace, session.id(), turn)))
+}
+
+/// One of the turns that a trace tells of.
+pub fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
+    let found = trace.turn(turn)?;
+    Some(told(trace, session, turn, found))
+}
+
+/// A part of the turns of a session, the newest first; `before`: those that were accepted before
+/// that event.
+pub async fn turns(
+    journal: &Journal,
+    session: &Handle,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<Page<Turn>, past::Error> {
+    let before = before.unwrap_or(u64::MAX);
+    // One more tells whether there are more.
+    let trace = past::turns(journal, session, before, limit + 1).await?;
+    let turns = trace
+        .turns()
+        .map(|(id, turn)| (turn.accepted.0.seq, id, turn));
+    let mut turns: Vec<_> = turns.filter(|(seq, ..)| *seq < before).collect();
+    turns.sort_unstable_by_key(|(seq, ..)| std::cmp::Reverse(*seq));
+    let more = turns.len() > limit;
+    turns.truncate(limit);
+    let oldest = turns.last().map(|(seq, ..)| seq.to_string());
+    let items = turns.into_iter();
+    Ok(Page {
+        items: items
+            .map(|(_, id, turn)| told(&trace, session.id(), id, turn))
+            .collect(),
+        next: oldest.filter(|_| more),
+    })
+}
+
+/// All turns that a trace tells of, the oldest first.
+pub fn of(trace: &Trace, session: SessionId) -> Vec<Turn> {
+    let mut all: Vec<(TurnId, &TurnTrace)> = trace.turns().collect();
+    all.sort_by_key(|(_, turn)| turn.accepted.0.seq);
+    let turns = all.into_iter();
+    turns
+        .map(|(id, turn)| told(trace, session, id, turn))
+        .collect()
+}
+
+fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn {
+    let (accepted, what) = &turn.accepted;
+    let traced = |run: &RunId| Some((*run, trace.run(*run)?));
+    let runs: Vec<(RunId, &RunTrace)> = turn.runs.iter().filter_map(traced).collect();
+    let ran: Vec<Run> = runs.iter().map(|(id, run)| ran(trace, *id, run)).collect();
+    let outcome = turn.ended.as_ref().map(|(_, outcome)| outcome);
+    let lead = ran.iter().find(|run| run.role == "lead");
+    let answered = matches!(outcome, Some(Outcome::Answered));
+    Turn {
+        session: session.to_string(),
+        turn: id.to_string(),
+        branch: what.branch.to_string(),
+        task: what.work.input_text().map(|task| task.to_string()),
+        state: state(turn).to_owned(),
+        error: match outcome {
+            Some(Outcome::Failed { code, reason }) => Some(Failed {
+                code: code.to_string(),
+                reason: reason.to_string(),
+            }),
+            _ => None,
+        },
+        answer: lead.filter(|_| answered).and_then(|lead| lead.text.clone()),
+        calls: runs.iter().flat_map(|(_, run)| left(run)).collect(),
+        snapshot: turn.frozen.map(|(_, snapshot)| snapshot.to_string()),
+        snapshot_agents: ran
+            .iter()
+            .map(|run| u32::from(run.snapshot.is_some()))
+            .sum(),
+        checkpoints: turn.checkpoints.clone(),
+        compacted: turn.compacted.map(compacted),
+        // A sum of nothing is -0.0.
+        cost_usd: ran
+            .iter()
+            .map(|run| run.usage.cost_usd)
+            .sum::<Option<f64>>()
+            .map(|sum| sum + 0.0),
+        runs: ran,
+        accepted: values::instant(accepted.at),
+        ended: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
+    }
+}
+
+fn compacted(made: trace::Compacted) -> Compacted {
+    let after = made.after.map(|after| after.0);
+    Compacted {
+        tokens_before: made.before.0,
+        tokens_after: after,
+        compression_ratio: after
+            .and_then(|after| unisono_api::compaction::ratio(made.before.0, after)),
+        tightened: made.tightened,
+    }
+}
+
+/// The calls that a run left to whoever asked.
+fn left(run: &RunTrace) -> Vec<LeftCall> {
+    let Some(Ending::Finished { calls, .. }) = run.ended.as_ref().map(|(_, ending)| &**ending)
+    else {
+        return Vec::new();
+    };
+    let calls = calls.iter().map(|call| LeftCall {
+        id: call.id.to_string(),
+        tool: call.name.to_string(),
+        arguments: call.arguments.to_string(),
+    });
+    calls.collect()
+}
+
+fn state(turn: &TurnTrace) -> &'static str {
+    match &turn.ended {
+        Some((_, outcome)) => outcome.name(),
+        None if turn.frozen.is_some() => "working",
+        None if turn.started.is_some() => "preparing",
+        None => "queued",
+    }
+}
+
+fn parent(run: &RunTrace) -> Option<RunId> {
+    match run.opened.1.role {
+        RunRole::Child { parent, .. } => Some(parent),
+        RunRole::Lead | RunRole::Delegate { .. } => None,
+    }
+}
+
+fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
+    let (at, opened) = &run.opened;
+    let ending = run.ended.as_ref().map(|(_, ending)| &**ending);
+    let model = run.definition.as_ref().map(|agent| agent.model.to_string());
+    Run {
+        run: id.to_string(),
+        agent: opened.agent.to_string(),
+        model,
+        role: match opened.role {
+            RunRole::Lead => "lead",
+            RunRole::Delegate { .. } => "delegate",
+            RunRole::Child { .. } => "child",
+        }
+        .to_owned(),
+        stage: run.stage,
+        parent: parent(run).map(|parent| parent.to_string()),
+        task: trace.own_task(id).map(|task| task.to_string()),
+        state: run.status().name().to_owned(),
+        attempt: run.attempt(),
+        snapshot: opened.snapshot.map(|snapshot| snapshot.to_string()),
+        prefix: opened.prefix.to_string(),
+        text: match ending {
+            Some(Ending::Finished { text, .. }) => Some(text.to_string()),
+            _ => None,
+        },
+        error: ending.and_then(lacking),
+        usage: values::amounts(&run.usage()),
+        opened: values::instant(at.at),
+        duration_ms: match ending {
+            Some(Ending::Finished { duration_ms, .. } | Ending::Failed { duration_ms, .. }) => {
+                Some(*duration_ms)
+            }
+            Some(Ending::Cancelled) | None => None,
+        },
+    }
+}
+
+/// Why a run failed, or is not complete.
+fn lacking(ending: &Ending) -> Option<Failed> {
+    let (code, reason) = match ending {
+        Ending::Finished { partial, .. } => ("partial", partial.as_ref()?),
+        Ending::Failed { cause, reason, .. } => (cause.code(), reason),
+        Ending::Cancelled => return None,
+    };
+    Some(Failed {
+        code: code.to_owned(),
+        reason: reason.to_string(),
+    })
+}

@@ -1,0 +1,70 @@
+//! Times, amounts and names as JSON has them.
+
+use jiff::Timestamp as Instant;
+use unisono_api::usage::{Amounts, Budget};
+use unisono_context::call::{Usage, missed};
+use unisono_context::{Cost, Timestamp, Tokens};
+use unisono_session::budget::Left;
+
+/// RFC 3339 in UTC, to the millisecond.
+pub fn instant(at: Timestamp) -> String {
+    match Instant::from_millisecond(at.0) {
+        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
+        Err(_) => at.0.to_string(),
+    }
+}
+
+/// The same for milliseconds since 1970 UTC, as the store has them.
+pub fn unix_ms(ms: u64) -> String {
+    instant(Timestamp(i64::try_from(ms).unwrap_or(i64::MAX)))
+}
+
+/// Dollars; none where a price is not known.
+pub fn dollars(cost: Option<Cost>) -> Option<f64> {
+    cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
+}
+
+/// How a bound stands.
+pub fn budget(of: &Left) -> Budget {
+    let amount = |amount| of.in_units(amount);
+    Budget {
+        level: of.level.name().to_owned(),
+        resource: of.resource.name().to_owned(),
+        cap: amount(of.cap),
+        spent: amount(of.spent),
+        set_aside: amount(of.set_aside),
+        left: amount(of.left()),
+    }
+}
+
+/// Tokens and cost.
+pub fn amounts(usage: &Usage) -> Amounts {
+    Amounts {
+        input_tokens: usage.input.0,
+        output_tokens: usage.output.0,
+        cache_expected_tokens: usage.cache_expected.0,
+        cache_read_tokens: usage.cache_read.0,
+        cache_write_tokens: usage.cache_write.0,
+        cache_missed: usage.missed(),
+        cost_usd: dollars(usage.cost),
+    }
+}
+
+/// Amounts together; a cost that is not known makes that of all unknown.
+pub fn together<'a>(of: impl Iterator<Item = &'a Amounts>) -> Amounts {
+    let none = amounts(&Usage::NONE);
+    let mut sum = of.fold(none, |sum, more| Amounts {
+        input_tokens: sum.input_tokens + more.input_tokens,
+        output_tokens: sum.output_tokens + more.output_tokens,
+        cache_expected_tokens: sum.cache_expected_tokens + more.cache_expected_tokens,
+        cache_read_tokens: sum.cache_read_tokens + more.cache_read_tokens,
+        cache_write_tokens: sum.cache_write_tokens + more.cache_write_tokens,
+        cache_missed: false,
+        cost_usd: sum.cost_usd.zip(more.cost_usd).map(|(a, b)| a + b),
+    });
+    sum.cache_missed = missed(
+        Tokens(sum.cache_expected_tokens),
+        Tokens(sum.cache_read_tokens),
+    );
+    sum
+}

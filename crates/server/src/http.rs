@@ -1,0 +1,487 @@
+//! The daemon over HTTP: `/v1`, an endpoint for OpenAI's clients, health.
+//!
+//! ```text
+//! connection ─► guard (host, origin, token, room) ─► route ─► Daemon
+//!               connections    guard                  sessions, turns, events …
+//! ```
+//!
+//! Loopback by default. Every route but health and the pages about problems wants the token.
+//! Every amount is bounded: connections, requests at a time, streams, header and body bytes, those of
+//! all bodies together.
+
+mod agents;
+mod approvals;
+mod bodies;
+mod branches;
+mod checkpoints;
+pub(crate) mod compactions;
+mod connections;
+mod context;
+mod delegations;
+mod description;
+mod events;
+mod extract;
+mod guard;
+mod health;
+mod journal;
+mod lent;
+mod lingering;
+mod mcp;
+mod messages;
+mod metrics;
+mod open_files;
+mod openai;
+mod page;
+mod part;
+mod pins;
+mod problem;
+mod rate;
+mod running;
+mod runs;
+mod search;
+pub(crate) mod sessions;
+mod settings;
+mod snapshots;
+mod store;
+pub(crate) mod token;
+mod topics;
+mod turns;
+mod usage;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::{Json, Router, middleware};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use unisono_api::Code;
+use unisono_api::session::Link;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use bodies::Bodies;
+use openai::passing::Passings;
+use page::login::Logins;
+pub use problem::code;
+use rate::Rate;
+pub use running::{Announced, Running};
+use token::Token;
+use unisono_daemon::Daemon;
+use unisono_daemon::past::usage::Folds;
+use unisono_daemon::retention;
+
+/// How long a call of a tool may take to notice that the program stops.
+const CALLS_WITHIN: Duration = Duration::from_secs(1);
+/// How long it may take to remove the sessions of requests whose clients have gone away.
+const LEFT_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why the daemon cannot be reached over HTTP.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, or not this machine's.
+    #[error("cannot listen on {address}: {error}; set `server.bind` to another address")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Others could reach it, and nobody said that they may.
+    #[error(
+        "{0} can be reached from other machines; pass --allow-remote (or set \
+         `server.allow_remote`) if they may, behind something that speaks TLS"
+    )]
+    Remote(SocketAddr),
+    /// The file of the token cannot be read or made.
+    #[error("the token file {}: {error}", .path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: std::io::Error,
+    },
+}
+
+/// What every route uses.
+pub(crate) struct Shared {
+    daemon: Arc<Daemon>,
+    token: Token,
+    logins: Logins,
+    /// Host names that may be asked for, lower case.
+    hosts: Vec<String>,
+    requests: Semaphore,
+    bodies: Bodies,
+    rate: Rate,
+    streams: Arc<Semaphore>,
+    /// How long a client may make no progress with what it sends or is sent.
+    stall: Duration,
+    /// Turns true when the program is stopping.
+    stopping: watch::Receiver<bool>,
+    answers: metrics::Answers,
+    openapi: OpenApi,
+    /// What was decided about of late.
+    decided: approvals::Recent,
+    /// Sessions that are there for one request.
+    passings: Passings,
+    /// What sessions used, as far as it was asked for.
+    used: Folds,
+}
+
+/// A daemon that listens.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+    /// What connections get that are too many.
+    full: Router,
+    shared: Arc<Shared>,
+    /// Calls of tools at the same time.
+    calls: Arc<Semaphore>,
+    stop: watch::Sender<bool>,
+    limits: connections::Limits,
+    token_file: PathBuf,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Listens at the configured address; nothing is answered before [`Server::run`].
+    ///
+    /// # Errors
+    /// The address is taken or open to others, or the token cannot be read or made.
+    pub async fn bind(daemon: Daemon) -> Result<Server, Error> {
+        daemon.log_notices();
+        let settings = daemon.setup().loaded.config.server.clone();
+        if !settings.bind.ip().is_loopback() && !settings.allow_remote {
+            return Err(Error::Remote(settings.bind));
+        }
+        let token = Token::open(&settings.token_file)?;
+        let listening = TcpListener::bind(settings.bind).await;
+        let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|error| Error::Listen {
+            address: settings.bind,
+            error,
+        })?;
+        let stall = Duration::from_secs(settings.stall_seconds);
+        let (stop, stopping) = watch::channel(false);
+        let (router, openapi) = routes().split_for_parts();
+        let calls = Arc::new(Semaphore::new(settings.streams as usize));
+        let logins = Logins::open(&daemon.setup().loaded.config.store.path, &token);
+        let shared = Arc::new(Shared {
+            daemon: Arc::new(daemon),
+            token,
+            logins,
+            hosts: hosts(address, &settings.hosts),
+            requests: Semaphore::new(settings.requests as usize),
+            bodies: Bodies::new(settings.bodies_bytes.max(settings.body_limit_bytes.into())),
+            rate: Rate::new(settings.requests_per_second),
+            streams: Arc::new(Semaphore::new(settings.streams as usize)),
+            stall,
+            stopping,
+            answers: metrics::Answers::default(),
+            openapi,
+            decided: approvals::Recent::default(),
+            passings: Passings::new(),
+            used: Folds::default(),
+        });
+        let router = router
+            .merge(page::routes())
+            .merge(mcp::routes(&shared, &calls))
+            .fallback(problem::not_found)
+            .method_not_allowed_fallback(problem::method_not_allowed)
+            .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
+            .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
+            .with_state(shared.clone());
+        let (health, _) = health::routes().split_for_parts();
+        let full = health
+            .fallback(guard::full)
+            .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
+            .with_state(shared.clone());
+        Ok(Server {
+            listener,
+            address,
+            router,
+            full,
+            shared,
+            calls,
+            stop,
+            limits: connections::Limits {
+                connections: connections::fitting(settings.connections as usize),
+                stall,
+                drain: Duration::from_secs(settings.drain_seconds),
+            },
+            token_file: settings.token_file,
+        })
+    }
+
+    /// The address it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Host and port by which programs of this machine reach it.
+    pub fn authority(&self) -> String {
+        authority(self.address)
+    }
+
+    /// A link by which one browser can come in, once; none where no secret can be had.
+    pub fn login_link(&self) -> Option<String> {
+        login_link(&self.shared, &self.authority()).ok()
+    }
+
+    /// Where the token is.
+    pub fn token_file(&self) -> &Path {
+        &self.token_file
+    }
+
+    /// Takes up the turns that were left open, and answers until `stop` comes or the runtime gives
+    /// up; then nothing new is taken, what is being answered is finished, and the daemon is shut
+    /// down. Turns that are still open go on at the next start. Returns why the runtime gave up,
+    /// if it did.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
+        let Server {
+            shared,
+            router,
+            full,
+            ..
+        } = self;
+        let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
+        let resuming = tokio::spawn(resume(shared.clone()));
+        let following = tokio::spawn(follow_agents(shared.clone()));
+        let pruning = tokio::spawn(prune(shared.clone()));
+        let vacuuming = tokio::spawn(unisono_daemon::vacuum::follow(shared.daemon.clone()));
+        notify(sd_notify::NotifyState::Ready);
+        let told = self.stop;
+        let until = async {
+            let failed = tokio::select! {
+                () = stop => None,
+                reason = shared.daemon.runtime().failed() => Some(reason),
+            };
+            notify(sd_notify::NotifyState::Stopping);
+            told.send_replace(true);
+            failed
+        };
+        let failed = connections::serve(self.listener, router, full, self.limits, until).await;
+        for task in [resuming, following, pruning, vacuuming] {
+            task.abort();
+            // Aborted or not, it has to be gone before the daemon can be taken back.
+            let _ = task.await;
+        }
+        let leaving = shared.passings.left();
+        if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
+            tracing::warn!("sessions for one request are left until the next start");
+        }
+        // A call that is being answered lets go of the daemon before its place.
+        let calls = self.calls.acquire_many(calls_at_a_time);
+        if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
+            tracing::warn!("a call of a tool did not end in time");
+        }
+        match Arc::into_inner(shared).and_then(|shared| Arc::into_inner(shared.daemon)) {
+            Some(daemon) => daemon.shutdown().await,
+            None => tracing::warn!("a request is still held; the store closes with the process"),
+        }
+        failed
+    }
+}
+
+/// Does what takes a while on a thread of its own.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, problem::Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))
+}
+
+/// A link by which one browser can come in, once, at that host.
+fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
+    let code = shared.logins.link()?;
+    Ok(format!("http://{host}/login?code={code}"))
+}
+
+/// How an address is asked for from this machine: one that stands for all addresses is none itself.
+pub(crate) fn authority(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    }
+}
+
+/// Tells the service manager, where there is one.
+fn notify(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::debug!(%error, "the service manager was not told");
+    }
+}
+
+/// Notices agents that are defined anew, as often as it is set.
+async fn follow_agents(shared: Arc<Shared>) {
+    let seconds = shared.daemon.setup().loaded.config.server.reload_seconds;
+    if seconds > 0 {
+        let every = Duration::from_secs(seconds);
+        shared.daemon.follow_agents(every).await;
+    }
+}
+
+/// Deletes sessions that are older than the settings allow.
+async fn prune(shared: Arc<Shared>) {
+    retention::follow(&shared.daemon, retention::hourly()).await;
+}
+
+/// Opens each session that was left in the middle of its work, so that its open turns go on; what
+/// nobody waits for any more is removed.
+async fn resume(shared: Arc<Shared>) {
+    let daemon = &shared.daemon;
+    // A store that was opened on a full disk takes writes later; until then nothing can go on.
+    if daemon.runtime().journal().writable().await.is_err() {
+        return;
+    }
+    let unfinished = async {
+        let unfinished = daemon.unfinished().await?;
+        shared.passings.without(daemon, unfinished).await
+    };
+    match unfinished.await {
+        Ok(unfinished) => {
+            for session in unfinished {
+                if let Err(error) = daemon.open(session).await {
+                    tracing::error!(%session, %error, "a session cannot be opened");
+                }
+            }
+        }
+        Err(error) => {
+            tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
+        }
+    }
+    if let Err(error) = shared.passings.sweep(daemon).await {
+        tracing::warn!(%error, "sessions for one request are left until the next start");
+    }
+}
+
+/// The names it may be asked by.
+fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
+    let own = match address {
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    let mut hosts = vec![own, "localhost".to_owned()];
+    if address.ip().is_loopback() || address.ip().is_unspecified() {
+        hosts.extend(["127.0.0.1".to_owned(), "[::1]".to_owned()]);
+    }
+    hosts.extend(more.iter().map(|host| host.to_ascii_lowercase()));
+    hosts
+}
+
+/// Every route, with its description.
+fn routes() -> OpenApiRouter<Arc<Shared>> {
+    let problems = OpenApiRouter::new().routes(routes!(problem::about));
+    let login = OpenApiRouter::new().routes(routes!(link));
+    let resources = [
+        ("sessions", sessions::routes()),
+        ("messages", messages::routes()),
+        ("branches", branches::routes()),
+        ("turns", turns::routes()),
+        ("delegations", delegations::routes()),
+        ("runs", runs::routes()),
+        ("compactions", compactions::routes()),
+        ("checkpoints", checkpoints::routes()),
+        ("topics", topics::routes()),
+        ("pins", pins::routes()),
+        ("context", context::routes()),
+        ("snapshots", snapshots::routes()),
+        ("search", search::routes()),
+        ("events", events::routes()),
+        ("agents", agents::routes()),
+        ("approvals", approvals::routes()),
+        ("usage", usage::routes()),
+        ("metrics", metrics::routes()),
+        ("settings", settings::routes()),
+        ("journal", journal::routes()),
+        ("store", store::routes()),
+        ("openai", openai::routes()),
+        ("health", health::routes()),
+        ("problems", problems),
+        ("login", login),
+    ];
+    let blank = OpenApiRouter::with_openapi(description::blank());
+    let mut all = resources
+        .into_iter()
+        .fold(blank, |all, (resource, routes)| {
+            all.merge(description::named(resource, routes))
+        });
+    description::complete(all.get_openapi_mut());
+    all.route("/v1/openapi.json", axum::routing::get(openapi))
+}
+
+/// Makes a link by which one browser can come in, once.
+#[utoipa::path(
+    post, path = "/v1/login-links", tag = "about", security(("token" = [])),
+    responses((status = 201, description = "The link", body = Link))
+)]
+async fn link(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<Link>), problem::Fault> {
+    // The guard has checked it.
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let made = login_link(&shared, host.unwrap_or_default());
+    let url = made.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))?;
+    Ok((StatusCode::CREATED, Json(Link { url })))
+}
+
+/// The description of all routes (OpenAPI 3.1), as JSON.
+pub fn description() -> String {
+    // Serialising it does not fail.
+    serde_json::to_string(&routes().into_openapi()).unwrap_or_default()
+}
+
+/// The description of all routes.
+async fn openapi(State(shared): State<Arc<Shared>>) -> Json<OpenApi> {
+    Json(shared.openapi.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_asked_by_its_address_and_from_this_machine_where_that_leads_to_it() {
+        let named = |address: &str| hosts(address.parse().unwrap(), &["Unisono".to_owned()]);
+        let own = ["localhost", "127.0.0.1", "[::1]", "unisono"];
+        for (address, first) in [
+            ("127.0.0.1:7007", "127.0.0.1"),
+            ("[::1]:7007", "[::1]"),
+            ("0.0.0.0:7007", "0.0.0.0"),
+            ("[::]:7007", "[::]"),
+        ] {
+            let named = named(address);
+            assert_eq!(named[0], first);
+            assert!(own.iter().all(|own| named.iter().any(|name| name == own)));
+        }
+        assert_eq!(named("192.0.2.1:80"), ["192.0.2.1", "localhost", "unisono"]);
+    }
+
+    #[test]
+    fn programs_of_this_machine_are_sent_to_an_address_that_they_can_go_to() {
+        for (address, host) in [
+            ("127.0.0.1:7007", "127.0.0.1:7007"),
+            ("[::1]:7007", "[::1]:7007"),
+            ("0.0.0.0:7007", "localhost:7007"),
+            ("[::]:7007", "localhost:7007"),
+        ] {
+            assert_eq!(authority(address.parse().unwrap()), host);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `/v1/sessions/{session}/delegations`: a task for several agents at once, asked for by the caller.
+
+use std::sync::Arc;
+use unisono_daemon::values;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use unisono_api::Code;
+use unisono_api::delegation::{Delegation, Missing, NewDelegation};
+use unisono_api::turn::Turn;
+use unisono_context::TurnId;
+use unisono_runtime::Handle;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path};
+use super::problem::Fault;
+use super::turns::{self, How};
+use super::{Shared, sessions};
+use unisono_daemon::ask::Ask;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(create))
+        .routes(routes!(show))
+}
+
+/// Gives agents a task at once, each on the same frozen context, and a lead what they found. It is
+/// a turn: with `Accept: text/event-stream` its events are streamed.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/delegations", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "Asked again under the same key, the first one is told, also after a crash")),
+    request_body = NewDelegation,
+    responses((status = 200, description = "All have ended",
+               content((Delegation = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Delegation))
+)]
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<NewDelegation>,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    if new.agents.is_empty() {
+        let detail = "a delegation names at least one agent; a turn is for a lead alone";
+        return Err(Fault::new(Code::Refused, detail));
+    }
+    let how = How::asked(&headers, new.wait);
+    let same = NewDelegation {
+        wait: true,
+        ..new.clone()
+    };
+    let ask = asked(&new).keyed(turns::key(&headers, &same)?);
+    turns::answer(&shared, &session, &ask, how, read).await
+}
+
+fn asked(new: &NewDelegation) -> Ask {
+    let agents = new.agents.iter();
+    let agents = agents.map(|delegate| (delegate.agent.as_str(), delegate.task.as_deref()));
+    let ask = Ask::delegation(&new.task, agents).branch(new.branch.as_str());
+    match &new.lead {
+        Some(lead) => ask.lead(lead.as_str()),
+        None => ask,
+    }
+}
+
+async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegation, Fault> {
+    Ok(told(turns::read(shared, session, turn).await?))
+}
+
+/// A turn as the fan-out that it is: what is not there is said.
+fn told(turn: Turn) -> Delegation {
+    let usage = values::together(turn.runs.iter().map(|run| &run.usage));
+    let given = turn.runs.into_iter().filter(|run| run.role != "lead");
+    let runs: Vec<_> = given.collect();
+    let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");
+    let missing = runs.iter().filter(|run| lacking(&run.state));
+    let missing = missing.map(|run| Missing {
+        run: run.run.clone(),
+        agent: run.agent.clone(),
+        state: run.state.clone(),
+        reason: run.error.as_ref().map(|error| error.reason.clone()),
+    });
+    Delegation {
+        missing: missing.collect(),
+        session: turn.session,
+        turn: turn.turn,
+        branch: turn.branch,
+        state: turn.state,
+        snapshot: turn.snapshot,
+        snapshot_agents: turn.snapshot_agents,
+        runs,
+        answer: turn.answer,
+        error: turn.error,
+        cost_usd: turn.cost_usd,
+        usage,
+    }
+}
+
+/// A fan-out, as far as it has come.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/delegations/{turn}", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The id of the turn that does it")),
+    responses((status = 200, description = "The delegation", body = Delegation))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Delegation>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn = extract::id("turn", &turn)?;
+    read(&shared, &session, turn).await.map(Json)
+}

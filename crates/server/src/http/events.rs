@@ -1,0 +1,345 @@
+//! `/v1/sessions/{session}/events`: what happens, as server-sent events.
+//!
+//! Each event of the journal is sent once, in order, with its sequence number as the id: a client
+//! that comes back with `Last-Event-ID` goes on where it was, also after a restart. Progress, and
+//! that agents were read again (`agents`), has no id and is not kept; that some of it was missed is
+//! told (`missed`). A client that reads slowly holds nothing up: events are read from the journal
+//! when there is room for them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use unisono_daemon::values;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use unisono_api::Code;
+use unisono_api::event::{Event, Progress};
+use unisono_context::{RunId, TurnId};
+use unisono_runtime::{Events, Handle, Progress as Said, SharedEvent};
+use unisono_session::event::OpenedRun;
+use unisono_session::{Event as Recorded, Fact};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{Path, Query};
+use super::problem::Fault;
+use super::{Shared, agents, part, sessions, turns};
+use unisono_daemon::daemon::Reload;
+
+/// A comment is sent where nothing else was for so long, so that a dead connection shows.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long an event waits for the next ones, for each follower of the session: a turn that
+/// thousands follow is hardly slower, since each of them is woken and written to once for many events.
+const LATER_EACH: Duration = Duration::from_micros(20);
+/// Nothing waits for less than this.
+const LATER_LEAST: Duration = Duration::from_millis(2);
+/// The name of the header that says which event a client had last.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(follow))
+}
+
+/// Where to follow from.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct From {
+    /// Events after this sequence number; `Last-Event-ID` comes before it. None: those to come.
+    #[serde(default, deserialize_with = "part::some_number")]
+    after: Option<u64>,
+}
+
+/// The events of a session, those to come included.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/events", tag = "events",
+    params(("session" = String, Path, description = "The session's id"), From,
+           ("Last-Event-ID" = Option<u64>, Header, description = "The last event that came")),
+    responses((status = 200, body = String, content_type = "text/event-stream",
+               description = "Server-sent events; the data of each is JSON. An event of the journal is \
+                   named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
+                   `turn`, `run`, `agent`, `text`. `progress` and `piece`, without an id: `run` or \
+                   `turn`, `text`, `trouble`. `missed`: an empty object. `agents`: what was read again"))
+)]
+async fn follow(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let now = session.inspect(|state| state.events()).await?;
+    let after = match headers.get(LAST_EVENT_ID) {
+        Some(text) => text
+            .to_str()
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .ok_or_else(|| {
+                Fault::new(Code::InvalidRequest, "Last-Event-ID is no sequence number")
+            })?,
+        None => from.after.unwrap_or(now),
+    };
+    if after > now {
+        let detail = format!("event {after} has not happened; the last one is {now}");
+        return Err(Fault::new(Code::InvalidRequest, detail));
+    }
+    let place = place(&shared)?;
+    Ok(Stream::new(shared, session, after, place)
+        .await?
+        .into_response())
+}
+
+/// A place for a stream, or why there is none.
+pub(super) fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, Fault> {
+    shared.streams.clone().try_acquire_owned().map_err(|_| {
+        Fault::new(
+            Code::Busy,
+            "as many streams as `server.streams` allows are open",
+        )
+    })
+}
+
+/// The events of a session from a cursor on.
+pub(super) struct Stream {
+    shared: Arc<Shared>,
+    session: Handle,
+    after: u64,
+    events: Events,
+    progress: broadcast::Receiver<Said>,
+    reloads: watch::Receiver<Option<Arc<Reload>>>,
+    stopping: watch::Receiver<bool>,
+    until: Option<TurnId>,
+    ended: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What a stream gives next.
+pub(super) enum Next {
+    /// An event of the journal.
+    Recorded(u64, Arc<SharedEvent>),
+    /// What is being done.
+    Said(Said),
+    /// Some of what was being done was missed.
+    Missed,
+    /// Agents were read again.
+    Agents(Arc<Reload>),
+}
+
+impl Stream {
+    pub(super) async fn new(
+        shared: Arc<Shared>,
+        session: Handle,
+        after: u64,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Stream, Fault> {
+        let (events, progress) = session.follow(after).await?;
+        Ok(Stream {
+            reloads: shared.daemon.reloads(),
+            stopping: shared.stopping.clone(),
+            shared,
+            session,
+            after,
+            events,
+            progress,
+            until: None,
+            ended: false,
+            _place: place,
+        })
+    }
+
+    /// Ends with the end of that turn; the turn itself comes last.
+    pub(super) fn until(mut self, turn: TurnId) -> Stream {
+        self.until = Some(turn);
+        self
+    }
+
+    /// What comes next; none once the session is gone, or the program stops and no turn is waited
+    /// for. Where many follow, the first of several events waits for the others, so that all of
+    /// them are one write. It must not be dropped before it has ended: an event would be lost.
+    pub(super) async fn next(&mut self) -> Option<Next> {
+        if self.has_more() {
+            return self.soon().await;
+        }
+        let next = self.soon().await;
+        let later = later(self.events.followers());
+        if later >= LATER_LEAST {
+            // Nothing wakes it meanwhile.
+            tokio::time::sleep(later).await;
+        }
+        next
+    }
+
+    /// Whether something is there already.
+    fn has_more(&self) -> bool {
+        self.events.is_behind() || !self.progress.is_empty()
+    }
+
+    async fn soon(&mut self) -> Option<Next> {
+        loop {
+            tokio::select! {
+                biased;
+                // The answer of a turn is given as long as the program finishes what it began.
+                () = stopped(&mut self.stopping), if self.until.is_none() => return None,
+                // What is said before an event is told before it.
+                said = self.progress.recv() => match said {
+                    Ok(said) => return Some(Next::Said(said)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
+                    Err(broadcast::error::RecvError::Closed) => self.again().await?,
+                },
+                event = self.events.next() => match event {
+                    Ok(Some((seq, event))) => {
+                        self.after = seq;
+                        return Some(Next::Recorded(seq, event));
+                    }
+                    Ok(None) => self.again().await?,
+                    Err(error) => {
+                        tracing::warn!(%error, "a stream of events ends early");
+                        return None;
+                    }
+                },
+                // The daemon, which tells, is held by this stream.
+                Ok(()) = self.reloads.changed() => {
+                    if let Some(reload) = self.reloads.borrow_and_update().clone() {
+                        return Some(Next::Agents(reload));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is told has ended. None: the session is gone.
+    async fn again(&mut self) -> Option<()> {
+        (self.events, self.progress) = self.session.follow(self.after).await.ok()?;
+        Some(())
+    }
+
+    async fn event(mut self) -> Option<(sse::Event, Stream)> {
+        if self.ended {
+            let turn = self.until.take()?;
+            let turn = turns::read(&self.shared, &self.session, turn).await.ok()?;
+            return Some((named("turn", &turn), self));
+        }
+        let event = match self.next().await? {
+            Next::Recorded(seq, event) => {
+                let ends = matches!(&event.fact, Fact::TurnEnded { turn, .. } if Some(*turn) == self.until);
+                self.ended = ends;
+                let data = event.text(|event| json(&told(seq, event)));
+                let named = sse::Event::default().event(event.fact.name());
+                named.data(data).id(seq.to_string())
+            }
+            Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
+            Next::Said(said) => named("progress", &progress(&said)),
+            Next::Missed => sse::Event::default().event("missed").data("{}"),
+            Next::Agents(reload) => named("agents", &agents::told(&reload)),
+        };
+        Some((event, self))
+    }
+}
+
+/// How long an event waits for the next ones where so many follow.
+fn later(followers: usize) -> Duration {
+    LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // Whoever would tell is gone: that is the same.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+impl IntoResponse for Stream {
+    fn into_response(self) -> Response {
+        let events = stream::unfold(Some(self), |stream| async {
+            let (event, stream) = stream?.event().await?;
+            Some((Ok::<_, Infallible>(event), Some(stream)))
+        });
+        let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+        Sse::new(events).keep_alive(keep_alive).into_response()
+    }
+}
+
+fn named(name: &str, data: &impl Serialize) -> sse::Event {
+    sse::Event::default().event(name).data(json(data))
+}
+
+fn json(data: &impl Serialize) -> String {
+    // Serialising these types does not fail.
+    serde_json::to_string(data).unwrap_or_default()
+}
+
+fn progress(said: &Said) -> Progress {
+    match said {
+        Said::Run { run, text } | Said::Piece { run, text } => Progress {
+            run: Some(run.to_string()),
+            turn: None,
+            text: text.to_string(),
+            trouble: false,
+        },
+        Said::Compaction {
+            turn,
+            text,
+            trouble,
+        } => Progress {
+            run: None,
+            turn: Some(turn.to_string()),
+            text: text.to_string(),
+            trouble: *trouble,
+        },
+    }
+}
+
+/// An event as it is told.
+fn told(seq: u64, event: &Recorded) -> Event {
+    let (turn, run) = about(&event.fact);
+    let agent = match &event.fact {
+        Fact::RunOpened { run } => Some(run.agent.to_string()),
+        _ => None,
+    };
+    Event {
+        seq,
+        at: values::instant(event.at),
+        kind: event.fact.name().to_owned(),
+        turn: turn.map(|turn| turn.to_string()),
+        run: run.map(|run| run.to_string()),
+        agent,
+        text: event.fact.to_string(),
+    }
+}
+
+/// The turn and the run that a fact is about.
+fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
+    match fact {
+        Fact::TurnAccepted { turn } => (Some(turn.id), None),
+        Fact::TurnStarted { turn }
+        | Fact::CompactionPlanned { turn, .. }
+        | Fact::CompactionFailed { turn, .. }
+        | Fact::SummariserUsed { turn, .. }
+        | Fact::Frozen { turn, .. }
+        | Fact::TopicsDecided { turn, .. }
+        | Fact::Measured { turn, .. }
+        | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
+        Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Restored { turn, .. } => {
+            (*turn, None)
+        }
+        Fact::RunOpened {
+            run: OpenedRun { id, turn, .. },
+        } => (Some(*turn), Some(*id)),
+        Fact::RunStepped { run, .. }
+        | Fact::Delegated { run, .. }
+        | Fact::ToolsCalled { run, .. }
+        | Fact::RunRetried { run, .. }
+        | Fact::Reserved { run, .. }
+        | Fact::CallSettled { run, .. }
+        | Fact::RunEnded { run, .. } => (None, Some(*run)),
+        Fact::ToolStarted { call }
+        | Fact::ToolEnded { call, .. }
+        | Fact::ToolInDoubt { call }
+        | Fact::ToolDecided { call, .. } => (None, Some(call.run)),
+        _ => (None, None),
+    }
+}

@@ -1,0 +1,306 @@
+//! `/metrics`: numbers for Prometheus, in its text format (version 0.0.4).
+
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header};
+use unisono_runtime::Gauge;
+use unisono_store::Health;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use unisono_daemon::metrics::{By, Counts, Used};
+
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(show))
+}
+
+/// Answers by the first digit of their status: 1xx to 5xx.
+#[derive(Debug, Default)]
+pub(super) struct Answers([AtomicU64; 5]);
+
+impl Answers {
+    pub(super) fn count(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
+        if let Some(count) = self.0.get(class) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Numbers for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "about",
+    responses((status = 200, description = "The numbers", body = String, content_type = "text/plain"))
+)]
+async fn show(State(shared): State<Arc<Shared>>) -> ([(HeaderName, &'static str); 1], String) {
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&shared))
+}
+
+fn text(shared: &Shared) -> String {
+    let mut page = Page::default();
+    let version = env!("CARGO_PKG_VERSION");
+    page.family(
+        "unisono_build_info",
+        "gauge",
+        "The version of the program; always 1.",
+    )
+    .sample(&[("version", version)], 1);
+    let metrics = shared.daemon.metrics();
+    metrics.read(|counts| counted(&mut page, counts));
+    gauge(
+        &mut page,
+        "unisono_attempts",
+        "Attempts of runs that work or wait for a place.",
+        &metrics.load.attempts,
+    );
+    gauge(
+        &mut page,
+        "unisono_compaction_steps",
+        "Compaction steps that work or wait for a place.",
+        &metrics.load.compactions,
+    );
+    let writable = u64::from(shared.daemon.runtime().health() == Health::Ok);
+    page.family(
+        "unisono_store_writable",
+        "gauge",
+        "1 while the store takes writes, 0 once it is read-only.",
+    )
+    .sample(&[], writable);
+    http(&mut page, shared);
+    process(&mut page);
+    page.text
+}
+
+fn counted(page: &mut Page, counts: &Counts) {
+    page.counter(
+        "unisono_sessions_created_total",
+        "Sessions that were made.",
+        counts.sessions,
+    );
+    page.counter(
+        "unisono_turns_accepted_total",
+        "Turns that were accepted.",
+        counts.turns_accepted,
+    );
+    let mut ended = page.family(
+        "unisono_turns_ended_total",
+        "counter",
+        "Turns that ended, by outcome.",
+    );
+    for outcome in ["answered", "compacted", "restored", "failed", "cancelled"] {
+        let n = counts.turns_ended.get(outcome).copied().unwrap_or(0);
+        ended.sample(&[("outcome", outcome)], n);
+    }
+    page.counter(
+        "unisono_runs_opened_total",
+        "Runs that were opened.",
+        counts.runs_opened,
+    );
+    page.counter(
+        "unisono_runs_retried_total",
+        "Attempts of runs after their first.",
+        counts.runs_retried,
+    );
+    let mut ended = page.family(
+        "unisono_runs_ended_total",
+        "counter",
+        "Runs that ended, by state, and by cause where they failed.",
+    );
+    for ((state, cause), n) in &counts.runs_ended {
+        ended.sample(&[("state", state), ("cause", cause)], *n);
+    }
+    page.seconds(
+        "unisono_run_seconds_total",
+        "Time that ended runs took, all attempts included, in seconds.",
+        counts.run_ms,
+    );
+    used(page, counts);
+    page.counter(
+        "unisono_compactions_total",
+        "Summaries and notes that took the place of messages.",
+        counts.compactions,
+    );
+    page.counter(
+        "unisono_compactions_failed_total",
+        "Compaction steps that failed.",
+        counts.compactions_failed,
+    );
+    page.seconds(
+        "unisono_compaction_seconds_total",
+        "Time that compactions took, in seconds.",
+        counts.compaction_ms,
+    );
+    page.counter(
+        "unisono_compacted_tokens_total",
+        "Tokens that summaries and notes stand for.",
+        counts.tokens_summarised,
+    );
+    page.counter(
+        "unisono_messages_shortened_total",
+        "Messages that were masked or cut.",
+        counts.messages_shortened,
+    );
+    page.counter(
+        "unisono_store_appends_total",
+        "Appends of events that are on disk.",
+        counts.appends,
+    );
+    page.counter(
+        "unisono_store_events_total",
+        "Events that are on disk.",
+        counts.events,
+    );
+}
+
+fn used(page: &mut Page, counts: &Counts) {
+    let of = |by: By| counts.used.get(&by).copied().unwrap_or_default();
+    let both = [By::Agents, By::Summaries];
+    let mut calls = page.family(
+        "unisono_model_calls_total",
+        "counter",
+        "Replies of models, by who asked.",
+    );
+    for by in both {
+        calls.sample(&[("by", by.name())], of(by).calls);
+    }
+    let mut tokens = page.family(
+        "unisono_tokens_total",
+        "counter",
+        "Tokens of model calls, by who asked and kind; those of the cache are part of input.",
+    );
+    type Amount = (&'static str, fn(&Used) -> u64);
+    let kinds: [Amount; 4] = [
+        ("input", |used| used.input),
+        ("output", |used| used.output),
+        ("cache_read", |used| used.cache_read),
+        ("cache_write", |used| used.cache_write),
+    ];
+    for by in both {
+        for (kind, amount) in kinds {
+            tokens.sample(&[("by", by.name()), ("kind", kind)], amount(&of(by)));
+        }
+    }
+    let mut cost = page.family(
+        "unisono_cost_usd_total",
+        "counter",
+        "Cost of model calls of known price, in US dollars.",
+    );
+    for by in both {
+        cost.sample(&[("by", by.name())], of(by).micro_dollars as f64 / 1e6);
+    }
+    let mut unpriced = page.family(
+        "unisono_unpriced_calls_total",
+        "counter",
+        "Replies of models whose price is not known.",
+    );
+    for by in both {
+        unpriced.sample(&[("by", by.name())], of(by).unpriced);
+    }
+}
+
+fn gauge(page: &mut Page, name: &str, help: &str, gauge: &Gauge) {
+    page.family(name, "gauge", help)
+        .sample(&[("state", "working")], gauge.working())
+        .sample(&[("state", "waiting")], gauge.waiting());
+}
+
+fn http(page: &mut Page, shared: &Shared) {
+    let mut answers = page.family(
+        "unisono_http_responses_total",
+        "counter",
+        "Answers over HTTP, by the class of their status.",
+    );
+    for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"]
+        .iter()
+        .zip(&shared.answers.0)
+    {
+        answers.sample(&[("class", class)], count.load(Ordering::Relaxed));
+    }
+    let setup = shared.daemon.setup();
+    let settings = &setup.loaded.config.server;
+    let taken = |all: u32, free: usize| (all as usize).saturating_sub(free);
+    let requests = taken(settings.requests, shared.requests.available_permits());
+    page.family(
+        "unisono_http_requests",
+        "gauge",
+        "Requests that are being answered.",
+    )
+    .sample(&[], requests);
+    let streams = taken(settings.streams, shared.streams.available_permits());
+    page.family(
+        "unisono_http_streams",
+        "gauge",
+        "Streams of events that are open.",
+    )
+    .sample(&[], streams);
+}
+
+/// The process itself, where the system tells.
+fn process(page: &mut Page) {
+    let Some(pages) = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok())
+    else {
+        return;
+    };
+    page.family(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Resident memory size in bytes.",
+    )
+    .sample(&[], pages * rustix::param::page_size() as u64);
+}
+
+/// The text that is being written.
+#[derive(Debug, Default)]
+struct Page {
+    text: String,
+}
+
+/// A metric with its samples.
+struct Family<'p> {
+    page: &'p mut Page,
+    name: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) -> Family<'_> {
+        // Writing into a text does not fail.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        Family {
+            page: self,
+            name: name.to_owned(),
+        }
+    }
+
+    fn counter(&mut self, name: &str, help: &str, n: u64) {
+        self.family(name, "counter", help).sample(&[], n);
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, ms: u64) {
+        self.family(name, "counter", help)
+            .sample(&[], ms as f64 / 1e3);
+    }
+}
+
+impl Family<'_> {
+    /// Adds a sample. The values of labels are words of ours, which need no escape.
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{value}\""))
+            .collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.page.text, "{}{labels} {value}", self.name);
+        self
+    }
+}

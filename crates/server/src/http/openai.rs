@@ -1,0 +1,468 @@
+//! `/openai/v1`: agents for clients of OpenAI. An agent is a model.
+//!
+//! Without a session the request's messages are the conversation: it is kept as long as it is
+//! being answered ([`passing`]). With one, in the header `X-Unisono-Session` or in `metadata.session`,
+//! what the session does not have of them is appended, and the last one is asked ([`continued`]).
+
+mod answer;
+mod chat;
+mod continued;
+mod form;
+pub(super) mod passing;
+mod responses;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use unisono_api::Code;
+use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
+use unisono_api::turn::Turn;
+use unisono_context::TurnId;
+use unisono_context::message::Part;
+use unisono_runtime::{Handle, clock};
+use unisono_session::machine::Import;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Path;
+use super::lent::Wanted;
+use super::problem::Fault;
+use super::{Shared, events, extract, sessions, turns};
+use continued::List;
+use form::Form;
+use passing::Passing;
+use unisono_config::settings::Attachments;
+use unisono_daemon::ask::Ask;
+
+/// Where all of it is.
+pub(super) const BASE: &str = "/openai/";
+/// The model that stands for the configured lead and its agents.
+const TEAM: &str = "team";
+/// The header that names a session.
+const SESSION: &str = "x-unisono-session";
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(models))
+        .routes(routes!(model))
+        .routes(routes!(complete))
+        .merge(responses::routes())
+}
+
+/// Why there is no answer, in OpenAI's shape.
+#[derive(Debug)]
+pub(super) struct Refused(Fault, Option<&'static str>);
+
+impl Refused {
+    fn field(name: &'static str, code: Code, detail: impl Into<String>) -> Refused {
+        Refused(Fault::new(code, detail), Some(name))
+    }
+
+    fn failure(&self) -> Failure {
+        let problem = self.0.problem();
+        let kind = match problem.code {
+            Code::Unauthorized | Code::Forbidden => "authentication_error",
+            Code::Busy => "rate_limit_error",
+            Code::Failed | Code::Unavailable | Code::DiskFull => "server_error",
+            Code::BudgetExceeded => "insufficient_quota",
+            _ => "invalid_request_error",
+        };
+        let code = match (problem.code, self.1) {
+            (Code::NotFound, Some("model")) => "model_not_found",
+            (code, _) => code.name(),
+        };
+        Failure {
+            error: Reason {
+                message: problem.detail.clone(),
+                kind,
+                param: self.1.map(str::to_owned),
+                code: Some(code.to_owned()),
+            },
+        }
+    }
+}
+
+impl<E> From<E> for Refused
+where
+    Fault: From<E>,
+{
+    fn from(error: E) -> Refused {
+        Refused(Fault::from(error), None)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let body = Json(self.failure());
+        let (head, _) = self.0.into_response().into_parts();
+        let mut response = (head.status, body).into_response();
+        if let Some(after) = head.headers.get(header::RETRY_AFTER) {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, after.clone());
+        }
+        response
+    }
+}
+
+/// What can be asked: the team, and each agent.
+#[utoipa::path(
+    get, path = "/openai/v1/models", tag = "openai",
+    responses((status = 200, description = "The agents", body = Models))
+)]
+async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
+    Json(Models {
+        object: "list",
+        data: names(&shared).into_iter().map(model_named).collect(),
+    })
+}
+
+/// The team, and each agent.
+fn names(shared: &Shared) -> Vec<String> {
+    let setup = shared.daemon.setup();
+    let agents = setup.roster.iter();
+    let agents = agents.map(|agent| agent.definition.id.to_string());
+    std::iter::once(TEAM.to_owned()).chain(agents).collect()
+}
+
+fn model_named(id: String) -> Model {
+    Model {
+        id,
+        object: "model",
+        created: 0,
+        owned_by: "unisono",
+    }
+}
+
+/// One that can be asked: the team, or an agent.
+#[utoipa::path(
+    get, path = "/openai/v1/models/{model}", tag = "openai",
+    params(("model" = String, Path, description = "`team`, or an agent's name")),
+    responses((status = 200, description = "The agent", body = Model))
+)]
+async fn model(
+    State(shared): State<Arc<Shared>>,
+    path: Result<Path<String>, Fault>,
+) -> Result<Json<Model>, Refused> {
+    let Path(id) = path?;
+    let known = names(&shared).contains(&id);
+    if !known {
+        let detail = format!("there is no agent {id:?}; GET /openai/v1/models lists all");
+        return Err(Refused::field("model", Code::NotFound, detail));
+    }
+    Ok(Json(model_named(id)))
+}
+
+/// Asks an agent, or the team.
+#[utoipa::path(
+    post, path = "/openai/v1/chat/completions", tag = "openai",
+    params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "In a session: asked again under the same key, the first answer is given, also after a crash")),
+    request_body = ChatRequest,
+    responses((status = 200, description = "The answer; with `stream`, its pieces as server-sent events",
+               headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
+               content((ChatCompletion = "application/json"), (String = "text/event-stream"))))
+)]
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    request: Result<extract::Json<ChatRequest>, Fault>,
+) -> Result<Response, Refused> {
+    let extract::Json(request) = request?;
+    let conversation = Conversation {
+        model: request.model.clone(),
+        messages: request.messages,
+        field: "messages",
+        session: request.metadata.and_then(|mut data| data.remove("session")),
+        stream: request.stream,
+        form: Form {
+            answers: request.n,
+            format: request
+                .response_format
+                .map(|format| ("response_format", format)),
+            most: match (request.max_completion_tokens, request.max_tokens) {
+                (Some(most), _) => Some(("max_completion_tokens", most)),
+                (None, Some(most)) => Some(("max_tokens", most)),
+                (None, None) => None,
+            },
+            stop: request.stop,
+        },
+        tools: Wanted {
+            tools: request.tools,
+            choice: request.tool_choice,
+            parallel: request.parallel_tool_calls,
+        },
+    };
+    let asked = asked(&shared, &headers, conversation).await?;
+    let session = asked.continued();
+    if request.stream {
+        let shape = |id| chat::Chunks {
+            id,
+            model: request.model,
+            created: now(),
+            usage: request.stream_options.unwrap_or_default().include_usage,
+        };
+        return Ok(named(answer::stream(shared, asked, shape).await, session));
+    }
+    let answer = answer_of(&shared, asked).await.map(|(turn, told, text)| {
+        Json(chat::completion(turn, request.model, text, &told)).into_response()
+    });
+    Ok(named(answer, session))
+}
+
+/// The answer, with a header that names the session that was continued.
+fn named(answer: Result<Response, Refused>, session: Option<HeaderValue>) -> Response {
+    let mut response = answer.into_response();
+    if let Some(session) = session {
+        response.headers_mut().insert(SESSION, session);
+    }
+    response
+}
+
+/// What is said, and to whom.
+struct Conversation {
+    /// An agent, or the team.
+    model: String,
+    /// Chat messages; the last one is what is asked.
+    messages: Vec<Value>,
+    /// The field of the request that holds them.
+    field: &'static str,
+    /// The session that is named in the request's body.
+    session: Option<String>,
+    /// Whether the answer is wanted piece by piece.
+    stream: bool,
+    /// In which form.
+    form: Form,
+    /// The tools that the client lends.
+    tools: Wanted,
+}
+
+impl Conversation {
+    /// All that is asked for, however it is to be told: a key stands for that.
+    fn keyed(&self) -> impl Serialize {
+        let (form, tools) = (&self.form, &self.tools);
+        (
+            (&self.model, &self.messages),
+            (form.answers, &form.format, form.most, &form.stop),
+            (&tools.tools, &tools.choice, tools.parallel),
+        )
+    }
+}
+
+/// The answer, once it is there, with its turn.
+async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
+    let turn = begin(shared, &mut asked).await?;
+    let told = match shared.daemon.wait(&asked.session, turn).await {
+        Ok(_) => turns::read(shared, &asked.session, turn).await,
+        Err(error) => Err(error.into()),
+    };
+    asked.leave().await;
+    let (told, text) = answered(told?)?;
+    Ok((turn, told, text))
+}
+
+/// What is asked, and of whom.
+struct Asked {
+    session: Handle,
+    ask: Ask,
+    /// The turn that it was before, under the same key.
+    known: Option<TurnId>,
+    /// Keeps a session that is there for this request only.
+    passing: Option<Passing>,
+    /// The place of its stream, where it is to be one.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Asked {
+    /// The session that is continued, for a header; none: it is there for this request only.
+    fn continued(&self) -> Option<HeaderValue> {
+        let id = self.session.id().to_string();
+        let id = self.passing.is_none().then_some(id)?;
+        HeaderValue::from_str(&id).ok()
+    }
+
+    /// Removes a session that was there for this request only.
+    async fn leave(&mut self) {
+        if let Some(passing) = self.passing.take() {
+            passing.leave().await;
+        }
+    }
+}
+
+async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Result<Asked, Refused> {
+    let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
+    let named = match header.or(said.session.as_deref()) {
+        Some(id) => Some(sessions::open(shared, id).await?),
+        None => None,
+    };
+    let key = match &named {
+        Some(_) => turns::key(headers, &said.keyed())?,
+        None => None,
+    };
+    if let (Some(session), Some(key)) = (&named, &key)
+        && let Some(known) = session.keyed(key).await?
+    {
+        return again(shared, session, known, &said);
+    }
+    let list = List {
+        messages: said.messages,
+        field: said.field,
+    };
+    let (mut import, ask) = match &named {
+        Some(session) => (Import::default(), list.new_in(shared, session).await?),
+        None => list.whole(shared)?,
+    };
+    shared.passings.mark(&mut import);
+    let ask = ask.keyed(key);
+    let wanted = said.form.read()?;
+    let ask = if said.model == TEAM {
+        if said.tools.any() {
+            let detail = "tools are lent to one agent, and the team is several: name an agent as \
+                          the model";
+            return Err(Refused::field("tools", Code::InvalidRequest, detail));
+        }
+        ask
+    } else {
+        let read = said.tools.read();
+        let (specs, lent) =
+            read.map_err(|wrong| Refused::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
+        let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
+        ask.lending(specs, lent)
+    };
+    let ask = ask
+        .bounded(wanted.bounds.clone())
+        .stopping_at(wanted.stop.clone());
+    let setup = match &named {
+        Some(session) => shared.daemon.setup_of(session).await?,
+        None => shared.daemon.setup(),
+    };
+    let team = ask
+        .team(&setup)
+        .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
+    wanted.fits(&team.lead)?;
+    // Before there is a session that would have to be removed again.
+    let place = said.stream.then(|| events::place(shared)).transpose()?;
+    let passes = named.is_none();
+    let session = match named {
+        Some(session) => session,
+        None => shared.daemon.import(import).await?,
+    };
+    Ok(Asked {
+        passing: passes.then(|| shared.passings.guard(&shared.daemon, &session)),
+        session,
+        ask,
+        known: None,
+        place,
+    })
+}
+
+/// What was asked before under the same key.
+fn again(
+    shared: &Shared,
+    session: &Handle,
+    known: TurnId,
+    said: &Conversation,
+) -> Result<Asked, Refused> {
+    Ok(Asked {
+        session: session.clone(),
+        ask: Ask::new(""),
+        known: Some(known),
+        passing: None,
+        place: said.stream.then(|| events::place(shared)).transpose()?,
+    })
+}
+
+/// Images and files reach no model: a request with some is refused, unless a note of them will do.
+fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> Result<(), Refused> {
+    if shared.daemon.setup().loaded.config.server.attachments == Attachments::Note {
+        return Ok(());
+    }
+    let mut parts = import
+        .messages
+        .iter()
+        .flat_map(|(_, message)| &message.parts);
+    let found = parts.find_map(|part| match part {
+        Part::Attachment { filename, mime, .. } => Some(format!("{filename} ({mime})")),
+        _ => None,
+    });
+    found.map_or(Ok(()), |found| {
+        let detail = format!(
+            "{found} cannot be sent: agents read text alone. Leave it out, or set \
+             `server.attachments` to \"note\", and a note stands in its place"
+        );
+        Err(Refused::field(field, Code::InvalidRequest, detail))
+    })
+}
+
+async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
+    if let Some(known) = asked.known {
+        return Ok(known);
+    }
+    match shared.daemon.begin(&asked.session, &asked.ask).await {
+        Ok(turn) => Ok(turn),
+        Err(error) => {
+            asked.leave().await;
+            Err(error.into())
+        }
+    }
+}
+
+/// The answer of a turn, or why there is none.
+fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
+    if let Some(text) = turn.answer.clone() {
+        return Ok((turn, text));
+    }
+    let code = code_of_failure(&turn);
+    let Some(error) = turn.error else {
+        let detail = format!("the turn was {}", turn.state);
+        return Err(Fault::new(Code::Failed, detail).into());
+    };
+    let detail = format!("{}: {}", error.code, error.reason);
+    Err(Fault::new(code, detail).into())
+}
+
+/// The code for a turn that failed. Clients ask again by themselves after 408, 409, 429 and 5xx,
+/// and each request is a turn that may cost something: what fails again in the same way gets
+/// another status.
+fn code_of_failure(turn: &Turn) -> Code {
+    let failed = turn.runs.iter().filter(|run| run.state == "failed");
+    let failed = failed.filter_map(|run| run.error.as_ref());
+    let mut codes = turn.error.iter().chain(failed).map(|error| &*error.code);
+    codes
+        .find_map(|code| match code {
+            "budget_exceeded" => Some(Code::BudgetExceeded),
+            "context_overflow" | "refused" => Some(Code::Refused),
+            _ => None,
+        })
+        .unwrap_or(Code::Failed)
+}
+
+/// Unix time in seconds.
+fn now() -> i64 {
+    clock::now().0 / 1_000
+}
+
+/// The stream of a turn from before its first event on.
+async fn follow(
+    shared: &Arc<Shared>,
+    asked: &mut Asked,
+) -> Result<(events::Stream, TurnId), Refused> {
+    let place = match asked.place.take() {
+        Some(place) => place,
+        None => events::place(shared)?,
+    };
+    let after = match asked.known {
+        Some(turn) => turns::accepted(shared, &asked.session, turn).await?,
+        None => asked.session.inspect(|state| state.events()).await?,
+    };
+    let turn = begin(shared, asked).await?;
+    let stream = events::Stream::new(shared.clone(), asked.session.clone(), after, place).await?;
+    Ok((stream.until(turn), turn))
+}

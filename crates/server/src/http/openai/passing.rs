@@ -1,0 +1,154 @@
+//! Sessions that are there for one request: with the request they go, however that ends.
+//!
+//! A client that has gone away is answered by nobody, so its turn is cancelled: nothing works or
+//! spends for it any more. What a process that was killed left is removed at the next start, by
+//! a label alone, before any of it goes on. Only this program gives that label: a session that
+//! somebody else made is never one of these, whatever is said of it.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+use unisono_context::{SessionId, TurnId};
+use unisono_runtime::Handle;
+use unisono_session::machine::{Import, PASSING};
+use unisono_session::{Event, Fact, State};
+use uuid::Uuid;
+
+use unisono_daemon::Daemon;
+use unisono_daemon::daemon::Error;
+
+/// Sessions looked at at a time.
+const PAGE: usize = 1_024;
+
+/// Those of one process.
+#[derive(Debug)]
+pub(in crate::http) struct Passings {
+    process: Uuid,
+    /// What removes those whose client has gone away.
+    leaving: TaskTracker,
+}
+
+impl Passings {
+    pub(in crate::http) fn new() -> Passings {
+        Passings {
+            process: Uuid::now_v7(),
+            leaving: TaskTracker::new(),
+        }
+    }
+
+    /// Says of a conversation that it is there for one request.
+    pub(super) fn mark(&self, import: &mut Import) {
+        import.labels.insert("via".into(), "openai".into());
+        import.passing = Some(self.process.to_string().into());
+    }
+
+    /// Removes that session as soon as this is gone.
+    pub(super) fn guard(&self, daemon: &Arc<Daemon>, session: &Handle) -> Passing {
+        Passing {
+            daemon: daemon.clone(),
+            session: session.clone(),
+            leaving: self.leaving.clone(),
+            gone: false,
+        }
+    }
+
+    /// Waits until all are removed whose clients have gone away. There are to be no more.
+    pub(in crate::http) async fn left(&self) {
+        self.leaving.close();
+        self.leaving.wait().await;
+    }
+
+    /// Removes those of these sessions that are of requests of an earlier process; gives the
+    /// others.
+    pub(in crate::http) async fn without(
+        &self,
+        daemon: &Daemon,
+        sessions: Vec<SessionId>,
+    ) -> Result<Vec<SessionId>, Error> {
+        let firsts = daemon.runtime().journal().first_events(&sessions).await?;
+        let mut others = Vec::new();
+        for (session, first) in sessions.into_iter().zip(firsts) {
+            if first.is_some_and(|first| self.is_left(&first)) {
+                daemon.runtime().delete(session).await?;
+                tracing::info!(%session, "a session for one request was left, and is removed");
+            } else {
+                others.push(session);
+            }
+        }
+        Ok(others)
+    }
+
+    /// Removes all that are of requests of an earlier process.
+    pub(in crate::http) async fn sweep(&self, daemon: &Daemon) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let page = daemon.runtime().journal().sessions(after, PAGE).await?;
+            let ids: Vec<SessionId> = page.iter().map(|info| info.session.into()).collect();
+            let Some(last) = ids.last() else {
+                return Ok(());
+            };
+            after = Some(*last);
+            self.without(daemon, ids).await?;
+        }
+    }
+
+    fn is_left(&self, first: &Event) -> bool {
+        let Fact::Created { labels, .. } = &first.fact else {
+            return false;
+        };
+        let process = self.process.to_string();
+        labels.get(PASSING).is_some_and(|of| **of != *process)
+    }
+}
+
+/// Keeps a session for one request.
+#[derive(Debug)]
+pub(super) struct Passing {
+    daemon: Arc<Daemon>,
+    session: Handle,
+    leaving: TaskTracker,
+    gone: bool,
+}
+
+impl Passing {
+    /// Removes the session; it is gone when this returns.
+    pub(super) async fn leave(mut self) {
+        remove(&self.daemon, &self.session).await;
+        self.gone = true;
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if self.gone {
+            return;
+        }
+        let (daemon, session) = (self.daemon.clone(), self.session.clone());
+        // Without a runtime the process ends: the next one removes it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let removing = async move { remove(&daemon, &session).await };
+            self.leaving.spawn_on(removing, &runtime);
+        }
+    }
+}
+
+/// Cancels what is open and removes the session.
+async fn remove(daemon: &Daemon, session: &Handle) {
+    let open = |state: &State| -> Vec<TurnId> {
+        state.open_turns().map(|turn| turn.accepted.id).collect()
+    };
+    let removed: Result<(), Error> = async {
+        for turn in session.inspect(open).await? {
+            if let Err(error) = session.cancel(turn).await {
+                tracing::debug!(session = %session.id(), %turn, %error, "a turn is not cancelled");
+            }
+        }
+        daemon.runtime().delete(session.id()).await?;
+        Ok(())
+    }
+    .await;
+    if let Err(error) = removed {
+        let session = session.id();
+        tracing::warn!(%session, %error, "a session for one request is left until the next start");
+    }
+}

@@ -1,0 +1,296 @@
+//! `/sessions/{session}/history` and `…/tree`: all that was said, whether a model sees it or not.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::message::{Message, Part};
+use unisono_api::search::{Found, Hit};
+use unisono_api::session::{Stretch, main_branch};
+use unisono_session::State as SessionState;
+
+use super::parts::{encoded, number, when};
+use super::session::{On, Place};
+use super::{Trouble, layout};
+use crate::http::extract::{Path, Query};
+use crate::http::{Shared, branches, messages, search, sessions};
+use unisono_daemon::context::pins;
+use unisono_daemon::short;
+
+/// Messages that are shown at a time.
+const MESSAGES: u32 = 100;
+/// Messages that a search shows.
+const FOUND: usize = 50;
+
+/// What of a session is shown.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Which {
+    /// The branch.
+    #[serde(default = "main_branch")]
+    branch: String,
+    /// The first message; none: the newest ones.
+    from: Option<u32>,
+    /// Words that are searched for.
+    #[serde(default)]
+    q: String,
+}
+
+/// The messages of a branch, the oldest first, or those that were found.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(which): Query<Which>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let place = Place::of(&session, &which.branch).await?;
+    let shown = if which.q.trim().is_empty() {
+        let look = move |state: &SessionState| Section::of(state, &which);
+        part(&place, &session.inspect(look).await?)
+    } else {
+        let sought = search::For {
+            q: which.q.clone(),
+            branch: which.branch.clone(),
+            cursor: None,
+            limit: NonZeroUsize::new(FOUND),
+        };
+        let found = search::found(&shared, &sought, Some(session.id())).await?;
+        results(&found, &which.q)
+    };
+    let body = place.page(&html! {
+        section {
+            h2 { "Full history" }
+            p class="quiet" { "Compaction never alters what was said. What is marked "
+                span class="tag" { "not in the context" } " is not seen by the models any more." }
+            (shown)
+        }
+    });
+    Ok(layout(&format!("history of {}", place.about.title), &body))
+}
+
+/// A part of a branch.
+struct Section {
+    first: u32,
+    messages: Vec<Message>,
+    pins: BTreeSet<String>,
+}
+
+impl Section {
+    fn of(state: &SessionState, which: &Which) -> Section {
+        let head = state.tree().head(&which.branch);
+        let length = head.and_then(|head| state.tree().get(head));
+        let length = length.map_or(0, |node| node.ordinal().0);
+        let newest = length.saturating_sub(MESSAGES - 1);
+        let first = which.from.unwrap_or(newest).max(1);
+        let page = messages::read(state, &which.branch, first, MESSAGES);
+        Section {
+            first,
+            messages: page.map(|page| page.items).unwrap_or_default(),
+            pins: pinned(state, &which.branch),
+        }
+    }
+}
+
+/// The ids of the messages that are pinned on a branch.
+pub(super) fn pinned(state: &SessionState, branch: &str) -> BTreeSet<String> {
+    let head = state.tree().head(branch);
+    let pinned = head.map(|head| pins::pinned(state, head));
+    let each = pinned.into_iter().flatten();
+    each.map(|message| message.id.to_string()).collect()
+}
+
+fn searching(place: &Place, q: &str) -> Markup {
+    html! {
+        form method="get" action={ "/sessions/" (place.about.session) "/history" } role="search" class="search" {
+            input type="hidden" name="branch" value=(place.branch);
+            label for="q" { "Search, such as " code { "rollback role:user since:7d" } }
+            input id="q" name="q" type="search" value=(q);
+            button { "Search" }
+        }
+    }
+}
+
+fn part(place: &Place, part: &Section) -> Markup {
+    let last = part.messages.last().map_or(0, |last| last.ordinal);
+    html! {
+        (searching(place, ""))
+        @if part.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
+        @if part.first > 1 {
+            p { a href=(place.at(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
+        }
+        @for message in &part.messages { (self::message(message, place, &part.pins)) }
+        @if last > 0 && last < place.length {
+            p { a href=(place.at(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
+        }
+    }
+}
+
+fn results(found: &Found, q: &str) -> Markup {
+    html! {
+        (results_form(q))
+        p role="status" { (number(found.hits.len() as u64)) " found" }
+        @for note in &found.notes { p class="quiet" { (note) } }
+        @if !found.complete { p class="quiet" { "What was said last is still being taken in: search again in a moment." } }
+        @for hit in &found.hits { (self::hit(hit, false)) }
+    }
+}
+
+/// The form on a page of results, whose own address says where it searches.
+fn results_form(q: &str) -> Markup {
+    html! {
+        form method="get" role="search" class="search" {
+            label for="q" { "Search" }
+            input id="q" name="q" type="search" value=(q);
+            button { "Search" }
+        }
+    }
+}
+
+/// A message that was found.
+pub(super) fn hit(hit: &Hit, with_session: bool) -> Markup {
+    let branch = hit.branches.first().map_or("main", String::as_str);
+    let who = hit.author.as_deref().unwrap_or(&hit.role);
+    let there = format!(
+        "/sessions/{}/history?branch={}&from={}#m{}",
+        hit.session,
+        encoded(branch),
+        hit.ordinal.saturating_sub(3).max(1),
+        hit.ordinal
+    );
+    html! {
+        article class={ "message " (hit.role) @if !hit.active { " gone" } } {
+            header class="quiet" {
+                a href=(there) { @if with_session { (hit.title) " " } "#" (hit.ordinal) }
+                " " strong { (who) } " " (when(&hit.at)) " "
+                @match (hit.active, hit.checkpoint) {
+                    (true, _) => @if hit.standing != "verbatim" { span class="tag" { (hit.standing) } },
+                    (false, Some(number)) => span class="tag" { "not in the context: summary " (number) " has it" },
+                    (false, None) => span class="tag" { @if hit.standing == "elsewhere" { "on branch " (branch) } @else { "not in the context" } },
+                }
+            }
+            p { (marked(&hit.excerpt, &hit.marks)) }
+        }
+    }
+}
+
+/// A text with the words that were searched for set off.
+fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for [start, end] in marks {
+        let (start, end) = (*start as usize, *end as usize);
+        let (Some(before), Some(word)) = (text.get(from..start), text.get(start..end)) else {
+            break;
+        };
+        pieces.push((before, word));
+        from = end;
+    }
+    html! {
+        @for (before, word) in pieces { (before) mark { (word) } }
+        (text.get(from..).unwrap_or_default())
+    }
+}
+
+/// A message, and what can be done with it.
+pub(super) fn message(message: &Message, place: &Place, pins: &BTreeSet<String>) -> Markup {
+    let gone = matches!(message.form.as_str(), "summarised" | "dropped");
+    let who = message.author.as_deref().unwrap_or(&message.role);
+    let pinned = pins.contains(&message.id);
+    html! {
+        article class={ "message " (message.role) @if gone { " gone" } } id={ "m" (message.ordinal) } {
+            header class="quiet" {
+                a href={ "#m" (message.ordinal) } { "#" (message.ordinal) }
+                " " strong { (who) } " " (when(&message.at))
+                @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
+                @if let Some(used) = message.usage {
+                    " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
+                }
+                " "
+                @if message.form != "verbatim" {
+                    span class="tag" { @if gone { (message.form) ", not in the context" } @else { (message.form) } }
+                }
+                @if pinned { span class="badge" { "pinned" } }
+            }
+            @for part in &message.parts { (self::content(part)) }
+            details class="fork" {
+                summary aria-label={ "More for message " (message.ordinal) } { "Fork, pin" }
+                form method="post" action={ "/sessions/" (place.about.session) "/fork" } {
+                    input type="hidden" name="at" value=(message.id);
+                    label for={ "fork" (message.ordinal) } { "Name of the branch that starts here" }
+                    input id={ "fork" (message.ordinal) } name="name" required maxlength="60";
+                    button class="small" { "Fork" }
+                }
+                form method="post" action={ "/sessions/" (place.about.session) "/pin" } {
+                    input type="hidden" name="branch" value=(place.branch);
+                    input type="hidden" name="message" value=(message.id);
+                    input type="hidden" name="pinned" value=(!pinned);
+                    button class="small" { @if pinned { "Unpin" } @else { "Pin: always verbatim" } }
+                }
+            }
+        }
+    }
+}
+
+fn content(part: &Part) -> Markup {
+    html! {
+        @match part {
+            Part::Text { text } => pre class="text" { (text) },
+            Part::ToolCall { name, arguments, .. } => pre class="tool" { (name) "(" (arguments) ")" },
+            Part::ToolResult { content, is_error, .. } => {
+                details { summary { @if *is_error { "Failed: " } @else { "Result: " } (short::line(content, 80)) }
+                    pre class="tool" { (content) } }
+            },
+            Part::Attachment { filename, mime, size_bytes } => {
+                p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
+            },
+        }
+    }
+}
+
+/// How deep the tree is drawn; what is deeper stands at that depth.
+const DEEPEST: u32 = 4;
+
+/// The tree of a session's messages.
+pub(super) async fn tree(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(on): Query<On>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let place = Place::of(&session, &on.branch).await?;
+    let stretches = session.inspect(branches::outlined).await?;
+    let body = place.page(&html! {
+        section {
+            h2 { "Branch tree" }
+            p class="quiet" { "Each line is messages one after the other; what forks off is below it, indented. A branch can be started after the last message of each." }
+            @if stretches.is_empty() { p class="quiet" { "Nothing was said yet." } }
+            ul class="tree" { @for stretch in &stretches { (line(stretch, &place)) } }
+        }
+    });
+    Ok(layout(&format!("tree of {}", place.about.title), &body))
+}
+
+fn line(stretch: &Stretch, place: &Place) -> Markup {
+    let (first, last) = (stretch.first_ordinal, stretch.last_ordinal);
+    html! {
+        li class={ "depth" (stretch.depth.min(DEEPEST)) } {
+            span class="quiet" { "#" (first) @if last > first { "–#" (last) } " " (stretch.role) " " }
+            (stretch.text) " "
+            @for name in &stretch.branches {
+                a class="badge" href={ "/sessions/" (place.about.session) "?branch=" (encoded(name)) } { (name) }
+            }
+            details class="fork" {
+                summary aria-label={ "Fork after message " (last) } { "Fork" }
+                form method="post" action={ "/sessions/" (place.about.session) "/fork" } {
+                    input type="hidden" name="at" value=(stretch.last);
+                    label for={ "tree" (stretch.last) } { "Name of the branch that starts after #" (last) }
+                    input id={ "tree" (stretch.last) } name="name" required maxlength="60";
+                    button class="small" { "Fork" }
+                }
+            }
+        }
+    }
+}

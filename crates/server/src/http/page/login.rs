@@ -1,0 +1,257 @@
+//! Who may look at the page: whoever has a link that works once.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use blake3::Hash;
+use maud::html;
+use serde::Deserialize;
+use unisono_context::Timestamp;
+use unisono_runtime::clock;
+
+use super::layout;
+use crate::http::extract::Query;
+use crate::http::token::{Token, digest, random};
+use crate::http::{Shared, off_thread};
+use unisono_daemon::replace::replace;
+
+/// The cookie's name.
+const COOKIE: &str = "unisono";
+/// Browsers that are let in at the same time; the oldest is forgotten.
+const BROWSERS: usize = 64;
+
+/// How long a browser is known, in milliseconds: 30 days.
+const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
+/// The file in the store's directory that browsers are kept in.
+const FILE: &str = "browsers";
+
+/// Links that work once, and the browsers that came by one. Of their secrets only digests are kept,
+/// under the token as the key: with another token no browser is known.
+#[derive(Debug)]
+pub(in crate::http) struct Logins {
+    key: [u8; 32],
+    /// None: browsers are forgotten when the program ends.
+    file: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    links: Vec<Hash>,
+    browsers: Vec<Browser>,
+}
+
+/// A browser that was let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Browser {
+    secret: Hash,
+    since: Timestamp,
+}
+
+impl Logins {
+    /// Those of the daemon that has a store; none are kept where the store has no directory.
+    pub(in crate::http) fn open(store: &Path, token: &Token) -> Logins {
+        let file = store.is_dir().then(|| store.join(FILE));
+        let text = file.as_ref().map(fs::read_to_string);
+        let text = match text {
+            Some(Ok(text)) => text,
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "who was logged in is not known");
+                String::new()
+            }
+            _ => String::new(),
+        };
+        Logins {
+            key: token.key(),
+            file,
+            known: Mutex::new(Known {
+                links: Vec::new(),
+                browsers: text.lines().filter_map(Browser::read).collect(),
+            }),
+        }
+    }
+
+    /// The code of a new link.
+    pub(in crate::http) fn link(&self) -> io::Result<String> {
+        let code = random()?;
+        self.known(|known| keep(&mut known.links, digest(&code)));
+        Ok(code)
+    }
+
+    /// Uses a link up; the secret of the browser that came by it, if it was one.
+    fn enter(&self, code: &str, now: Timestamp) -> io::Result<Option<String>> {
+        let (secret, code) = (random()?, digest(code));
+        let browser = Browser {
+            secret: self.digest(&secret),
+            since: now,
+        };
+        Ok(self.known(|known| {
+            let at = known.links.iter().position(|link| *link == code)?;
+            known.links.remove(at);
+            known.browsers.retain(|browser| browser.is_known(now));
+            keep(&mut known.browsers, browser);
+            self.write(&known.browsers);
+            Some(secret)
+        }))
+    }
+
+    /// Whether a request comes from a browser that was let in.
+    pub(in crate::http) fn knows(&self, headers: &HeaderMap) -> bool {
+        self.knows_at(headers, clock::now())
+    }
+
+    fn knows_at(&self, headers: &HeaderMap, now: Timestamp) -> bool {
+        let Some(secret) = cookie(headers) else {
+            return false;
+        };
+        let secret = self.digest(secret);
+        self.known(|known| {
+            let mut browsers = known.browsers.iter();
+            browsers.any(|browser| browser.secret == secret && browser.is_known(now))
+        })
+    }
+
+    fn digest(&self, secret: &str) -> Hash {
+        blake3::keyed_hash(&self.key, secret.as_bytes())
+    }
+
+    /// Keeps the browsers for the next start. Where that fails they are known until the program ends.
+    fn write(&self, browsers: &[Browser]) {
+        let Some(file) = &self.file else { return };
+        let lines = browsers.iter().map(Browser::line);
+        if let Err(error) = replace(file, &lines.collect::<String>()) {
+            tracing::warn!(%error, "a browser has to log in again when the daemon is started again");
+        }
+    }
+
+    fn known<T>(&self, use_it: impl FnOnce(&mut Known) -> T) -> T {
+        // Nothing in it can be half done.
+        use_it(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Browser {
+    fn is_known(&self, now: Timestamp) -> bool {
+        (0..KNOWN_MS).contains(&now.0.saturating_sub(self.since.0))
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}\n", self.secret.to_hex(), self.since.0)
+    }
+
+    /// Reads its line; none where it is not one.
+    fn read(line: &str) -> Option<Browser> {
+        let (secret, since) = line.split_once(' ')?;
+        Some(Browser {
+            secret: Hash::from_hex(secret).ok()?,
+            since: Timestamp(since.trim().parse().ok()?),
+        })
+    }
+}
+
+fn keep<T>(all: &mut Vec<T>, one: T) {
+    if all.len() >= BROWSERS {
+        all.remove(0);
+    }
+    all.push(one);
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    let texts = lines.filter_map(|line| line.to_str().ok());
+    let mut pairs = texts.flat_map(|text| text.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+}
+
+/// The code of a link.
+#[derive(Debug, Deserialize)]
+pub(super) struct Code {
+    code: String,
+}
+
+/// Lets a browser in that comes by a link, once.
+pub(super) async fn enter(
+    State(shared): State<Arc<Shared>>,
+    Query(Code { code }): Query<Code>,
+) -> Response {
+    let entering = {
+        let shared = shared.clone();
+        // It is written to disk.
+        off_thread(move || shared.logins.enter(&code, clock::now()))
+    };
+    let entered = entering.await.ok().and_then(Result::ok).flatten();
+    let cookie = entered.and_then(|secret| {
+        let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
+        HeaderValue::from_str(&text).ok()
+    });
+    match cookie {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
+        None => refused("This link was used before, or is not one of this daemon's."),
+    }
+}
+
+/// What a browser is shown that was not let in.
+pub(in crate::http) fn refused(why: &str) -> Response {
+    let body = html! {
+        section class="card" {
+            h1 { "You are not logged in" }
+            p { (why) }
+            p { "The daemon prints a link that works once when it starts. Another one comes from:" }
+            pre { "curl -X POST -H \"Authorization: Bearer $(cat TOKEN_FILE)\" http://ADDRESS/v1/login-links" }
+        }
+    };
+    (StatusCode::UNAUTHORIZED, layout("not logged in", &body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(cookie: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_link_lets_one_browser_in_once_also_after_a_restart() {
+        let place = tempfile::tempdir().unwrap();
+        let token = Token::open(&place.path().join("token")).unwrap();
+        let logins = Logins::open(place.path(), &token);
+        let (code, now) = (logins.link().unwrap(), Timestamp(1_000));
+        assert_eq!(logins.enter("x", now).unwrap(), None);
+        let secret = logins.enter(&code, now).unwrap().unwrap();
+        assert_eq!(logins.enter(&code, now).unwrap(), None);
+        assert!(!logins.knows_at(&HeaderMap::new(), now));
+        let cookie = with(&format!("a=b; unisono={secret}"));
+        assert!(logins.knows_at(&cookie, now));
+        assert!(!logins.knows_at(&with("unisono=0"), now));
+        let kept = fs::read_to_string(place.path().join(FILE)).unwrap();
+        assert!(!kept.contains(&secret), "the secret itself is not kept");
+        let again = Logins::open(place.path(), &token);
+        assert!(again.knows_at(&cookie, now));
+        let last = Timestamp(now.0 + KNOWN_MS - 1);
+        assert!(again.knows_at(&cookie, last));
+        assert!(!again.knows_at(&cookie, Timestamp(last.0 + 1)));
+        // A link is forgotten, and with another token so is every browser.
+        assert_eq!(again.enter(&code, now).unwrap(), None);
+        let other = Token::open(&place.path().join("other")).unwrap();
+        assert!(!Logins::open(place.path(), &other).knows_at(&cookie, now));
+    }
+
+    #[test]
+    fn lines_that_are_none_are_left_out() {
+        let browser = Browser {
+            secret: digest("x"),
+            since: Timestamp(7),
+        };
+        assert_eq!(Browser::read(browser.line().trim_end()), Some(browser));
+        for line in ["", "x 7", "7", &browser.line().replace(" 7", " x")] {
+            assert_eq!(Browser::read(line), None, "{line:?}");
+        }
+    }
+}

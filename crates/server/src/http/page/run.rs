@@ -1,0 +1,260 @@
+//! `/sessions/{session}/runs/{run}`: one run, the exact bytes its agent was sent, and a sibling's
+//! beside them.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use unisono_api::run::{Against, Done, RunDetail, RunStep, Why};
+use unisono_api::turn::Turn;
+use unisono_context::{RunId, TurnId};
+
+use super::parts::{cache, digest, dollars, number, when};
+use super::session::Place;
+use super::{Trouble, layout};
+use crate::http::extract::{self, Path, Query};
+use crate::http::runs::{self, Beside};
+use crate::http::{Shared, sessions, turns};
+use unisono_daemon::short;
+
+/// One run.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, run)): Path<(String, String)>,
+    Query(beside): Query<Beside>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let detail = runs::detail(&shared, &id, &run).await?;
+    let why = runs::explained(&shared, &id, &run, &beside).await?;
+    let turn: TurnId = extract::id("turn", &detail.turn)?;
+    let turn = turns::read(&shared, &session, turn).await?;
+    let place = Place::of(&session, &turn.branch).await?;
+    let body = place.page(&html! {
+        h2 { "Run of " (detail.run.agent) }
+        (about(&detail))
+        (sent(&why, &turn))
+        (steps(&detail.steps))
+        (causes(&why))
+        p { a href={ "/sessions/" (detail.session) "/turns/" (detail.turn) } { "Back to its turn" } }
+    });
+    Ok(layout(&format!("run of {}", detail.run.agent), &body))
+}
+
+fn about(detail: &RunDetail) -> Markup {
+    let (run, used) = (&detail.run, &detail.run.usage);
+    let running = matches!(run.state.as_str(), "running" | "waiting");
+    html! {
+        section class="card" {
+            dl class="facts" {
+                dt { "State" } dd { span class={ "state " (run.state) } { (run.state) }
+                    ", attempt " (run.attempt) }
+                dt { "Model" } dd { (run.model.as_deref().unwrap_or("not known")) }
+                @if let Some(task) = &run.task { dt { "Task" } dd { (task) } }
+                dt { "Tokens" } dd { (number(used.input_tokens)) " in, "
+                    (number(used.output_tokens)) " out" }
+                @if let Some(cache) = cache(used) { dt { "Provider's cache" } dd { (cache) } }
+                dt { "Cost" } dd { (dollars(used.cost_usd)) }
+                @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (number(ms)) " ms" } }
+                dt { "Opened" } dd { (when(&run.opened)) }
+                @if let Some(snapshot) = &run.snapshot {
+                    dt { "Snapshot" }
+                    dd { a href={ "/sessions/" (detail.session) "/snapshots/" (snapshot) } { (digest(snapshot)) } }
+                } @else { dt { "Context" } dd { "its task only" } }
+                dt { "Definition" } dd { (digest(&detail.definition)) }
+            }
+            @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
+            @for attempt in &detail.attempts {
+                p class="quiet" { "Attempt " (attempt.attempt) " " (when(&attempt.at)) ", because: " (attempt.reason) }
+            }
+            @if running {
+                form method="post" action={ "/sessions/" (detail.session) "/runs/" (run.run) "/cancel" } {
+                    button class="small" { "Cancel this run" }
+                }
+            }
+            @if let Some(text) = &run.text { pre class="text answer" { (text) } }
+        }
+    }
+}
+
+/// What it was sent, and what a sibling was.
+fn sent(why: &Why, turn: &Turn) -> Markup {
+    let wrong = why.checks.iter().filter(|check| !check.holds);
+    let wrong: Vec<_> = wrong.collect();
+    html! {
+        section {
+            h2 { "What it was sent" }
+            @if let Some(unknown) = &why.unknown { p class="trouble" { (unknown) } }
+            @if why.requests.is_empty() && why.unknown.is_none() {
+                p class="quiet" { "Nothing: it ended before its model was asked, or needs none." }
+            }
+            @if wrong.is_empty() && !why.checks.is_empty() {
+                p { span class="badge" { "exact" } " These are the bytes that were sent: all "
+                    (why.checks.len()) " digests are as recorded." }
+            }
+            @for check in &wrong {
+                p class="trouble" { (check.check) " was recorded as " (check.recorded) " and is now " (check.rebuilt) }
+            }
+            @if !why.requests.is_empty() { (requests(why)) }
+            @if let Some(body) = &why.body {
+                details {
+                    summary { "The part it shares with its siblings "
+                        span class="quiet" { (number(body.head.len() as u64)) " bytes" } }
+                    pre { (body.head) }
+                }
+                details open {
+                    summary { "Its own part "
+                        span class="quiet" { (number(body.tail.len() as u64)) " bytes" } }
+                    pre { (body.tail) }
+                }
+            }
+            (siblings(why, turn))
+        }
+    }
+}
+
+fn requests(why: &Why) -> Markup {
+    let shown = why.body.as_ref().map(|body| body.number);
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Requests" {
+            table {
+                thead { tr { th scope="col" { "Request" } th scope="col" { "To" }
+                    th scope="col" class="number" { "Bytes" } th scope="col" class="number" { "Shared" }
+                    th scope="col" { "Digest" } } }
+                tbody { @for request in &why.requests {
+                    tr {
+                        td { a href={ "?number=" (request.number) }
+                            aria-current=[(shown == Some(request.number)).then_some("true")] { (request.number) } }
+                        td { (request.to)
+                            @if let Some(prefix) = &request.stand_in_prefix {
+                                " (stood in, prefix " (digest(prefix)) ")"
+                            } }
+                        td class="number" { (number(request.bytes)) }
+                        td class="number" { (number(request.head_bytes)) }
+                        td { (digest(&request.digest)) }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn siblings(why: &Why, turn: &Turn) -> Markup {
+    let beside = turn.runs.iter().filter(|run| run.run != why.run);
+    let number = why.body.as_ref().map_or(1, |body| body.number);
+    let against = why.against.as_ref().map(|against| against.run.as_str());
+    html! {
+        @if turn.runs.len() > 1 {
+            h2 { "Beside a sibling" }
+            nav class="tabs" aria-label="Siblings" {
+                @for run in beside {
+                    a href={ "?number=" (number) "&against=" (run.run) }
+                        aria-current=[(against == Some(&run.run)).then_some("true")] { (run.agent) }
+                }
+            }
+            @if let Some(against) = &why.against { (difference(why, against)) }
+            @else { p class="quiet" { "One of the two was sent nothing." } }
+        }
+    }
+}
+
+fn difference(why: &Why, against: &Against) -> Markup {
+    let number_of = against.request;
+    let whole = why.requests.iter().find(|request| {
+        why.body
+            .as_ref()
+            .is_some_and(|body| body.number == request.number)
+    });
+    let whole = whole.map_or(against.shared_bytes, |request| request.bytes);
+    html! {
+        div class="bar calm" {
+            label for="shared" { "The first " (number(against.shared_bytes)) " of " (number(whole))
+                " bytes are the same as of " (against.agent) "'s request " (number_of) }
+            progress id="shared" max=(whole) value=(against.shared_bytes) {}
+        }
+        @if against.own != against.theirs {
+            div class="beside" {
+                div { h3 { (why.agent) " goes on" } pre { "…" (against.own) } }
+                div { h3 { (against.agent) " goes on" } pre { "…" (against.theirs) } }
+            }
+        }
+        @if !against.differs.is_empty() {
+            p class="quiet" { "Their definitions differ in " (against.differs.join(", ")) "." }
+        }
+    }
+}
+
+fn steps(steps: &[RunStep]) -> Markup {
+    html! {
+        @if !steps.is_empty() {
+            section {
+                h2 { "Steps" }
+                ol class="steps" { @for step in steps { li {
+                    @match &step.done {
+                        Done::Model { text, calls, stand_in, stand_in_prefix, input_tokens, output_tokens, .. } => {
+                            span class="quiet" { "the model, " (number(*input_tokens)) " in, "
+                                (number(*output_tokens)) " out"
+                                (stood_in(stand_in.as_deref(), stand_in_prefix.as_deref())) }
+                            @if !text.is_empty() { pre class="text" { (text) } }
+                            @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
+                        },
+                        Done::Tools { results } => @for result in results {
+                            details { summary {
+                                @if result.is_error { "Failed: " } @else { "Result: " }
+                                (short::line(&result.content, 80)) }
+                                pre class="tool" { (result.content) } }
+                        },
+                        Done::Named { name, result } => {
+                            span class="quiet" { (name) } pre class="text" { (result) }
+                        },
+                        Done::Narrowed { room_tokens, output_tokens } => {
+                            span class="quiet" { "too large for the provider: its exchange may have "
+                                (number(*room_tokens)) " tokens from here"
+                                @if let Some(output) = output_tokens {
+                                    ", a reply " (number(*output))
+                                }
+                            }
+                        },
+                        Done::Spent { stand_in, input_tokens, output_tokens, .. } => {
+                            span class="quiet" { "paid besides its replies: "
+                                (number(*input_tokens)) " in, " (number(*output_tokens)) " out"
+                                (stood_in(stand_in.as_deref(), None)) }
+                        },
+                    }
+                } } }
+            }
+        }
+    }
+}
+
+/// Who answered in place of the agent's model, and on which prefix.
+fn stood_in(model: Option<&str>, prefix: Option<&str>) -> Markup {
+    html! {
+        @if let Some(model) = model {
+            ", " (model) " stood in"
+            @if let Some(prefix) = prefix { ", prefix " (digest(prefix)) }
+        }
+    }
+}
+
+fn causes(why: &Why) -> Markup {
+    html! {
+        section {
+            h2 { "Why" }
+            ol class="steps" { @for cause in &why.causes {
+                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (cause.text) }
+            } }
+        }
+    }
+}
+
+/// Stops a run.
+pub(super) async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let run: RunId = extract::id("run", &run)?;
+    session.cancel_run(run).await?;
+    Ok(Redirect::to(&format!("/sessions/{id}/runs/{run}")))
+}

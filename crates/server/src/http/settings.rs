@@ -1,0 +1,205 @@
+//! `/v1/settings` and `/v1/sessions/{session}/settings`: what is set, where it comes from, and what
+//! can be changed while the daemon runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+use unisono_api::Code;
+use unisono_api::settings::{Changes, Setting};
+use unisono_api::turn::Settings;
+use unisono_runtime::Handle;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Path;
+use super::problem::Fault;
+use super::{Shared, extract, sessions};
+use unisono_config::settings::own::{DEFAULT_MODEL, is_of_request};
+use unisono_config::settings::{self, Override, Own};
+use unisono_config::setup::Setup;
+use unisono_daemon::daemon::NotChanged;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, change))
+        .routes(routes!(own, change_own))
+}
+
+/// Every setting with its value and where it was written.
+#[utoipa::path(
+    get, path = "/v1/settings", tag = "settings",
+    responses((status = 200, description = "The settings", body = Vec<Setting>))
+)]
+async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Setting>> {
+    Json(all(&shared))
+}
+
+/// Every setting.
+pub(super) fn all(shared: &Shared) -> Vec<Setting> {
+    told(&shared.daemon.setup(), settings::is_changeable)
+}
+
+/// Every setting as it counts for a session.
+pub(super) async fn of_session(shared: &Shared, session: &Handle) -> Result<Vec<Setting>, Fault> {
+    let setup = shared.daemon.setup_of(session).await?;
+    Ok(told(&setup, settings::is_settable))
+}
+
+fn told(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
+    let each = setup.loaded.show().into_iter().map(|setting| Setting {
+        changeable: changeable(&setting.key),
+        origin: setting.place.to_string(),
+        key: setting.key,
+        value: setting.value,
+    });
+    each.collect()
+}
+
+/// Changes settings for turns that begin after it. They are kept beside the journal, win over the
+/// settings files, and give way to environment variables and flags. All are changed, or none.
+#[utoipa::path(
+    patch, path = "/v1/settings", tag = "settings",
+    request_body = Changes,
+    responses((status = 200, description = "The settings now", body = Vec<Setting>))
+)]
+async fn change(
+    State(shared): State<Arc<Shared>>,
+    extract::Json(new): extract::Json<Changes>,
+) -> Result<Json<Vec<Setting>>, Fault> {
+    let changes = new.changes.into_iter().map(|(key, value)| {
+        let value = value.map(|value| as_toml(&key, value)).transpose()?;
+        Ok((key, value))
+    });
+    let changes = changes.collect::<Result<BTreeMap<_, _>, Fault>>()?;
+    shared.daemon.change_settings(changes).await?;
+    Ok(Json(all(&shared)))
+}
+
+/// Every setting as it counts for turns of a session that begin now, with its value and where it
+/// was written: `session` where it is the session's own.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/settings", tag = "settings",
+    params(("session" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The settings", body = Vec<Setting>))
+)]
+async fn own(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<Json<Vec<Setting>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    of_session(&shared, &session).await.map(Json)
+}
+
+/// Changes settings for turns of a session that begin after it. They are kept with the session and
+/// go with a copy of it, win over what is set for all sessions, and give way to environment
+/// variables and flags. `null` leaves a key to the settings of all sessions again. All are changed,
+/// or none.
+#[utoipa::path(
+    patch, path = "/v1/sessions/{session}/settings", tag = "settings",
+    params(("session" = String, Path, description = "The session's id")),
+    request_body = Changes,
+    responses((status = 200, description = "The settings now", body = Vec<Setting>))
+)]
+async fn change_own(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    extract::Json(new): extract::Json<Changes>,
+) -> Result<Json<Vec<Setting>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    change_of(&shared, &session, new.changes).await?;
+    of_session(&shared, &session).await.map(Json)
+}
+
+/// Changes settings of a session.
+pub(super) async fn change_of(
+    shared: &Shared,
+    session: &Handle,
+    changes: impl IntoIterator<Item = (String, Option<Value>)>,
+) -> Result<(), Fault> {
+    let changes = changes.into_iter().map(|(key, value)| {
+        let text = |value| as_text(&value).ok_or_else(|| wrong(&key));
+        let text = value.map(text).transpose()?;
+        Ok((key, text))
+    });
+    let changes = changes.collect::<Result<_, Fault>>()?;
+    Ok(shared.daemon.change_own(session, changes).await?)
+}
+
+/// The settings that a session is to have from its beginning.
+pub(super) fn of_new(settings: &Settings) -> Result<Own, Fault> {
+    let each = settings.iter().map(|(key, value)| {
+        let text = as_text(value).ok_or_else(|| wrong(key))?;
+        Ok((key.as_str().into(), text.into()))
+    });
+    each.collect()
+}
+
+/// The settings of a request that count for it alone.
+pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
+    let each = settings.iter().map(|(key, value)| {
+        if !is_of_request(key) {
+            let detail = format!(
+                "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
+                 `delegation`, `agent_defaults`, of the policy in `compaction`, and \
+                 `{DEFAULT_MODEL}` can"
+            );
+            return Err(Fault::new(Code::Refused, detail));
+        }
+        let value = as_text(value).ok_or_else(|| wrong(key))?;
+        Ok(Override::new("the request", key, value))
+    });
+    each.collect()
+}
+
+/// A value as on a command line, the items of a list separated by commas.
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(as_text).collect();
+            // A comma would end an item.
+            let items = items.filter(|items| !items.iter().any(|item| item.contains(',')));
+            Some(items?.join(","))
+        }
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+fn wrong(key: &str) -> Fault {
+    let detail = format!(
+        "`{key}`: a value is a text, a number, true or false, or a list of texts without commas"
+    );
+    Fault::new(Code::Refused, detail)
+}
+
+fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {
+    match value {
+        Value::String(text) => Ok(text.into()),
+        Value::Bool(flag) => Ok(flag.into()),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => Ok(whole.into()),
+            (None, Some(fraction)) => Ok(fraction.into()),
+            (None, None) => Err(wrong(key)),
+        },
+        Value::Array(items) => {
+            let items = items.into_iter().map(|item| as_toml(key, item));
+            Ok(toml::Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        Value::Null | Value::Object(_) => Err(wrong(key)),
+    }
+}
+
+impl From<NotChanged> for Fault {
+    fn from(error: NotChanged) -> Fault {
+        let code = match error {
+            NotChanged::Session(error) => return error.into(),
+            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
+            NotChanged::Store(_) => Code::Unavailable,
+        };
+        Fault::new(code, error.to_string())
+    }
+}

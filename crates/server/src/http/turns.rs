@@ -1,0 +1,241 @@
+//! `/v1/sessions/{session}/turns`: what is asked, and what came of it.
+
+use std::sync::Arc;
+use unisono_daemon::turn_view;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use unisono_api::Code;
+use unisono_api::page::Page;
+use unisono_api::turn::{NewTurn, Turn};
+use unisono_context::TurnId;
+use unisono_context::message::Part;
+use unisono_runtime::Handle;
+use unisono_session::State as SessionState;
+use unisono_session::event::RequestKey;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path, Query};
+use super::lent::Wanted;
+use super::part;
+use super::problem::Fault;
+use super::{Shared, events, sessions, settings};
+use unisono_daemon::append::{self, KEY_CHARS};
+use unisono_daemon::ask::Ask;
+use unisono_daemon::past::{self, Sought};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(show))
+        .routes(routes!(cancel))
+}
+
+/// The turns of a session, the newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/turns", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"), part::Part),
+    responses((status = 200, description = "A part of the list", body = Page<Turn>))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(part): Query<part::Part>,
+) -> Result<Json<Page<Turn>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let journal = shared.daemon.runtime().journal();
+    let turns = turn_view::turns(journal, &session, part.after()?, part.limit()).await?;
+    Ok(Json(turns))
+}
+
+/// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless
+/// `wait` is false; with it, the turn's events are streamed, then the turn itself.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/turns", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "Asked again under the same key, the first turn is told, also after a crash")),
+    request_body = NewTurn,
+    responses((status = 200, description = "The turn has ended",
+               content((Turn = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "The turn is accepted", body = Turn))
+)]
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<NewTurn>,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let how = How::asked(&headers, new.wait);
+    let key = key(
+        &headers,
+        &NewTurn {
+            wait: true,
+            ..new.clone()
+        },
+    )?;
+    answer(&shared, &session, &asked(&new)?.keyed(key), how, read).await
+}
+
+/// The header under which a request can be made again.
+const KEY: &str = "idempotency-key";
+
+/// The key of a request, where it has one: with what is asked for, however it is to be told.
+pub(super) fn key(
+    headers: &HeaderMap,
+    request: &impl Serialize,
+) -> Result<Option<RequestKey>, Fault> {
+    let Some(name) = headers.get(KEY) else {
+        return Ok(None);
+    };
+    let name = name.to_str().unwrap_or_default();
+    let detail = |_| format!("Idempotency-Key must be 1 to {KEY_CHARS} characters of ASCII");
+    let key = append::key(name, request).map_err(detail);
+    key.map(Some)
+        .map_err(|detail| Fault::new(Code::InvalidRequest, detail))
+}
+
+/// How an answer is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// As events while it comes.
+    events: bool,
+    /// Once it is there; else as soon as the turn is accepted.
+    wait: bool,
+}
+
+impl How {
+    /// As the request says.
+    pub(super) fn asked(headers: &HeaderMap, wait: bool) -> How {
+        let mut accepted = headers.get_all(header::ACCEPT).iter();
+        let events = accepted.any(|accept| {
+            let accept = accept.to_str().unwrap_or_default();
+            accept.contains("text/event-stream")
+        });
+        How { events, wait }
+    }
+}
+
+/// Hands a turn in and answers as it is wanted: with its events, or with what `tell` tells of it,
+/// once it has ended or as soon as it is accepted.
+pub(super) async fn answer<T: Serialize>(
+    shared: &Arc<Shared>,
+    session: &Handle,
+    ask: &Ask,
+    how: How,
+    tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, Fault>,
+) -> Result<Response, Fault> {
+    let name = ask.key().map(|key| key.name.clone());
+    let look = move |state: &SessionState| {
+        let known = name.as_ref().and_then(|name| state.keyed(name));
+        (state.events(), known.map(|(_, turn)| turn))
+    };
+    let (now, known) = session.inspect(look).await?;
+    let place = how.events.then(|| events::place(shared)).transpose()?;
+    let turn = shared.daemon.begin(session, ask).await?;
+    if let Some(place) = place {
+        let after = match known {
+            Some(turn) => accepted(shared, session, turn).await?,
+            None => now,
+        };
+        let stream = events::Stream::new(shared.clone(), session.clone(), after, place).await?;
+        return Ok(stream.until(turn).into_response());
+    }
+    if how.wait {
+        shared.daemon.wait(session, turn).await?;
+        return Ok(Json(tell(shared, session, turn).await?).into_response());
+    }
+    let body = tell(shared, session, turn).await?;
+    let location = format!("/v1/sessions/{}/turns/{turn}", session.id());
+    let location = [(header::LOCATION, location)];
+    Ok((StatusCode::ACCEPTED, location, Json(body)).into_response())
+}
+
+fn asked(new: &NewTurn) -> Result<Ask, Fault> {
+    let results = new.results.iter().map(|result| Part::ToolResult {
+        call_id: result.call_id.as_str().into(),
+        content: result.content.as_str().into(),
+        is_error: result.is_error,
+    });
+    let results: Vec<Part> = results.collect();
+    let goes_on = !results.is_empty() && new.task.trim().is_empty();
+    let ask = match goes_on {
+        true => Ask::go_on(results),
+        false => Ask::new(new.task.as_str()).after(results),
+    };
+    let lent = Wanted {
+        tools: Some(new.tools.clone()),
+        choice: new.tool_choice.clone(),
+        parallel: new.parallel_tool_calls,
+    };
+    let (specs, lent) = lent.read()?;
+    let ask = ask
+        .lending(specs, lent)
+        .branch(new.branch.as_str())
+        .with_settings(settings::of_request(&new.settings)?);
+    let ask = match &new.lead {
+        Some(lead) => ask.lead(lead.as_str()),
+        None => ask,
+    };
+    Ok(match &new.agents {
+        Some(agents) => ask.agents(agents.iter().map(String::as_str)),
+        None => ask,
+    })
+}
+
+/// The number of the event before a turn was accepted.
+pub(super) async fn accepted(
+    shared: &Shared,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<u64, Fault> {
+    let journal = shared.daemon.runtime().journal();
+    let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
+    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
+    Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
+}
+
+/// A turn as it is now.
+pub(super) async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Turn, Fault> {
+    let journal = shared.daemon.runtime().journal();
+    let found = turn_view::turn(journal, session, turn).await?;
+    found.ok_or_else(|| Fault::not_found("turn", turn))
+}
+
+/// A turn, as far as it has come.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/turns/{turn}", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id")),
+    responses((status = 200, description = "The turn", body = Turn))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Turn>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn = extract::id("turn", &turn)?;
+    Ok(Json(read(&shared, &session, turn).await?))
+}
+
+/// Stops a turn and all of its runs.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/turns/{turn}/cancel", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id")),
+    responses((status = 200, description = "It is cancelled", body = Turn))
+)]
+async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Turn>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn = extract::id("turn", &turn)?;
+    session.cancel(turn).await?;
+    Ok(Json(read(&shared, &session, turn).await?))
+}

@@ -1,0 +1,9 @@
+//! The runtime for clients of other processes.
+//!
+//! - [`http`] is `/v1`, an endpoint for OpenAI's clients, and the page; [`deployment`] checks the
+//!   settings it is run with.
+//! - [`mcp`] is the server of the Model Context Protocol.
+
+pub mod deployment;
+pub mod http;
+pub mod mcp;

@@ -1,0 +1,286 @@
+//! What other programs can do with sessions over the Model Context Protocol: tools that ask,
+//! delegate, recall, search, compact and list, and resources for sessions and snapshots.
+//!
+//! The same server answers at `/mcp` of the daemon and on standard input and output. It keeps
+//! nothing between requests, so that both revisions of the protocol are served alike: the current
+//! one (2026-07-28, no handshake) and those before it.
+
+mod asking;
+mod looking;
+mod resources;
+mod tools;
+mod waiting;
+
+use std::sync::{Arc, Weak};
+
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    InputRequiredResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServiceExt as _};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use unisono_daemon::Daemon;
+
+/// The label of sessions that clients made: a person's newest session is none of them.
+pub const CHANNEL: (&str, &str) = ("channel", "mcp");
+
+/// What a client is told of the server.
+const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \
+    frozen into one snapshot for all agents that work on them. `ask` gives a session's team a task; \
+    `delegate` gives tasks to agents by name, all on the same snapshot; `recall` and `search` find \
+    what was said, whether or not a model still sees it.";
+
+/// The server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Server {
+    daemon: Weak<Daemon>,
+    stopping: watch::Receiver<bool>,
+    /// Calls at the same time.
+    places: Arc<Semaphore>,
+    /// Whether it can send clients requests of its own, and be answered.
+    can_request: bool,
+}
+
+/// What came of a call.
+struct Outcome {
+    text: String,
+    /// The same for programs.
+    structured: Value,
+    is_error: bool,
+}
+
+/// What a call is answered with.
+enum Answer {
+    /// What came of it.
+    Told(Outcome),
+    /// What a person has to be asked before.
+    Asks(InputRequiredResult),
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Answer {
+        Answer::Told(outcome)
+    }
+}
+
+type Done = Result<Answer, String>;
+
+/// A call that holds the daemon. The daemon is let go of before the place is.
+struct Held {
+    daemon: Arc<Daemon>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Server {
+    /// Answers for a daemon until it stops: so many calls at a time, more are told to come back.
+    pub fn new(
+        daemon: &Arc<Daemon>,
+        stopping: watch::Receiver<bool>,
+        places: Arc<Semaphore>,
+    ) -> Server {
+        Server {
+            daemon: Arc::downgrade(daemon),
+            stopping,
+            places,
+            can_request: false,
+        }
+    }
+
+    /// Answers on standard input and output until the client leaves or the program stops.
+    ///
+    /// # Errors
+    /// The client says what is not of the protocol, or is gone.
+    pub async fn serve_stdio(mut self) -> Result<(), String> {
+        self.can_request = true;
+        let mut stopping = self.stopping.clone();
+        let service = self.serve(rmcp::transport::stdio());
+        let running = tokio::select! {
+            started = service => started.map_err(|error| error.to_string())?,
+            () = stopped(&mut stopping) => return Ok(()),
+        };
+        let token = running.cancellation_token();
+        tokio::select! {
+            ended = running.waiting() => ended.map(|_| ()).map_err(|error| error.to_string()),
+            () = stopped(&mut stopping) => {
+                token.cancel();
+                Ok(())
+            }
+        }
+    }
+
+    /// The same over HTTP. Who may ask is the guard's to say.
+    pub(crate) fn over_http(
+        self,
+        body_limit_bytes: usize,
+    ) -> StreamableHttpService<Server, NeverSessionManager> {
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .disable_allowed_hosts()
+            .with_max_request_body_bytes(body_limit_bytes);
+        let make = move || Ok(self.clone());
+        StreamableHttpService::new(make, Arc::default(), config)
+    }
+
+    fn hold(&self) -> Result<Held, String> {
+        let daemon = self.daemon.upgrade().filter(|_| !*self.stopping.borrow());
+        let daemon = daemon.ok_or("the program is stopping; ask again when it is back")?;
+        let place = self.places.clone().try_acquire_owned();
+        let place = place.map_err(
+            |_| "as many calls as are allowed are being answered; ask again in a moment",
+        )?;
+        Ok(Held {
+            daemon,
+            _place: place,
+        })
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Done {
+        let held = self.hold()?;
+        if let Some(state) = &request.request_state {
+            let asked = (&*request.name, state.as_str(), request.input_responses);
+            return asking::go_on(self, &held.daemon, asked, context).await;
+        }
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        match &*request.name {
+            tools::ASK => asking::ask(self, &held.daemon, tools::read(arguments)?, context).await,
+            tools::DELEGATE => {
+                asking::delegate(self, &held.daemon, tools::read(arguments)?, context).await
+            }
+            tools::COMPACT => {
+                asking::compact(self, &held.daemon, tools::read(arguments)?, context).await
+            }
+            tools::WAIT => asking::wait(self, &held.daemon, tools::read(arguments)?, context).await,
+            tools::RECALL => {
+                let recalling = looking::recall(&held.daemon, tools::read(arguments)?);
+                while_wanted(context, recalling).await
+            }
+            tools::SEARCH => {
+                let searching = looking::search(&held.daemon, tools::read(arguments)?);
+                while_wanted(context, searching).await
+            }
+            tools::SESSIONS => looking::sessions(&held.daemon, tools::read(arguments)?).await,
+            other => Err(format!("there is no tool {other:?}")),
+        }
+    }
+}
+
+/// Ends a call that only looks when its client leaves or cancels it.
+async fn while_wanted(
+    context: &RequestContext<RoleServer>,
+    call: impl Future<Output = Done>,
+) -> Done {
+    let done = context.ct.run_until_cancelled(call).await;
+    done.unwrap_or_else(|| Err("the call was cancelled".to_owned()))
+}
+
+/// Waits until the program stops.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // Whoever would tell is gone: that is the same.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
+        info.server_info = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::specs()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if !tools::NAMES.contains(&&*request.name) {
+            let reason = format!("there is no tool {:?}", request.name);
+            return Err(ErrorData::invalid_params(reason, None));
+        }
+        // A client that reads the text sees why; an error of the protocol it may not.
+        let result = match self.call(request, &context).await {
+            Ok(Answer::Asks(asks)) => return Ok(asks.into()),
+            Ok(Answer::Told(Outcome {
+                text,
+                structured,
+                is_error,
+            })) => {
+                let text = vec![ContentBlock::text(text)];
+                let mut result = if is_error {
+                    CallToolResult::error(text)
+                } else {
+                    CallToolResult::success(text)
+                };
+                result.structured_content = Some(structured);
+                result
+            }
+            Err(reason) => CallToolResult::error(vec![ContentBlock::text(reason)]),
+        };
+        Ok(result.into())
+    }
+
+    /// There are none, and none are declared.
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let held = self
+            .hold()
+            .map_err(|reason| ErrorData::internal_error(reason, None))?;
+        resources::list(&held.daemon, page).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::templates(),
+        ))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let held = self
+            .hold()
+            .map_err(|reason| ErrorData::internal_error(reason, None))?;
+        let read = resources::read(&held.daemon, &request.uri).await?;
+        Ok(read.into())
+    }
+}

@@ -1,0 +1,462 @@
+//! Tools that give a session something to do, and tell how it goes on.
+
+use rmcp::RoleServer;
+use rmcp::model::{InputRequiredResult, InputResponses, ProgressNotificationParam};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+use unisono_api::turn::Turn;
+use unisono_context::TurnId;
+use unisono_daemon::turn_view;
+use unisono_runtime::{Error as RuntimeError, Handle, Progress};
+use unisono_session::machine::Import;
+use unisono_session::run::calls::Waiting;
+use unisono_session::{Fact, Refusal, State};
+
+use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, Waited};
+use super::waiting::{self, Way};
+use super::{Answer, CHANNEL, Done, Outcome, Server, stopped};
+use crate::http::compactions;
+use unisono_daemon::Daemon;
+use unisono_daemon::ask::Ask;
+use unisono_daemon::short;
+
+/// Characters of a task that name a new session.
+const TITLE_CHARS: usize = 60;
+
+pub(super) async fn ask(
+    server: &Server,
+    daemon: &Daemon,
+    asked: Asked,
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    let task = filled("task", &asked.task)?;
+    let ask = Ask::new(task).branch(asked.branch.as_str());
+    let ask = match &asked.lead {
+        Some(lead) => ask.lead(lead.as_str()),
+        None => ask,
+    };
+    let ask = match &asked.agents {
+        Some(agents) => ask.agents(agents.iter().map(String::as_str)),
+        None => ask,
+    };
+    let session = session(daemon, asked.session.as_deref(), task, &ask).await?;
+    let followed = begin(server, daemon, &session, &ask, context).await?;
+    to_answer(ASK, followed)
+}
+
+/// Goes on with a turn about one of whose calls the client has asked a person.
+pub(super) async fn go_on(
+    server: &Server,
+    daemon: &Daemon,
+    (tool, state, answers): (&str, &str, Option<InputResponses>),
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    let (asked, call, decision) = waiting::answered(state, answers)?;
+    let session = opened(daemon, &asked.session).await?;
+    let turn = turn_id(&asked.turn)?;
+    let Some(decision) = decision else {
+        let waiting = waiting::waiting(&session, turn).await?;
+        let turn = read(daemon, &session, turn).await?;
+        return to_answer(tool, Followed::waits(&session, turn, waiting));
+    };
+    match session.decide(call, decision).await {
+        // Somebody else was faster.
+        Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    let followed = follow(server, daemon, &session, (turn, None), context).await?;
+    to_answer(tool, followed)
+}
+
+/// Waits for the end of a turn that was begun before.
+pub(super) async fn wait(
+    server: &Server,
+    daemon: &Daemon,
+    waited: Waited,
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    let session = opened(daemon, &waited.session).await?;
+    let turn = turn_id(&waited.turn)?;
+    // One that never was is told before it is waited for.
+    read(daemon, &session, turn).await?;
+    let followed = follow(server, daemon, &session, (turn, None), context).await?;
+    to_answer(ASK, followed)
+}
+
+fn turn_id(text: &str) -> Result<TurnId, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no id of a turn"))
+}
+
+pub(super) async fn delegate(
+    server: &Server,
+    daemon: &Daemon,
+    delegated: Delegated,
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    if delegated.tasks.is_empty() {
+        return Err("`tasks` is empty: name at least one agent".to_owned());
+    }
+    let mut lines = Vec::new();
+    let mut agents = Vec::new();
+    for assigned in &delegated.tasks {
+        let agent = filled("agent", &assigned.agent)?;
+        match &assigned.task {
+            Some(task) => {
+                let task = filled("task", task)?;
+                lines.push(task.to_owned());
+                agents.push((agent, Some(task)));
+            }
+            None => agents.push((agent, None)),
+        }
+    }
+    let task = match &delegated.task {
+        Some(task) => filled("task", task)?.to_owned(),
+        None if lines.is_empty() => {
+            return Err(
+                "nobody is told what to do: give each agent a task, or all of them one".to_owned(),
+            );
+        }
+        None => lines.join("\n"),
+    };
+    let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
+    let session = session(daemon, delegated.session.as_deref(), &task, &ask).await?;
+    let followed = begin(server, daemon, &session, &ask, context).await?;
+    to_answer(DELEGATE, followed)
+}
+
+/// What each agent came back with, and what was made of it.
+fn findings(turn: &Turn) -> String {
+    let mut text = String::new();
+    for run in turn.runs.iter().filter(|run| run.role != "lead") {
+        let found = match (&run.text, &run.error) {
+            (Some(found), _) => found.clone(),
+            (None, Some(error)) => format!("({}: {})", error.code, error.reason),
+            (None, None) => format!("({})", run.state),
+        };
+        text += &format!("## {}\n\n{}\n\n", run.agent, found.trim());
+    }
+    let joined = turn.answer.clone().unwrap_or_else(|| without_answer(turn));
+    text + &format!("## Joined\n\n{}", joined.trim())
+}
+
+pub(super) async fn compact(
+    server: &Server,
+    daemon: &Daemon,
+    compacted: Compacted,
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    let writing = compactions::writing(
+        compacted.instructions,
+        compacted.summariser,
+        compacted.on_failure,
+    );
+    let ask = Ask::compaction(None, writing).branch(compacted.branch.as_str());
+    let session = opened(daemon, &compacted.session).await?;
+    let followed = begin(server, daemon, &session, &ask, context).await?;
+    to_answer(COMPACT, followed)
+}
+
+fn compaction(turn: &Turn) -> String {
+    match (turn.state.as_str(), turn.checkpoints.last()) {
+        ("compacted", Some(checkpoint)) => {
+            let sizes = turn.compacted;
+            let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
+            let sizes = sizes.map(|(before, after)| {
+                let ratio = short::compression(before, after);
+                let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+                format!(
+                    ", {} → {} tokens{ratio}",
+                    short::number(before),
+                    short::number(after)
+                )
+            });
+            format!(
+                "compacted: checkpoint {checkpoint}{}",
+                sizes.unwrap_or_default()
+            )
+        }
+        ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
+        _ => without_answer(turn),
+    }
+}
+
+fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {
+    match text.trim() {
+        "" => Err(format!("`{name}` is empty")),
+        text => Ok(text),
+    }
+}
+
+fn without_answer(turn: &Turn) -> String {
+    match &turn.error {
+        Some(error) => format!("the turn failed ({}): {}", error.code, error.reason),
+        None => format!("the turn was {}", turn.state),
+    }
+}
+
+/// How far a turn has come when its client is answered.
+enum Followed {
+    /// To its end.
+    Ended(Turn),
+    /// To calls that wait for a person, whom its client cannot ask.
+    Waits(Turn, String, Value),
+    /// To a call that its client can ask a person about.
+    Asks(InputRequiredResult),
+}
+
+impl Followed {
+    fn waits(session: &Handle, turn: Turn, waiting: Vec<Waiting>) -> Followed {
+        let Some(first) = waiting.first() else {
+            return Followed::Ended(turn);
+        };
+        let text = waiting::describe(session.id(), first.turn, &waiting);
+        Followed::Waits(turn, text, waiting::structured(&waiting))
+    }
+}
+
+/// What the client of a tool is told.
+fn to_answer(tool: &str, followed: Followed) -> Done {
+    let (text, turn, waiting) = match followed {
+        Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
+        Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
+        Followed::Ended(turn) => {
+            let text = match tool {
+                DELEGATE => findings(&turn),
+                COMPACT => compaction(&turn),
+                _ => turn.answer.clone().unwrap_or_else(|| without_answer(&turn)),
+            };
+            (text, turn, None)
+        }
+    };
+    let ended_well = matches!(turn.state.as_str(), "answered" | "compacted");
+    let is_error = !ended_well && waiting.is_none();
+    let mut structured = json!({ "turn": value(&turn)? });
+    if let Some(waiting) = waiting {
+        structured["waiting"] = waiting;
+    }
+    Ok(Answer::Told(Outcome {
+        text,
+        structured,
+        is_error,
+    }))
+}
+
+/// The session that is meant, or a new one. Agents that do not fit leave none behind.
+async fn session(
+    daemon: &Daemon,
+    id: Option<&str>,
+    task: &str,
+    ask: &Ask,
+) -> Result<Handle, String> {
+    let known = match id {
+        Some(id) => Some(opened(daemon, id).await?),
+        None => None,
+    };
+    let setup = match &known {
+        Some(session) => daemon.setup_of(session).await,
+        None => Ok(daemon.setup()),
+    };
+    let setup = setup.map_err(|error| error.to_string())?;
+    ask.team(&setup).map_err(|error| error.to_string())?;
+    match known {
+        Some(session) => Ok(session),
+        None => {
+            let words = task.split_whitespace().collect::<Vec<_>>().join(" ");
+            let title: String = words.chars().take(TITLE_CHARS).collect();
+            let import = Import {
+                title: title.into(),
+                labels: [(CHANNEL.0.into(), CHANNEL.1.into())].into(),
+                ..Import::default()
+            };
+            daemon
+                .import(import)
+                .await
+                .map_err(|error| error.to_string())
+        }
+    }
+}
+
+pub(super) async fn opened(daemon: &Daemon, id: &str) -> Result<Handle, String> {
+    let id = id
+        .parse()
+        .map_err(|_| format!("{id:?} is no id of a session"))?;
+    daemon.open(id).await.map_err(|error| error.to_string())
+}
+
+/// Gives the session a turn and follows it.
+async fn begin(
+    server: &Server,
+    daemon: &Daemon,
+    session: &Handle,
+    ask: &Ask,
+    context: &RequestContext<RoleServer>,
+) -> Result<Followed, String> {
+    let before = session.inspect(|state| state.events()).await;
+    let before = before.map_err(|error| error.to_string())?;
+    let turn = daemon.begin(session, ask).await;
+    let turn = turn.map_err(|error| error.to_string())?;
+    follow(server, daemon, session, (turn, Some(before)), context).await
+}
+
+/// Waits for the end of a turn, or until one of its calls waits for a person whom the client cannot
+/// ask at once, telling the client how it goes on. A client that takes its request back cancels the
+/// turn. Where the number of the event before it is not known, what happened is not told again.
+async fn follow(
+    server: &Server,
+    daemon: &Daemon,
+    session: &Handle,
+    (turn, before): (TurnId, Option<u64>),
+    context: &RequestContext<RoleServer>,
+) -> Result<Followed, String> {
+    let text = |error: RuntimeError| error.to_string();
+    let look = move |state: &State| {
+        let open = state.open_turns().any(|open| open.accepted.id == turn);
+        (state.events(), open)
+    };
+    let (now, is_open) = session.inspect(look).await.map_err(text)?;
+    let mut after = before.unwrap_or(now);
+    let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
+    let mut stopping = server.stopping.clone();
+    let mut teller = Teller::new(context);
+    let mut cancelled = false;
+    let mut is_over = before.is_none() && !is_open;
+    let mut may_wait = true;
+    while !is_over {
+        if std::mem::take(&mut may_wait)
+            && !cancelled
+            && let Some(followed) = held(server, daemon, session, turn, context).await?
+        {
+            return Ok(followed);
+        }
+        tokio::select! {
+            event = events.next() => match event.map_err(|error| error.to_string())? {
+                Some((seq, event)) => {
+                    after = seq;
+                    is_over = ends(&event.fact, turn);
+                    may_wait = can_wait(&event.fact);
+                    if is_news(&event.fact) {
+                        teller.tell(&event.fact.to_string()).await;
+                    }
+                }
+                None => (events, progress) = session.follow(after).await.map_err(text)?,
+            },
+            said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said {
+                teller.tell(&text).await;
+            },
+            () = context.ct.cancelled(), if !cancelled => {
+                cancelled = true;
+                cancel(session, turn).await;
+            }
+            () = stopped(&mut stopping) => {
+                return Err(format!("the program is stopping; turn {turn} of session {} goes on when it is back", session.id()));
+            }
+        }
+    }
+    Ok(Followed::Ended(read(daemon, session, turn).await?))
+}
+
+/// Has the client ask a person about the calls that wait, as it can. None: none waits any more.
+async fn held(
+    server: &Server,
+    daemon: &Daemon,
+    session: &Handle,
+    turn: TurnId,
+    context: &RequestContext<RoleServer>,
+) -> Result<Option<Followed>, String> {
+    loop {
+        let waiting = waiting::waiting(session, turn).await?;
+        if waiting.is_empty() {
+            return Ok(None);
+        }
+        if let Some(call) = waiting::askable(&waiting) {
+            match Way::open_to(server, context) {
+                Way::Answer => {
+                    let asks = waiting::ask_by_answer(session.id(), call);
+                    return Ok(Some(Followed::Asks(asks)));
+                }
+                Way::Request => {
+                    let decided = tokio::select! {
+                        decided = waiting::ask_by_request(call, context) => decided,
+                        () = context.ct.cancelled() => return Ok(None),
+                    };
+                    if let Some(decision) = decided {
+                        // Somebody else may have been faster.
+                        if let Err(error) = session.decide(call.id, decision).await {
+                            tracing::debug!(call = %call.id, %error, "a call is not decided");
+                        }
+                        continue;
+                    }
+                }
+                Way::No => {}
+            }
+        }
+        let turn = read(daemon, session, turn).await?;
+        return Ok(Some(Followed::waits(session, turn, waiting)));
+    }
+}
+
+/// A turn as it is now.
+async fn read(daemon: &Daemon, session: &Handle, turn: TurnId) -> Result<Turn, String> {
+    let found = turn_view::turn(daemon.runtime().journal(), session, turn).await;
+    let found = found.map_err(|error| error.to_string())?;
+    found.ok_or_else(|| format!("there is no turn {turn}"))
+}
+
+async fn cancel(session: &Handle, turn: TurnId) {
+    // One that ended meanwhile needs no cancelling.
+    if let Err(error) = session.cancel(turn).await {
+        tracing::debug!(session = %session.id(), %turn, %error, "the turn is not cancelled");
+    }
+}
+
+fn ends(fact: &Fact, turn: TurnId) -> bool {
+    matches!(fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn)
+}
+
+/// Whether a call may wait for a person since.
+fn can_wait(fact: &Fact) -> bool {
+    matches!(fact, Fact::ToolsCalled { .. } | Fact::ToolInDoubt { .. })
+}
+
+/// What a client is told of.
+fn is_news(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Compacted { .. }
+            | Fact::CompactionFailed { .. }
+            | Fact::Frozen { .. }
+            | Fact::RunOpened { .. }
+            | Fact::RunRetried { .. }
+            | Fact::RunEnded { .. }
+    )
+}
+
+/// Tells a client that wants to know how its request goes on.
+struct Teller<'c> {
+    context: &'c RequestContext<RoleServer>,
+    told: f64,
+}
+
+impl<'c> Teller<'c> {
+    fn new(context: &'c RequestContext<RoleServer>) -> Teller<'c> {
+        Teller { context, told: 0.0 }
+    }
+
+    async fn tell(&mut self, text: &str) {
+        let Some(token) = self.context.meta.get_progress_token() else {
+            return;
+        };
+        self.told += 1.0;
+        let notice = ProgressNotificationParam::new(token, self.told).with_message(text);
+        // A client that does not listen any more still gets its answer.
+        if let Err(error) = self.context.peer.notify_progress(notice).await {
+            tracing::debug!(%error, "a client was not told");
+        }
+    }
+}
+
+/// A message of the outcome as JSON.
+pub(super) fn value(value: &impl serde::Serialize) -> Result<Value, String> {
+    serde_json::to_value(value).map_err(|error| error.to_string())
+}

@@ -1,0 +1,198 @@
+//! Tools that look: messages of a session, a search over all, the list of sessions.
+
+use serde_json::{Value, json};
+use unisono_api::Page;
+use unisono_context::{Message, Ordinal, SessionId};
+use unisono_daemon::values;
+use unisono_runtime::clock;
+use unisono_search::{Branch, Query, excerpt};
+
+use super::asking::{opened, value};
+use super::tools::{Listed, Recalled, Searched};
+use super::{Answer, Done, Outcome};
+use crate::http::sessions as listing;
+use unisono_daemon::Daemon;
+
+/// Messages that are found in a session, the most of them, and the most that are read by number.
+const FOUND: usize = 8;
+const MOST_FOUND: usize = 20;
+const MOST: u32 = 50;
+/// Messages of a search, and the most.
+const RESULTS: usize = 10;
+const MOST_RESULTS: usize = 50;
+/// Sessions of a list, and the most.
+const PAGE: usize = 50;
+const MOST_LISTED: usize = 200;
+/// Characters of an excerpt.
+const EXCERPT_CHARS: usize = 600;
+
+pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
+    let session = opened(daemon, &wanted.session).await?;
+    let (id, branch) = (session.id(), wanted.branch.clone());
+    let place = move |state: &unisono_session::State| {
+        let head = state.tree().head(&branch)?;
+        let last = state.tree().get(head)?.message.ordinal;
+        Some((Branch::new(id, state.tree(), head), head, last))
+    };
+    let place = session.inspect(place).await.map_err(|e| e.to_string())?;
+    let (branch, head, last) =
+        place.ok_or_else(|| format!("there is no branch {:?}", wanted.branch))?;
+    let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
+    let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
+        (Some(query), None, None) => {
+            let search = daemon.runtime().search();
+            let found = search
+                .recall(&branch, query, limit)
+                .await
+                .map_err(|e| e.to_string())?;
+            (found.messages, Some(found.stems))
+        }
+        (None, Some(from), to) => {
+            let to = to.unwrap_or(from).min(last.0);
+            if from == 0 || from > to || to - from >= MOST {
+                return Err(format!(
+                    "`from` and `to` are numbers of messages from 1 to {}, at most {MOST} of them",
+                    last.0
+                ));
+            }
+            ((from..=to).map(Ordinal).collect(), None)
+        }
+        _ => return Err("give either `query`, or `from` and `to`".to_owned()),
+    };
+    let read = move |state: &unisono_session::State| -> Vec<std::sync::Arc<Message>> {
+        let nodes = ordinals
+            .iter()
+            .filter_map(|ordinal| state.tree().at(head, *ordinal));
+        nodes.map(|node| node.message.clone()).collect()
+    };
+    let messages = session.inspect(read).await.map_err(|e| e.to_string())?;
+    let mut text = String::new();
+    let mut structured = Vec::new();
+    for message in messages {
+        let whole = message.countable_text();
+        let shown = match &stems {
+            Some(stems) => excerpt(&whole, stems, EXCERPT_CHARS).text,
+            None => whole,
+        };
+        text += &format!("[{}] {shown}\n\n", said_by(&message));
+        let mut one = described(&message);
+        one["text"] = shown.into();
+        structured.push(one);
+    }
+    if structured.is_empty() {
+        text = "nothing found; try other words".to_owned();
+    }
+    Ok(Answer::Told(Outcome {
+        text: text.trim_end().to_owned(),
+        structured: json!({"session": id.to_string(), "messages": structured}),
+        is_error: false,
+    }))
+}
+
+/// A message's number, who said it and when, for people.
+fn said_by(message: &Message) -> String {
+    let author = message.author.as_ref().map(|author| format!(" {author}"));
+    let at = values::instant(message.at);
+    let day = at.split('T').next().unwrap_or_default();
+    let (ordinal, role) = (message.ordinal, message.role.name());
+    format!("{ordinal} {role}{} {day}", author.unwrap_or_default())
+}
+
+/// The same for programs.
+fn described(message: &Message) -> Value {
+    json!({
+        "ordinal": message.ordinal.0, "role": message.role.name(),
+        "author": message.author.as_ref().map(ToString::to_string),
+        "at": values::instant(message.at),
+    })
+}
+
+pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
+    let query = Query::parse(&wanted.query, clock::now()).map_err(|e| e.to_string())?;
+    if query.is_empty() {
+        let notes = query.notes.join("; ");
+        return Err(
+            format!("there is nothing to search for: write a word. {notes}")
+                .trim_end()
+                .to_owned(),
+        );
+    }
+    let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MOST_RESULTS);
+    let only = query.session.as_deref().map(|id| {
+        id.parse::<SessionId>()
+            .map_err(|_| format!("session:{id} is no id of a session: write all of it"))
+    });
+    let only: Vec<SessionId> = only.transpose()?.into_iter().collect();
+    let search = daemon.runtime().search();
+    let answer = search
+        .find(&query, &only, limit)
+        .await
+        .map_err(|e| e.to_string())?;
+    let stems = query.stems();
+    let mut text = String::new();
+    let mut structured = Vec::new();
+    for found in answer.found {
+        let session = daemon
+            .open(found.session)
+            .await
+            .map_err(|e| e.to_string())?;
+        let id = found.message;
+        let look = move |state: &unisono_session::State| {
+            let message = state.tree().get(id)?.message.clone();
+            Some((state.title().to_owned(), message))
+        };
+        let Some((title, message)) = session.inspect(look).await.map_err(|e| e.to_string())? else {
+            continue;
+        };
+        let part = excerpt(&message.countable_text(), &stems, EXCERPT_CHARS).text;
+        let (session, said) = (found.session.to_string(), said_by(&message));
+        text += &format!("[session {session} {said}, {title}] {part}\n\n");
+        let mut one = described(&message);
+        one["session"] = session.into();
+        one["title"] = title.into();
+        one["score"] = found.score.into();
+        one["excerpt"] = part.into();
+        structured.push(one);
+    }
+    if structured.is_empty() {
+        text = "nothing found; try other words".to_owned();
+    }
+    for note in &query.notes {
+        text = format!("{}\n\n({note})", text.trim_end());
+    }
+    Ok(Answer::Told(Outcome {
+        text: text.trim_end().to_owned(),
+        structured: json!({
+            "found": structured, "complete": answer.complete, "notes": query.notes,
+        }),
+        is_error: false,
+    }))
+}
+
+pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
+    let before = wanted.cursor.as_deref().map(|id| {
+        id.parse::<SessionId>()
+            .map_err(|_| format!("{id:?} is no cursor"))
+    });
+    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_LISTED);
+    // One more tells whether there are more.
+    let found = listing::newest(daemon, before.transpose()?, limit + 1)
+        .await
+        .map_err(|e| e.to_string())?;
+    let found = Page::first(found, limit, |last| last.id.to_string());
+    let mut text = String::new();
+    let mut all = Vec::new();
+    let listed = listing::listed(daemon, found.items).await;
+    for listed in listed.map_err(|fault| fault.to_string())? {
+        text += &format!("{}  {}  {}\n", listed.session, listed.updated, listed.title);
+        all.push(value(&listed)?);
+    }
+    if all.is_empty() {
+        text = "there are no sessions".to_owned();
+    }
+    Ok(Answer::Told(Outcome {
+        text: text.trim_end().to_owned(),
+        structured: json!({"sessions": all, "next": found.next}),
+        is_error: false,
+    }))
+}

@@ -1,0 +1,189 @@
+//! Sessions and snapshots as resources.
+//!
+//! `unisono://sessions/<session>` describes a session, `…/context` is what a model sees of its main
+//! branch now, `…/snapshots/<turn>` what the agents of a turn were given.
+
+use std::fmt::Write as _;
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate,
+};
+use unisono_context::snapshot::Snapshot;
+use unisono_context::{SessionId, TurnId};
+use unisono_session::state::MAIN;
+
+use crate::http::sessions as listing;
+use unisono_daemon::Daemon;
+use unisono_daemon::ask::Ask;
+use unisono_daemon::context::{Shown, entry_text};
+use unisono_daemon::past;
+
+const SCHEME: &str = "unisono://sessions/";
+/// Sessions of a page.
+const PAGE: usize = 100;
+
+fn wrong(reason: impl Into<String>) -> ErrorData {
+    ErrorData::invalid_params(reason.into(), None)
+}
+
+fn failed(error: impl std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}
+
+/// What addresses there are.
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    let template = |path: &str, name: &str, about: &str, kind: &str| {
+        ResourceTemplate::new(format!("{SCHEME}{path}"), name)
+            .with_description(about)
+            .with_mime_type(kind)
+    };
+    vec![
+        template(
+            "{session}",
+            "session",
+            "A session: its title, branches and turns",
+            "application/json",
+        ),
+        template(
+            "{session}/context",
+            "context",
+            "What a model sees of a session now",
+            "text/plain",
+        ),
+        template(
+            "{session}/snapshots/{turn}",
+            "snapshot",
+            "The frozen context that the agents of a turn were given",
+            "text/plain",
+        ),
+    ]
+}
+
+/// The sessions, the oldest first.
+pub(super) async fn list(
+    daemon: &Daemon,
+    page: Option<PaginatedRequestParams>,
+) -> Result<ListResourcesResult, ErrorData> {
+    let cursor = page.and_then(|page| page.cursor);
+    let after = cursor.map(|id| {
+        id.parse::<SessionId>()
+            .map_err(|_| wrong(format!("{id:?} is no cursor")))
+    });
+    let found = listing::page(daemon, after.transpose()?, PAGE)
+        .await
+        .map_err(failed)?;
+    let next = found
+        .last()
+        .filter(|_| found.len() == PAGE)
+        .map(|last| last.id.to_string());
+    let listed = listing::listed(daemon, found).await.map_err(failed)?;
+    let each = listed.into_iter().map(|listed| {
+        let uri = format!("{SCHEME}{}", listed.session);
+        Resource::new(uri, listed.title).with_mime_type("application/json")
+    });
+    let mut result = ListResourcesResult::with_all_items(each.collect());
+    result.next_cursor = next;
+    Ok(result)
+}
+
+/// Reads one.
+pub(super) async fn read(daemon: &Daemon, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let unknown = || ErrorData::resource_not_found(format!("there is no resource {uri}"), None);
+    let path = uri.strip_prefix(SCHEME).ok_or_else(unknown)?;
+    let mut parts = path.split('/');
+    let id = parts
+        .next()
+        .and_then(|id| id.parse::<SessionId>().ok())
+        .ok_or_else(unknown)?;
+    let rest: Vec<&str> = parts.collect();
+    let known = daemon
+        .runtime()
+        .journal()
+        .exists(id)
+        .await
+        .map_err(failed)?;
+    if !known {
+        return Err(unknown());
+    }
+    let contents = match rest[..] {
+        [] => {
+            let session = daemon.open(id).await.map_err(failed)?;
+            let name = id.to_string();
+            let look = move |state: &unisono_session::State| listing::describe(&name, state);
+            let described = session.inspect(look).await.map_err(failed)?;
+            let text = serde_json::to_string_pretty(&described).map_err(failed)?;
+            ResourceContents::text(text, uri).with_mime_type("application/json")
+        }
+        ["context"] => ResourceContents::text(context(daemon, id).await?, uri),
+        ["snapshots", turn] => {
+            let turn = turn.parse::<TurnId>().map_err(|_| unknown())?;
+            let text = snapshot(daemon, id, turn).await?.ok_or_else(unknown)?;
+            ResourceContents::text(text, uri)
+        }
+        _ => return Err(unknown()),
+    };
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
+    let session = daemon.open(id).await.map_err(failed)?;
+    let mut state = session.inspect(Clone::clone).await.map_err(failed)?;
+    let Some(head) = state.tree().head(MAIN) else {
+        return Ok("nothing was said yet".to_owned());
+    };
+    let setup = daemon.setup_of(&session).await.map_err(failed)?;
+    let by = Ask::new("").measured_by(&setup, daemon.calibrations());
+    let by = by.map_err(failed)?;
+    // Counting takes a tokenizer, and time.
+    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &by));
+    let shown = looking.await.map_err(failed)?.map_err(failed)?;
+    Ok(text(&shown.snapshot))
+}
+
+/// The frozen context of a turn, rebuilt from the journal; none: there is no such turn, or nothing
+/// was frozen in it.
+async fn snapshot(
+    daemon: &Daemon,
+    id: SessionId,
+    turn: TurnId,
+) -> Result<Option<String>, ErrorData> {
+    let journal = daemon.runtime().journal();
+    let replay = past::replay(journal, id, turn).await.map_err(failed)?;
+    if let Some(error) = replay.snapshot_error() {
+        return Err(failed(error));
+    }
+    Ok(replay.state().snapshot(turn).map(|snapshot| text(snapshot)))
+}
+
+/// A snapshot as text.
+fn text(snapshot: &Snapshot) -> String {
+    let mut out = format!("snapshot {}\n", snapshot.id());
+    // Writing into a text does not fail.
+    let system = snapshot.preamble().system();
+    if !system.is_empty() {
+        let _ = write!(out, "\n[system]\n{system}\n");
+    }
+    for block in snapshot.blocks() {
+        let checkpoint = block.checkpoint();
+        let _ = write!(
+            out,
+            "\n[summary of {}–{}]\n{}\n",
+            checkpoint.first(),
+            checkpoint.cutoff,
+            block.text()
+        );
+    }
+    for entry in snapshot.entries() {
+        let message = entry.message();
+        let _ = write!(
+            out,
+            "\n[{} {}]\n{}\n",
+            message.ordinal,
+            message.role.name(),
+            entry_text(entry)
+        );
+    }
+    out
+}
