@@ -54,13 +54,13 @@ catalogue:
 
 # Crash and power-cut tests with many more rounds, and a million schedules.
 soak rounds="1000":
-    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono --test kill
+    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-cli --test kill
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
     UNISONO_SIM_SEEDS=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture
 
 # The page in a real browser, and OpenAI's own clients against the daemon; screenshots go to DIR.
 browser DIR="":
-    cargo build -p unisono
+    cargo build -p unisono-cli
     npm ci --prefix tests/ui && npm ci --prefix tests/sdk
     UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs
     node --test tests/sdk/openai.test.mjs
@@ -69,7 +69,7 @@ browser DIR="":
 
 # The description of the API: a validator, Redocly, generated TypeScript, Schemathesis against a daemon.
 api:
-    cargo build -p unisono
+    cargo build -p unisono-cli
     npm ci --prefix tests/api
     python3 -m venv target/api && target/api/bin/pip install --quiet --requirement tests/api/requirements.txt
     target/api/bin/python tests/api/check.py

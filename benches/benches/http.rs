@@ -19,11 +19,11 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use unisono::Daemon;
 use unisono_benches::bare::local;
 use unisono_benches::memory::resident;
 use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
 use unisono_context::{Encoding, SessionId};
-use unisono_daemon::Daemon;
 use unisono_model::Tokenizer;
 use unisono_server::http::Server;
 

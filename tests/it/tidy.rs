@@ -45,10 +45,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "unisono-daemon",
+        "unisono",
         &[
             "unisono-api",
             "unisono-config",
+            "unisono-interchange",
             "unisono-context",
             "unisono-session",
             "unisono-model",
@@ -60,7 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "unisono-server",
         &[
-            "unisono-daemon",
+            "unisono",
             "unisono-api",
             "unisono-config",
             "unisono-interchange",
@@ -73,7 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "unisono",
+        "unisono-cli",
         &[
             "unisono-server",
             "unisono-context",
@@ -84,7 +85,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono-runtime",
             "unisono-config",
             "unisono-interchange",
-            "unisono-daemon",
+            "unisono",
             "unisono-api",
         ],
     ),
@@ -98,7 +99,7 @@ const CONFINED: &[(&str, &str)] = &[
     ("tantivy", "unisono-search"),
     ("tiktoken-rs", "unisono-model"),
     ("figment", "unisono-config"),
-    ("clap", "unisono"),
+    ("clap", "unisono-cli"),
     ("reqwest", "unisono-model"),
     ("rmcp", "unisono-runtime"),
     ("jsonschema", "unisono-runtime"),

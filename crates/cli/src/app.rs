@@ -4,13 +4,13 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unisono::Daemon;
+use unisono::daemon::{self, Opened};
+use unisono::telemetry;
 use unisono_api::client::Client;
 use unisono_config::diagnostic::Origin;
 use unisono_config::settings::{Override, Own, Sources};
 use unisono_config::setup::Setup;
-use unisono_daemon::Daemon;
-use unisono_daemon::daemon::{self, Opened};
-use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
 use unisono_server::http::Running;
 use unisono_store::{Error, Health, Salvage};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use unisono::ask::Ask;
 use unisono_config::settings::{MODEL_OVERRIDE, Override};
 use unisono_context::policy::Preset;
-use unisono_daemon::ask::Ask;
 use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{

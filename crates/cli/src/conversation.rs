@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use unisono::spool::{Spool, Spooled};
 use unisono_context::Digest;
-use unisono_daemon::spool::{Spool, Spooled};
 use unisono_interchange::transcript::{self, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
@@ -16,40 +16,6 @@ use crate::show;
 
 pub(crate) use unisono_interchange::transcript::SOURCE_DIGEST as DIGEST;
 use unisono_interchange::transcript::SOURCE_NAME as NAME;
-
-/// Why a conversation was not read.
-#[derive(Debug)]
-pub enum ReadError {
-    /// The file cannot be read.
-    File(std::path::PathBuf, std::io::Error),
-    /// It holds no conversation, or bad lines.
-    Content(transcript::Error),
-}
-
-impl std::fmt::Display for ReadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ReadError::File(path, error) => write!(f, "cannot read {}: {error}", path.display()),
-            ReadError::Content(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-/// Reads a conversation in any known format.
-///
-/// # Errors
-/// The file cannot be read, or holds no conversation, or has bad lines.
-pub fn read_conversation(path: &Path) -> std::result::Result<Parsed, ReadError> {
-    let file = File::open(path).map_err(|error| ReadError::File(path.to_owned(), error))?;
-    let options = Options {
-        name: path.display().to_string(),
-        ..Options::default()
-    };
-    let (parsed, _) = parse(file, &options).map_err(ReadError::Content)?;
-    Ok(parsed)
-}
 
 fn parse(
     input: impl Read,

@@ -5,6 +5,11 @@ mod taken;
 
 use std::time::Duration;
 
+use unisono::Daemon;
+use unisono::ask::Ask;
+use unisono::context::estimate::{self, Without};
+use unisono::daemon::Opened;
+use unisono::models;
 use unisono_api::agent::{Agent, Whom};
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::client::{Client, File};
@@ -15,11 +20,6 @@ use unisono_config::settings::{Override, own};
 use unisono_config::setup::Setup;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
-use unisono_daemon::Daemon;
-use unisono_daemon::ask::Ask;
-use unisono_daemon::context::estimate::{self, Without};
-use unisono_daemon::daemon::Opened;
-use unisono_daemon::models;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::settle;
 use unisono_session::machine::Import;
@@ -222,7 +222,7 @@ impl Host {
         match self {
             Host::Here(daemon) => {
                 let setup = daemon.setup_with(own(state), &[]).await?;
-                Ok(unisono_daemon::agents::told(&setup, ask)?)
+                Ok(unisono::agents::told(&setup, ask)?)
             }
             Host::There { client, flags } => {
                 let ask = ask.clone().with_settings(flags.clone());

@@ -1,29 +1,23 @@
-//! The unisono binary, and what an author of a custom agent needs.
+//! The command line of unisono.
 //!
-//! An agent in Rust is a type that implements [`Agent`], registered under a kind. Either ask it
-//! from a program of your own:
+//! A program gets the whole of it, with agents of its own, in one line:
 //!
 //! ```no_run
-//! # use unisono::{Agent, Answer, Ask, Ctx, Daemon, Failure, Task};
+//! use std::process::ExitCode;
+//! use unisono_cli::Kinds;
 //! # struct Words;
-//! # impl Agent for Words {
-//! #     async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
-//! #         Ok(Answer::text(task.text.split_whitespace().count().to_string()))
+//! # impl unisono::Agent for Words {
+//! #     async fn run(&self, task: unisono::Task, _: unisono::Ctx) -> Result<unisono::Answer, unisono::Failure> {
+//! #         Ok(unisono::Answer::text(task.text.split_whitespace().count().to_string()))
 //! #     }
 //! # }
-//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! let daemon = Daemon::builder().agent("words", Words).in_memory().start().await?;
-//! let parsed = unisono::read_conversation("talk.jsonl".as_ref())?;
-//! let session = daemon.import(parsed.import).await?;
-//! let finished = daemon.ask(&session, &Ask::new("Count.").agents(["words"])).await?;
-//! daemon.shutdown().await;
-//! # Ok(()) }
+//!
+//! fn main() -> ExitCode {
+//!     unisono_cli::main(Kinds::default().with("words", Words))
+//! }
 //! ```
 //!
-//! or get the whole command line with it: `fn main() -> ExitCode { unisono::main(Kinds::default()
-//! .with("words", Words)) }`. An agent of that kind is defined in `agents/<id>.md` with
-//! `kind: words`. An agent may also be an actor, registered by [`Kinds::with_actor`]; the guide
-//! `docs/extending.md` shows every way.
+//! An agent of that kind is defined in `agents/<id>.md` with `kind: words`.
 
 mod app;
 mod approvals;
@@ -49,16 +43,9 @@ mod traces;
 
 use std::process::ExitCode;
 
-pub use conversation::read_conversation;
-pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
-pub use unisono_daemon::ask::{Ask, Finished};
-pub use unisono_daemon::daemon::{Builder, Daemon, Error};
-pub use unisono_runtime::{
-    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, reaper, worker,
-};
-pub use unisono_session::event::Outcome;
-pub use unisono_session::run::{Cause, Ending, Usage};
-pub use unisono_session::{Definition, State};
+use unisono::reaper;
+
+pub use unisono::Kinds;
 
 /// The program: reads the command line and carries it out. `kinds` are the agent kinds it knows
 /// besides the built-in ones.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use unisono::daemon::{self, NotChanged};
 use unisono_api::Code;
 use unisono_api::client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
-use unisono_daemon::daemon::{self, NotChanged};
 use unisono_server::http;
 use unisono_store::Error as StoreError;
 
@@ -214,9 +214,9 @@ impl From<unisono_config::agents::Error> for Problem {
     }
 }
 
-impl From<unisono_daemon::models::Unreachable> for Problem {
-    fn from(error: unisono_daemon::models::Unreachable) -> Problem {
-        use unisono_daemon::models::Unreachable;
+impl From<unisono::models::Unreachable> for Problem {
+    fn from(error: unisono::models::Unreachable) -> Problem {
+        use unisono::models::Unreachable;
         let hint = match error {
             Unreachable::Lacks { .. } => {
                 "`unisono models` shows those that can be asked; --model extractive needs no key"
@@ -229,15 +229,15 @@ impl From<unisono_daemon::models::Unreachable> for Problem {
     }
 }
 
-impl From<unisono_daemon::models::Unpriced> for Problem {
-    fn from(error: unisono_daemon::models::Unpriced) -> Problem {
+impl From<unisono::models::Unpriced> for Problem {
+    fn from(error: unisono::models::Unpriced) -> Problem {
         Problem::with_hint_of(Exit::Usage, &error.to_string()).code(Code::Refused)
     }
 }
 
-impl From<unisono_daemon::past::Error> for Problem {
-    fn from(error: unisono_daemon::past::Error) -> Problem {
-        use unisono_daemon::past::Error;
+impl From<unisono::past::Error> for Problem {
+    fn from(error: unisono::past::Error) -> Problem {
+        use unisono::past::Error;
         match error {
             Error::Store(error) => error.into(),
             Error::Session(error) => error.into(),
@@ -248,9 +248,9 @@ impl From<unisono_daemon::past::Error> for Problem {
     }
 }
 
-impl From<unisono_daemon::context::estimate::Error> for Problem {
-    fn from(error: unisono_daemon::context::estimate::Error) -> Problem {
-        use unisono_daemon::context::estimate::Error;
+impl From<unisono::context::estimate::Error> for Problem {
+    fn from(error: unisono::context::estimate::Error) -> Problem {
+        use unisono::context::estimate::Error;
         match error {
             Error::Branch(_) => Problem::not_found(error),
             Error::Summariser(_) => Problem::usage(error).code(Code::Refused),
@@ -261,8 +261,8 @@ impl From<unisono_daemon::context::estimate::Error> for Problem {
     }
 }
 
-impl From<unisono_daemon::context::Error> for Problem {
-    fn from(error: unisono_daemon::context::Error) -> Problem {
+impl From<unisono::context::Error> for Problem {
+    fn from(error: unisono::context::Error) -> Problem {
         Problem::failed(error)
     }
 }

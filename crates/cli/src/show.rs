@@ -3,18 +3,18 @@
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use serde_json::{Value, json};
+use unisono::short;
 use unisono_api::harmless::for_terminal;
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
-use unisono_daemon::short;
 use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
 
 use crate::output;
 
+pub(crate) use unisono::short::{line, number, step};
 pub(crate) use unisono_api::compaction::ratio;
-pub(crate) use unisono_daemon::short::{line, number, step};
 
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {

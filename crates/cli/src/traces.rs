@@ -2,16 +2,16 @@
 
 use std::cmp::Reverse;
 
+use unisono::past;
 use unisono_api::Code;
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_daemon::past;
 use unisono_session::event::RunRole;
 use unisono_session::trace::{RunTrace, TurnTrace};
 use unisono_session::{Replay, Trace};
 use unisono_store::SessionInfo;
 
-pub(crate) use unisono_daemon::past::rebuild;
-pub(crate) use unisono_daemon::short::{end, role};
+pub(crate) use unisono::past::rebuild;
+pub(crate) use unisono::short::{end, role};
 
 use crate::problem::{Problem, Result};
 use crate::sessions::{Sessions, is_meant, only};

@@ -72,9 +72,9 @@ pub use problem::code;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
-use unisono_daemon::Daemon;
-use unisono_daemon::past::usage::Folds;
-use unisono_daemon::retention;
+use unisono::Daemon;
+use unisono::past::usage::Folds;
+use unisono::retention;
 
 /// How long a call of a tool may take to notice that the program stops.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
@@ -261,7 +261,7 @@ impl Server {
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
         let pruning = tokio::spawn(prune(shared.clone()));
-        let vacuuming = tokio::spawn(unisono_daemon::vacuum::follow(shared.daemon.clone()));
+        let vacuuming = tokio::spawn(unisono::vacuum::follow(shared.daemon.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {

@@ -27,7 +27,7 @@ use rmcp::{ErrorData, RoleServer, ServiceExt as _};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use unisono_daemon::Daemon;
+use unisono::Daemon;
 
 /// The label of sessions that clients made: a person's newest session is none of them.
 pub const CHANNEL: (&str, &str) = ("channel", "mcp");

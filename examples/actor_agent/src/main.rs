@@ -10,8 +10,8 @@ mod register;
 use std::process::ExitCode;
 
 use register::Register;
-use unisono::Kinds;
+use unisono_cli::Kinds;
 
 fn main() -> ExitCode {
-    unisono::main(Kinds::default().with_actor("register", || (Register, ())))
+    unisono_cli::main(Kinds::default().with_actor("register", || (Register, ())))
 }

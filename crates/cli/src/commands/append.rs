@@ -2,9 +2,9 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use unisono::append;
 use unisono_api::message::{Appended, NewMessage, Part, Role};
 use unisono_context::SessionId;
-use unisono_daemon::append;
 use unisono_runtime::settle;
 use unisono_session::Input;
 use unisono_session::append::Appended as Place;

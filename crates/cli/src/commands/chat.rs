@@ -4,8 +4,8 @@ mod input;
 mod order;
 mod talk;
 
+use unisono::ask::Ask;
 use unisono_config::settings::own;
-use unisono_daemon::ask::Ask;
 use unisono_session::State;
 use unisono_session::state::MAIN;
 

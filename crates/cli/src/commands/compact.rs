@@ -1,13 +1,13 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
 use serde_json::json;
+use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
 use unisono_config::setup::Setup;
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, Ordinal, SessionId, Tokens};
-use unisono_daemon::ask::Ask;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{Outcome, Unwritten, Writing};
 use unisono_session::state::MAIN;

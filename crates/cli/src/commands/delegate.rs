@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use unisono_daemon::ask::Ask;
+use unisono::ask::Ask;
 use unisono_session::state::MAIN;
 
 use crate::app::App;

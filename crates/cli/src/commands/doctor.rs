@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use unisono::models::notices;
 use unisono_config::providers::Access;
 use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
-use unisono_daemon::models::notices;
 use unisono_search::Condition;
 use unisono_server::deployment::Check;
 use unisono_server::http::Running;

@@ -1,9 +1,9 @@
 //! `unisono models`: the catalogue, and which of its models can be asked.
 
 use serde_json::{Value, json};
+use unisono::models::notices;
 use unisono_config::setup::Setup;
 use unisono_context::Tokens;
-use unisono_daemon::models::notices;
 use unisono_model::calibration::Calibration;
 use unisono_model::catalogue::{Entry, Price};
 
@@ -68,7 +68,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         ];
         let table = rows.iter().map(line).collect();
         app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
-        let learnt = unisono_daemon::models::learnt(&setup.loaded.config.store.path);
+        let learnt = unisono::models::learnt(&setup.loaded.config.store.path);
         for notice in notices::of_setup(&setup, &learnt, notices::today()) {
             app.out.warn(notice);
         }
@@ -78,7 +78,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
 
 fn rows(setup: &Setup, args: &Args) -> Vec<Row> {
     let loaded = &setup.loaded;
-    let learnt = unisono_daemon::models::learnt(&loaded.config.store.path);
+    let learnt = unisono::models::learnt(&loaded.config.store.path);
     // Models that are named, or were asked, but are not in the catalogue are shown as well.
     let agents = setup.roster.iter().map(|agent| &*agent.definition.model);
     let asked = learnt.all();

@@ -1,10 +1,10 @@
 //! `unisono pin` and `unpin`: messages that always stand verbatim.
 
 use serde_json::json;
+use unisono::context::pins::{Pins, pinned};
 use unisono_config::settings::own;
 use unisono_config::setup::Setup;
 use unisono_context::{MessageId, Ordinal, SessionId};
-use unisono_daemon::context::pins::{Pins, pinned};
 use unisono_session::State;
 use unisono_session::state::MAIN;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgGroup;
+use unisono::Daemon;
+use unisono::ask::Ask;
+use unisono::models::{self, notices};
 use unisono_config::settings::{AUTO, Override, own};
 use unisono_config::setup::Setup;
 use unisono_context::SessionId;
-use unisono_daemon::Daemon;
-use unisono_daemon::ask::Ask;
-use unisono_daemon::models::{self, notices};
 use unisono_interchange::transcript::Format;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::agent::Team;

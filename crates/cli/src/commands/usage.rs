@@ -1,8 +1,8 @@
 //! `unisono usage`: what model calls used, by agent and model.
 
 use serde_json::{Value, json};
+use unisono::past;
 use unisono_context::call::Usage;
-use unisono_daemon::past;
 use unisono_session::usage::{Asker, Deleted, Ledger, Used};
 
 use crate::app::App;

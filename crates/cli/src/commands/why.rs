@@ -4,9 +4,9 @@
 mod sibling;
 
 use serde_json::{Value, json};
+use unisono::why::causes::{self, Cause};
+use unisono::why::{Difference, requests};
 use unisono_context::RunId;
-use unisono_daemon::why::causes::{self, Cause};
-use unisono_daemon::why::{Difference, requests};
 use unisono_runtime::replay::{Rebuilt, Requests, Sent};
 
 use crate::app::App;

@@ -2,9 +2,9 @@
 
 use std::io::Seek;
 
+use unisono::spool::Spooled;
 use unisono_api::client::Content;
 use unisono_context::SessionId;
-use unisono_daemon::spool::Spooled;
 use unisono_session::State;
 use unisono_session::machine::Import;
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use unisono::Daemon;
 use unisono_api::client::{self, Client};
 use unisono_api::event::Progress as Said;
 use unisono_context::SessionId;
-use unisono_daemon::Daemon;
 use unisono_runtime::{Error, Events, Handle, Progress, SharedEvent};
 use unisono_session::Event;
 use unisono_session::state::EndedTurn;

@@ -123,7 +123,7 @@ fn all_that_the_image_is_made_of_is_there() {
         .into_iter()
         .find(|run| run.contains("cargo build"))
         .unwrap();
-    assert!(build.contains("--package unisono "), "{build}");
+    assert!(build.contains("--package unisono-cli "), "{build}");
     let profile = build.split_once("--profile ").unwrap().1;
     let profile = profile.split_whitespace().next().unwrap();
     assert!(

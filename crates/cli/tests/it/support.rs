@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use unisono::daemon::open_store;
 use unisono_context::SessionId;
-use unisono_daemon::daemon::open_store;
 use unisono_session::Event;
 
 /// Nothing here takes nearly as long.

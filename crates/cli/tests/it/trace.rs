@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
+use unisono::daemon::open_store;
 use unisono_context::SessionId;
 use unisono_context::message::Part;
-use unisono_daemon::daemon::open_store;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, block_on};
 use unisono_session::{Event, Fact};
 use unisono_store::Append;

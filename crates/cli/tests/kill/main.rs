@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         return ended;
     }
     if std::env::var_os(CHILD).is_some() {
-        return unisono::main(kinds());
+        return unisono_cli::main(kinds());
     }
     // As other tests, it is left out where a filter names others.
     let filters: Vec<String> = std::env::args().skip(1).collect();

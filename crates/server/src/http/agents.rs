@@ -17,8 +17,8 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::problem::Fault;
 use super::{Shared, sessions, settings};
-use unisono_daemon::ask::Ask;
-use unisono_daemon::daemon;
+use unisono::ask::Ask;
+use unisono::daemon;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -47,7 +47,7 @@ async fn agents(
         }
         None => daemon.setup_with(Arc::default(), ask.settings()).await?,
     };
-    let told = unisono_daemon::agents::told(&setup, &ask);
+    let told = unisono::agents::told(&setup, &ask);
     Ok(Json(told.map_err(daemon::Error::from)?))
 }
 

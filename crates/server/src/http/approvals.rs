@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;

@@ -17,8 +17,8 @@ use super::messages::unknown_branch;
 use super::part::{Part, no_cursor};
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::outline;
-use unisono_daemon::short;
+use unisono::outline;
+use unisono::short;
 
 /// Characters of a stretch's first message that are told.
 const TEXT_CHARS: usize = 80;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -29,8 +29,8 @@ use super::part::OnBranch;
 use super::problem::Fault;
 use super::turns::{self, How};
 use super::{Shared, sessions, settings};
-use unisono_daemon::ask::Ask;
-use unisono_daemon::context::estimate::Without;
+use unisono::ask::Ask;
+use unisono::context::estimate::Without;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

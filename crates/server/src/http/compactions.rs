@@ -22,9 +22,9 @@ use super::extract::{self, Path};
 use super::problem::Fault;
 use super::turns::{self, How};
 use super::{Shared, sessions, settings};
-use unisono_daemon::ask::Ask;
-use unisono_daemon::context::estimate;
-use unisono_daemon::short;
+use unisono::ask::Ask;
+use unisono::context::estimate;
+use unisono::short;
 
 /// Characters of a new summary that are told.
 const PREVIEW_CHARS: usize = 200;

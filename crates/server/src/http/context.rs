@@ -16,9 +16,9 @@ use super::extract::{Path, Query};
 use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::ask::Ask;
-use unisono_daemon::context::{Shown, told};
-use unisono_daemon::models;
+use unisono::ask::Ask;
+use unisono::context::{Shown, told};
+use unisono::models;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -80,7 +80,7 @@ async fn of_team(
 ) -> Result<Context, Fault> {
     let setup = shared.daemon.setup_for(session, ask).await?;
     let by = ask.measured_by(&setup, shared.daemon.calibrations());
-    let by = by.map_err(unisono_daemon::daemon::Error::from)?;
+    let by = by.map_err(unisono::daemon::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch();
     let head = state.tree().head(branch);
@@ -90,7 +90,7 @@ async fn of_team(
     let look = move || {
         let shown = Shown::new(&mut state, head, &by)?;
         let told = told::told(&shown, &state, &branch, &by.policy);
-        Ok::<_, unisono_daemon::context::Error>((told, shown.snapshot, by.team.lead))
+        Ok::<_, unisono::context::Error>((told, shown.snapshot, by.team.lead))
     };
     let (told, snapshot, lead) = super::off_thread(look).await??;
     if !exact {

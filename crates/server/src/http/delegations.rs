@@ -1,7 +1,7 @@
 //! `/v1/sessions/{session}/delegations`: a task for several agents at once, asked for by the caller.
 
 use std::sync::Arc;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use super::extract::{self, Path};
 use super::problem::Fault;
 use super::turns::{self, How};
 use super::{Shared, sessions};
-use unisono_daemon::ask::Ask;
+use unisono::ask::Ask;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

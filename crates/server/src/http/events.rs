@@ -9,7 +9,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -30,7 +30,7 @@ use utoipa_axum::routes;
 use super::extract::{Path, Query};
 use super::problem::Fault;
 use super::{Shared, agents, part, sessions, turns};
-use unisono_daemon::daemon::Reload;
+use unisono::daemon::Reload;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -24,7 +24,7 @@ use super::extract::{self, Path, Query};
 use super::part::{self, after};
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::spool::{Spool, Spooled};
+use unisono::spool::{Spool, Spooled};
 use unisono_interchange::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
 
 /// Sessions and events of an answer at most.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -26,7 +26,7 @@ use super::extract::{self, Path, Query};
 use super::part::after;
 use super::problem::Fault;
 use super::{Shared, sessions, turns};
-use unisono_daemon::append;
+use unisono::append;
 
 /// Messages of a part, where nobody says how many; and the most.
 const PAGE: u32 = 100;

@@ -37,8 +37,8 @@ use super::{Shared, events, extract, sessions, turns};
 use continued::List;
 use form::Form;
 use passing::Passing;
+use unisono::ask::Ask;
 use unisono_config::settings::Attachments;
-use unisono_daemon::ask::Ask;
 
 /// Where all of it is.
 pub(super) const BASE: &str = "/openai/";

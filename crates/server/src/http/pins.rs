@@ -19,7 +19,7 @@ use super::extract::{self, Path, Query};
 use super::part::OnBranch;
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::context::pins;
+use unisono::context::pins;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

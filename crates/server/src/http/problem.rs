@@ -12,9 +12,9 @@ use unisono_session::Refusal;
 use super::extract::Path;
 use super::openai::{self, Refused};
 use super::page;
-use unisono_daemon::context::{self, estimate};
-use unisono_daemon::daemon;
-use unisono_daemon::past;
+use unisono::context::{self, estimate};
+use unisono::daemon;
+use unisono::past;
 
 /// Seconds after which it is worth asking again.
 const RETRY_AFTER_SECONDS: u64 = 1;

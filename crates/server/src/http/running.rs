@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use unisono_daemon::replace::replace;
+use unisono::replace::replace;
 
 const NAME: &str = "daemon.json";
 

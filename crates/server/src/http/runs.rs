@@ -4,8 +4,8 @@
 pub(super) mod list;
 
 use std::sync::Arc;
-use unisono_daemon::turn_view;
-use unisono_daemon::values;
+use unisono::turn_view;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -28,8 +28,8 @@ use utoipa_axum::routes;
 use super::extract::{self, Path, Query};
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::past::{self, Sought};
-use unisono_daemon::why::{self, Difference, causes};
+use unisono::past::{self, Sought};
+use unisono::why::{self, Difference, causes};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

@@ -21,7 +21,7 @@ use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
 use super::part::after;
 use super::problem::Fault;
-use unisono_daemon::hits;
+use unisono::hits;
 
 /// Messages that are told, where nobody says how many; and the most.
 const FOUND: usize = 20;

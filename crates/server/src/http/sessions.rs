@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -26,8 +26,8 @@ use super::extract::{self, Path, Query};
 use super::part::Labelled;
 use super::problem::Fault;
 use super::{Shared, settings};
-use unisono_daemon::Daemon;
-use unisono_daemon::labels::Label;
+use unisono::Daemon;
+use unisono::labels::Label;
 use unisono_interchange::transcript::{self, Format, Stamps};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {

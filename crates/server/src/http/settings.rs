@@ -17,10 +17,10 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
+use unisono::daemon::NotChanged;
 use unisono_config::settings::own::{DEFAULT_MODEL, is_of_request};
 use unisono_config::settings::{self, Override, Own};
 use unisono_config::setup::Setup;
-use unisono_daemon::daemon::NotChanged;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

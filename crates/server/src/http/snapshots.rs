@@ -14,8 +14,8 @@ use utoipa_axum::routes;
 use super::extract::{self, Path};
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::context::told;
-use unisono_daemon::past;
+use unisono::context::told;
+use unisono::past;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))

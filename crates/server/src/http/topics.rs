@@ -15,7 +15,7 @@ use super::messages::unknown_branch;
 use super::part::OnBranch;
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::context::topics;
+use unisono::context::topics;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

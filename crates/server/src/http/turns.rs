@@ -1,7 +1,7 @@
 //! `/v1/sessions/{session}/turns`: what is asked, and what came of it.
 
 use std::sync::Arc;
-use unisono_daemon::turn_view;
+use unisono::turn_view;
 
 use axum::Json;
 use axum::extract::State;
@@ -24,9 +24,9 @@ use super::lent::Wanted;
 use super::part;
 use super::problem::Fault;
 use super::{Shared, events, sessions, settings};
-use unisono_daemon::append::{self, KEY_CHARS};
-use unisono_daemon::ask::Ask;
-use unisono_daemon::past::{self, Sought};
+use unisono::append::{self, KEY_CHARS};
+use unisono::ask::Ask;
+use unisono::past::{self, Sought};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

@@ -1,7 +1,7 @@
 //! `/v1/usage`: what model calls used.
 
 use std::sync::Arc;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono_daemon::past;
-use unisono_daemon::past::usage::Fold;
+use unisono::past;
+use unisono::past::usage::Fold;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))

@@ -4,9 +4,9 @@ use rmcp::RoleServer;
 use rmcp::model::{InputRequiredResult, InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
+use unisono::turn_view;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
-use unisono_daemon::turn_view;
 use unisono_runtime::{Error as RuntimeError, Handle, Progress};
 use unisono_session::machine::Import;
 use unisono_session::run::calls::Waiting;
@@ -16,9 +16,9 @@ use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, Waited};
 use super::waiting::{self, Way};
 use super::{Answer, CHANNEL, Done, Outcome, Server, stopped};
 use crate::http::compactions;
-use unisono_daemon::Daemon;
-use unisono_daemon::ask::Ask;
-use unisono_daemon::short;
+use unisono::Daemon;
+use unisono::ask::Ask;
+use unisono::short;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;

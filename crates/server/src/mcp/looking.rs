@@ -1,9 +1,9 @@
 //! Tools that look: messages of a session, a search over all, the list of sessions.
 
 use serde_json::{Value, json};
+use unisono::values;
 use unisono_api::Page;
 use unisono_context::{Message, Ordinal, SessionId};
-use unisono_daemon::values;
 use unisono_runtime::clock;
 use unisono_search::{Branch, Query, excerpt};
 
@@ -11,7 +11,7 @@ use super::asking::{opened, value};
 use super::tools::{Listed, Recalled, Searched};
 use super::{Answer, Done, Outcome};
 use crate::http::sessions as listing;
-use unisono_daemon::Daemon;
+use unisono::Daemon;
 
 /// Messages that are found in a session, the most of them, and the most that are read by number.
 const FOUND: usize = 8;

@@ -15,10 +15,10 @@ use unisono_context::{SessionId, TurnId};
 use unisono_session::state::MAIN;
 
 use crate::http::sessions as listing;
-use unisono_daemon::Daemon;
-use unisono_daemon::ask::Ask;
-use unisono_daemon::context::{Shown, entry_text};
-use unisono_daemon::past;
+use unisono::Daemon;
+use unisono::ask::Ask;
+use unisono::context::{Shown, entry_text};
+use unisono::past;
 
 const SCHEME: &str = "unisono://sessions/";
 /// Sessions of a page.

@@ -1,9 +1,9 @@
 //! `unisono agents show`.
 
 use serde_json::json;
+use unisono::models;
 use unisono_config::agents::Agent;
 use unisono_context::Tokens;
-use unisono_daemon::models;
 use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure, Stage};
 
 use super::list::json;

@@ -1,10 +1,10 @@
 //! A chat: what is said to the agents, and the orders between.
 
+use unisono::ask::Ask;
 use unisono_api::context::Context;
 use unisono_config::settings::own;
 use unisono_config::setup::Setup;
 use unisono_context::{Ordinal, Role, SessionId};
-use unisono_daemon::ask::Ask;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
 use unisono_session::state::MAIN;

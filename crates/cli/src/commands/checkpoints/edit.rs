@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
+use unisono::ask::Ask;
 use unisono_context::checkpoint::Body;
-use unisono_daemon::ask::Ask;
 use unisono_model::redact::redact;
 use unisono_session::state::MAIN;
 use unisono_store::private;

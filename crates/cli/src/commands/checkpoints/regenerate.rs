@@ -1,6 +1,6 @@
 //! `unisono checkpoints regenerate`: a summary is written anew.
 
-use unisono_daemon::ask::Ask;
+use unisono::ask::Ask;
 use unisono_session::state::MAIN;
 
 use crate::app::App;

@@ -1,10 +1,10 @@
 //! `unisono checkpoints restore`: a summary is taken back.
 
 use serde_json::json;
+use unisono::ask::Ask;
 use unisono_api::compaction::Restoring;
 use unisono_context::checkpoint::{Checkpoint, NotActive};
 use unisono_context::{MessageId, SessionId, Tokens};
-use unisono_daemon::ask::Ask;
 use unisono_session::State;
 use unisono_session::event::Outcome;
 use unisono_session::state::MAIN;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use clap::ArgGroup;
 use serde_json::json;
+use unisono::daemon;
 use unisono_api::settings::Changes;
 use unisono_config::settings::{Setting, canonical, own, typed};
 use unisono_config::setup::Setup;
-use unisono_daemon::daemon;
 use unisono_runtime::settle;
 use unisono_session::Input;
 

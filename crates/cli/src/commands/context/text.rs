@@ -1,9 +1,9 @@
 //! The context for people.
 
+use unisono::short;
 use unisono_api::context::Entry;
 use unisono_context::checkpoint::Body;
 use unisono_context::{Ordinal, SnapshotId, Tokens};
-use unisono_daemon::short;
 use unisono_session::State;
 
 use super::Shown;

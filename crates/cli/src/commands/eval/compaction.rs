@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
+use unisono::evaluation::{self, Evaluation, How, summarises};
 use unisono_config::setup::Setup;
 use unisono_context::Tokens;
 use unisono_context::policy::Preset;
-use unisono_daemon::evaluation::{self, Evaluation, How, summarises};
 use unisono_model::Tokenizer;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::retention::baseline::{self, Baseline};

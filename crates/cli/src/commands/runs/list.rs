@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use unisono_context::{RunId, SessionId, Timestamp};
 use unisono_session::trace::{RunTrace, Status};
 
-use unisono_daemon::past::runs::{self, Among, Place};
+use unisono::past::runs::{self, Among, Place};
 
 use crate::app::App;
 use crate::problem::Result;

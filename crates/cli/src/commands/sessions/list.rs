@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use serde_json::json;
+use unisono::labels::Label;
 use unisono_context::Timestamp;
-use unisono_daemon::labels::Label;
 use unisono_session::Fact;
 
 use crate::app::App;

@@ -1,9 +1,9 @@
 //! `unisono sessions prune`.
 
 use serde_json::json;
+use unisono::labels::Label;
+use unisono::retention::{self, Old};
 use unisono_context::Timestamp;
-use unisono_daemon::labels::Label;
-use unisono_daemon::retention::{self, Old};
 use unisono_runtime::clock;
 use unisono_search::{Bound, Search, instant};
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use unisono::daemon::Opened;
+use unisono::hits::Hit;
 use unisono_api::search as told;
 use unisono_config::setup::Setup;
 use unisono_context::{AgentId, Role, SessionId, Timestamp};
-use unisono_daemon::daemon::Opened;
-use unisono_daemon::hits::Hit;
 use unisono_runtime::clock;
 use unisono_search::{Bound, Filters, Found, Query, instant, role};
 use unisono_session::State;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unisono_daemon::outline::{self, Stretch};
+use unisono::outline::{self, Stretch};
 use unisono_session::State;
 
 use crate::app::App;

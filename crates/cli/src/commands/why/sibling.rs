@@ -1,8 +1,8 @@
 //! What two runs of a turn were sent alike, as it is told.
 
 use serde_json::{Value, json};
+use unisono::why::{Difference, first_sibling};
 use unisono_context::RunId;
-use unisono_daemon::why::{Difference, first_sibling};
 
 use crate::output::Paint;
 use crate::problem::{Problem, Result};

@@ -22,7 +22,7 @@ use unisono_session::state::MAIN;
 use super::{Refused, check_attachments};
 use crate::http::{Shared, sessions};
 use compare::{Compared, Said};
-use unisono_daemon::ask::Ask;
+use unisono::ask::Ask;
 
 /// Messages of a session that are looked at together.
 const LOOKED_AT: u32 = 256;

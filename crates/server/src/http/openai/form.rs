@@ -11,7 +11,7 @@ use unisono_context::Tokens;
 use unisono_session::Definition;
 
 use super::Refused;
-use unisono_daemon::ask::{Bounds, Shape};
+use unisono::ask::{Bounds, Shape};
 
 /// Bytes of a schema at most: it stands in every prompt of the turn.
 const SCHEMA_BYTES: usize = 64 * 1024;

@@ -14,8 +14,8 @@ use unisono_session::machine::{Import, PASSING};
 use unisono_session::{Event, Fact, State};
 use uuid::Uuid;
 
-use unisono_daemon::Daemon;
-use unisono_daemon::daemon::Error;
+use unisono::Daemon;
+use unisono::daemon::Error;
 
 /// Sessions looked at at a time.
 const PAGE: usize = 1_024;

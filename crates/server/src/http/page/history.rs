@@ -18,8 +18,8 @@ use super::session::{On, Place};
 use super::{Trouble, layout};
 use crate::http::extract::{Path, Query};
 use crate::http::{Shared, branches, messages, search, sessions};
-use unisono_daemon::context::pins;
-use unisono_daemon::short;
+use unisono::context::pins;
+use unisono::short;
 
 /// Messages that are shown at a time.
 const MESSAGES: u32 = 100;

@@ -15,9 +15,9 @@ use crate::http::Shared;
 use crate::http::extract::{Form, Query};
 use crate::http::search;
 use crate::http::sessions::{self, Found};
-use unisono_daemon::Daemon;
-use unisono_daemon::labels::Label;
-use unisono_daemon::short;
+use unisono::Daemon;
+use unisono::labels::Label;
+use unisono::short;
 
 /// Sessions that are shown at a time.
 const SHOWN: usize = 50;

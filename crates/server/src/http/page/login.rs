@@ -17,7 +17,7 @@ use super::layout;
 use crate::http::extract::Query;
 use crate::http::token::{Token, digest, random};
 use crate::http::{Shared, off_thread};
-use unisono_daemon::replace::replace;
+use unisono::replace::replace;
 
 /// The cookie's name.
 const COOKIE: &str = "unisono";

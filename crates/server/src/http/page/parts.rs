@@ -5,9 +5,9 @@ use unisono_api::context::{Context, Entry, Summary, Tool};
 use unisono_api::usage::Amounts;
 use unisono_context::Tokens;
 
-use unisono_daemon::short;
+use unisono::short;
 
-pub(super) use unisono_daemon::short::number;
+pub(super) use unisono::short::number;
 
 /// Occupancy from which the bar warns, and from which it alarms, in percent.
 const WARN: u64 = 80;

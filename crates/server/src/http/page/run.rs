@@ -16,7 +16,7 @@ use super::{Trouble, layout};
 use crate::http::extract::{self, Path, Query};
 use crate::http::runs::{self, Beside};
 use crate::http::{Shared, sessions, turns};
-use unisono_daemon::short;
+use unisono::short;
 
 /// One run.
 pub(super) async fn show(

@@ -1,7 +1,7 @@
 //! `/sessions/{session}`: one conversation.
 
 use std::sync::Arc;
-use unisono_daemon::turn_view;
+use unisono::turn_view;
 
 use axum::extract::State;
 use axum::response::{Redirect, Response};
@@ -24,9 +24,9 @@ use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, context, pins as pinning, sessions};
+use unisono::ask::Ask;
+use unisono::context::topics;
 use unisono_config::setup::Setup;
-use unisono_daemon::ask::Ask;
-use unisono_daemon::context::topics;
 
 /// Messages that are shown: the newest.
 const MESSAGES: u32 = 20;

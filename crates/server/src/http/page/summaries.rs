@@ -22,9 +22,9 @@ use super::{Trouble, layout};
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, compactions, sessions};
-use unisono_daemon::ask::Ask;
-use unisono_daemon::past::{self, Sought};
-use unisono_daemon::short;
+use unisono::ask::Ask;
+use unisono::past::{self, Sought};
+use unisono::short;
 
 /// The cards of all summaries, the newest first.
 pub(super) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {

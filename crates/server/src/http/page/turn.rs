@@ -17,8 +17,8 @@ use super::{Trouble, layout, summaries};
 use crate::http::extract::{self, Path};
 use crate::http::problem::Fault;
 use crate::http::{Shared, compactions, sessions};
-use unisono_daemon::past::{self, Sought};
-use unisono_daemon::short;
+use unisono::past::{self, Sought};
+use unisono::short;
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
 const DEEPEST: usize = 4;

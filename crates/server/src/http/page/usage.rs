@@ -1,7 +1,7 @@
 //! `/usage`: what model calls used, by agent, model and session.
 
 use std::sync::Arc;
-use unisono_daemon::values;
+use unisono::values;
 
 use axum::extract::State;
 use axum::response::Response;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use unisono_daemon::turn_view;
+use unisono::turn_view;
 
 use axum::Json;
 use axum::extract::State;
@@ -21,8 +21,8 @@ use super::super::extract::{self, Path, Query};
 use super::super::part::{after, no_cursor};
 use super::super::problem::Fault;
 use super::super::{Shared, sessions};
-use unisono_daemon::past;
-use unisono_daemon::past::runs::{Among, Place, Spot, of_session as of};
+use unisono::past;
+use unisono::past::runs::{Among, Place, Spot, of_session as of};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

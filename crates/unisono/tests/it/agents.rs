@@ -1,9 +1,9 @@
 //! Agent files, tables and teams.
 
+use unisono::ask::Ask;
 use unisono_config::agents::{DEFAULT_TOOLS, TOOLS};
 use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
-use unisono_daemon::ask::Ask;
 use unisono_model::calibration::Calibrations;
 use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};
 
@@ -344,7 +344,7 @@ fn a_lead_that_delegates_chooses_among_the_agents_named() {
 
     let turn = |lead: &str| {
         let ask = Ask::new("go").lead(lead);
-        unisono_daemon::ask::turn(&setup, &ask, &Calibrations::default()).unwrap()
+        unisono::ask::turn(&setup, &ask, &Calibrations::default()).unwrap()
     };
     let tools = |lead: &str| {
         turn(lead)

@@ -222,7 +222,7 @@ fn a_cap_on_the_cost_asks_for_the_prices_of_those_who_ask_models() {
     let setup = sandbox.setup();
     let checked = |lead: &str, delegates: &[&str]| {
         let team = setup.roster.team(lead, delegates).unwrap();
-        unisono_daemon::models::check_prices(&setup, &team)
+        unisono::models::check_prices(&setup, &team)
     };
     assert_eq!(checked("quotes", &["server", "program"]), Ok(()));
     let unpriced = checked("quotes", &["server", "model"]).unwrap_err();

@@ -1,0 +1,76 @@
+//! Runs several agents on one conversation, all on the same frozen snapshot of it, and journals
+//! every step.
+//!
+//! An agent in Rust is a type that implements [`Agent`], registered under a kind:
+//!
+//! ```no_run
+//! # use unisono::{Agent, Answer, Ask, Ctx, Daemon, Failure, Task};
+//! # struct Words;
+//! # impl Agent for Words {
+//! #     async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
+//! #         Ok(Answer::text(task.text.split_whitespace().count().to_string()))
+//! #     }
+//! # }
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! let daemon = Daemon::builder().agent("words", Words).in_memory().start().await?;
+//! let parsed = unisono::read_conversation("talk.jsonl".as_ref())?;
+//! let session = daemon.import(parsed.import).await?;
+//! let finished = daemon.ask(&session, &Ask::new("Count.").agents(["words"])).await?;
+//! daemon.shutdown().await;
+//! # Ok(()) }
+//! ```
+//!
+//! An agent may also be an actor, registered by [`Kinds::with_actor`]; the guide
+//! `docs/extending.md` shows every way. The command line with such agents in it is
+//! `unisono_cli::main`.
+//!
+//! The modules:
+//!
+//! - [`agents`] makes a roster of agent definitions, [`models`] what agents and summaries ask.
+//! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked,
+//!   [`append`] what is added without asking, [`spool`] what waits on disk to be imported.
+//! - [`evaluation`] compacts a conversation to see what is left of it.
+//! - [`conversation`] reads a file in any known format.
+//! - [`labels`] picks sessions out, [`retention`] finds and deletes old ones.
+//! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
+//!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
+//!   [`outline`] the tree of messages, [`short`] how long things are made short.
+//! - [`turn_view`] is a turn as clients see it, [`values`] are times and amounts as JSON has them.
+//! - [`metrics`] counts what happens, [`telemetry`] writes the log.
+
+pub mod agents;
+pub mod append;
+pub mod ask;
+pub mod context;
+pub mod conversation;
+mod current;
+pub mod daemon;
+pub mod evaluation;
+pub mod hits;
+pub mod labels;
+pub mod metrics;
+pub mod models;
+#[cfg(feature = "otel")]
+mod otel;
+pub mod outline;
+pub mod past;
+pub mod replace;
+pub mod retention;
+pub mod short;
+pub mod spool;
+pub mod telemetry;
+pub mod turn_view;
+pub mod vacuum;
+pub mod values;
+pub mod why;
+
+pub use ask::{Ask, Finished};
+pub use conversation::read_conversation;
+pub use daemon::{Builder, Daemon, Error};
+pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
+pub use unisono_runtime::{
+    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, reaper, worker,
+};
+pub use unisono_session::event::Outcome;
+pub use unisono_session::run::{Cause, Ending, Usage};
+pub use unisono_session::{Definition, State};
