@@ -19,7 +19,7 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
-            sessions: 256,
+            sessions: 1_024,
             bytes: 128 << 20,
         }
     }

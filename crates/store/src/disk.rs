@@ -346,6 +346,16 @@ impl Engine for Disk {
         Box::pin(self.ask("list sessions", move |trees| trees.sessions(after, limit)))
     }
 
+    fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(self.ask("list sessions", move |trees| {
+            trees.newest_sessions(before, limit)
+        }))
+    }
+
     fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
         Box::pin(async move {
             admit::check_deletion(&deletion)?;

@@ -3,6 +3,7 @@
 //! A store holds one append-only journal per session. Payloads are opaque here. Events are numbered
 //! from 1 without gaps. A writer first claims the session and gets an epoch; a later claim fences it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -15,6 +16,9 @@ pub const REMAINS: SessionId = SessionId::from_u128(u128::MAX - 1);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+
+/// Sessions that are listed at a time.
+pub(crate) const SESSIONS_PAGE: usize = 1_024;
 
 /// The answer of an engine: a boxed future, so that `Arc<dyn Engine>` works.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -214,6 +218,30 @@ pub trait Engine: Send + Sync + 'static {
 
     /// At most `limit` sessions in the order of their ids, those after `after` only.
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
+
+    /// At most `limit` sessions from the largest id back, those before `before` only. What an engine
+    /// can read backwards is overridden: this reads all sessions before it.
+    fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(async move {
+            let (mut newest, mut after) = (VecDeque::with_capacity(limit), None);
+            loop {
+                let page = self.sessions(after, SESSIONS_PAGE).await?;
+                after = page.last().map(|last| last.session);
+                let earlier =
+                    |known: &SessionInfo| before.is_none_or(|before| known.session < before);
+                let is_last = page.last().is_none_or(|last| !earlier(last));
+                newest.extend(page.into_iter().filter(earlier));
+                newest.drain(..newest.len().saturating_sub(limit));
+                if is_last {
+                    return Ok(newest.into_iter().rev().collect());
+                }
+            }
+        })
+    }
 
     /// Removes a session, fences its writers, and keeps what is left of it, all or nothing; answers
     /// whether there was one. What is left of [`REMAINS`] itself stands alone in it then.

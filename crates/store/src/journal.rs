@@ -9,14 +9,14 @@ use unisono_session::Event;
 use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
-use crate::engine::{self, Append, Claim, Engine, Health, REMAINS, SessionInfo, Space, Vacuumed};
+use crate::engine::{
+    self, Append, Claim, Engine, Health, REMAINS, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
+};
 use crate::error::{Error, Record, Result};
 use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
 use crate::{leases, remains};
 
-/// Sessions that are listed at a time.
-const SESSIONS_PAGE: usize = 1_024;
 /// The first events of a session that are more than this are stored in parts of about this size.
 const PART_BYTES: usize = 2 << 20;
 
@@ -211,6 +211,29 @@ impl Journal {
             let page = self.engine.sessions(after, limit - sessions.len()).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.session);
+            let seen = page.into_iter().filter(|known| self.is_seen(known.session));
+            sessions.extend(seen);
+        }
+        Ok(sessions)
+    }
+
+    /// The same from the largest id back, which the newest session has: at most `limit` sessions,
+    /// those before `before` only. Costs no more for those that are older.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionInfo>> {
+        let mut before = before.map(Into::into);
+        let mut sessions = Vec::new();
+        while sessions.len() < limit {
+            let room = limit - sessions.len();
+            let page = self.engine.newest_sessions(before, room).await?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.session);
             let seen = page.into_iter().filter(|known| self.is_seen(known.session));
             sessions.extend(seen);
         }

@@ -142,6 +142,15 @@ impl State {
             .take(limit)
             .collect()
     }
+
+    fn newest_sessions(&self, before: Option<SessionId>, limit: usize) -> Vec<SessionInfo> {
+        let to = before.map_or(Bound::Unbounded, Bound::Excluded);
+        let journals = self.journals.range((Bound::Unbounded, to)).rev();
+        journals
+            .filter_map(|(&session, journal)| journal.head.info(session))
+            .take(limit)
+            .collect()
+    }
 }
 
 fn ready<'a, T: Send + 'a>(result: Result<T>) -> Answer<'a, T> {
@@ -185,6 +194,15 @@ impl Engine for Memory {
 
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
         ready(self.state().map(|state| state.sessions(after, limit)))
+    }
+
+    fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<SessionInfo>> {
+        let state = self.state();
+        ready(state.map(|state| state.newest_sessions(before, limit)))
     }
 
     fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {

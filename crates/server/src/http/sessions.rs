@@ -1,6 +1,6 @@
 //! `/v1/sessions`: conversations.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use unisono::values;
 
@@ -36,9 +36,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(show, delete))
 }
 
-/// Sessions that are read at a time.
-const ROWS: usize = 1_024;
-
 /// A session of the store.
 pub(crate) struct Found {
     pub(crate) id: SessionId,
@@ -52,37 +49,26 @@ pub(crate) async fn page(
     limit: usize,
 ) -> Result<Vec<Found>, unisono_store::Error> {
     let page = daemon.runtime().journal().sessions(after, limit).await?;
+    Ok(found(page))
+}
+
+fn found(page: Vec<SessionInfo>) -> Vec<Found> {
     let found = page.into_iter().map(|info| Found {
         id: SessionId::from(info.session),
         info,
     });
-    Ok(found.collect())
+    found.collect()
 }
 
 /// At most `limit` sessions of the store, the newest first, that were made before that one; those
-/// without an event are none. Costs a row for each session of the store.
+/// without an event are none.
 pub(crate) async fn newest(
     daemon: &Daemon,
     before: Option<SessionId>,
     limit: usize,
 ) -> Result<Vec<Found>, unisono_store::Error> {
-    let (mut newest, mut after) = (VecDeque::with_capacity(limit + 1), None);
-    loop {
-        let part = page(daemon, after, ROWS).await?;
-        let Some(last) = part.last() else {
-            return Ok(newest.into_iter().rev().collect());
-        };
-        after = Some(last.id);
-        for found in part {
-            if before.is_some_and(|before| found.id >= before) {
-                return Ok(newest.into_iter().rev().collect());
-            }
-            newest.push_back(found);
-            if newest.len() > limit {
-                newest.pop_front();
-            }
-        }
-    }
+    let journal = daemon.runtime().journal();
+    Ok(found(journal.newest_sessions(before, limit).await?))
 }
 
 /// The session of an address.

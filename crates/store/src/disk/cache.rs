@@ -9,20 +9,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::disk::log::{Log, guarded};
 use crate::disk::trees::Trees;
 use crate::error::{Error, Fault, Result};
 
 /// What sled keeps of pages in memory, after a sweep.
-pub(super) const CAPACITY_BYTES: u64 = 16 << 20;
-/// Once so many bytes were read and written, there is a sweep.
-const SWEEP_BYTES: u64 = 32 << 20;
-/// Once nothing was read or written for so long, too.
-const QUIET: Duration = Duration::from_secs(1);
-/// Before so many were, it is not worth a sweep.
-const SMALL_BYTES: u64 = 8 << 20;
+pub(super) const CAPACITY_BYTES: u64 = 32 << 20;
+/// Before so many bytes were read and written, a sweep is not worth its time.
+const SWEEP_BYTES: u64 = 8 << 20;
+/// Then it waits for so long, so that it costs little of a store at work.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Once so many bytes were read and written, it does not wait.
+const MANY_BYTES: u64 = 128 << 20;
 /// A page has 16 keys at most: these fill 288 pages with successive numbers, more than there are shards.
 const KEYS: u16 = 288 * 16;
 /// What these take in a batch.
@@ -47,8 +47,8 @@ impl Cache {
     pub(super) fn count(&self, bytes: usize) {
         let bytes = bytes as u64;
         let before = self.unswept.fetch_add(bytes, Ordering::Relaxed);
-        let wakes = before == 0 || (before < SWEEP_BYTES && before + bytes >= SWEEP_BYTES);
-        if wakes {
+        let passes = |mark| before < mark && before + bytes >= mark;
+        if passes(SWEEP_BYTES) || passes(MANY_BYTES) {
             self.wake();
         }
     }
@@ -61,7 +61,7 @@ impl Cache {
 
     /// Whether the small pages are missing and worth writing.
     pub(super) fn needs_pages(&self) -> bool {
-        !self.primed.load(Ordering::Relaxed) && self.unswept.load(Ordering::Relaxed) >= SMALL_BYTES
+        !self.primed.load(Ordering::Relaxed) && self.unswept.load(Ordering::Relaxed) >= SWEEP_BYTES
     }
 
     /// Writes the small pages, if they are missing. Not durable before a flush; need not be.
@@ -124,21 +124,25 @@ impl Drop for Sweeper {
 fn run(trees: &Trees) {
     let Ok(log) = trees.log() else { return };
     let cache = &log.cache;
-    let mut seen = 0;
+    let mut due = None;
     while !cache.closing.load(Ordering::Relaxed) {
         let unswept = cache.unswept.load(Ordering::Relaxed);
-        if unswept == 0 || !cache.primed.load(Ordering::Relaxed) {
+        if unswept < SWEEP_BYTES || !cache.primed.load(Ordering::Relaxed) {
             std::thread::park();
-        } else if unswept < SWEEP_BYTES && unswept != seen {
-            std::thread::park_timeout(QUIET);
-        } else {
-            cache.unswept.fetch_sub(unswept, Ordering::Relaxed);
-            if let Err(fault) = sweep(log) {
-                tracing::warn!(%fault, "the store's cache is not swept any more");
-                return;
-            }
+            continue;
         }
-        seen = unswept;
+        let due_at = *due.get_or_insert_with(|| Instant::now() + PAUSE);
+        let left = due_at.saturating_duration_since(Instant::now());
+        if unswept < MANY_BYTES && !left.is_zero() {
+            std::thread::park_timeout(left);
+            continue;
+        }
+        due = None;
+        cache.unswept.fetch_sub(unswept, Ordering::Relaxed);
+        if let Err(fault) = sweep(log) {
+            tracing::warn!(%fault, "the store's cache is not swept any more");
+            return;
+        }
     }
 }
 

@@ -219,6 +219,17 @@ impl Engine for DegradedDisk {
         Box::pin(async move { self.reading().await?.sessions(after, limit).await })
     }
 
+    fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(async move {
+            let reading = self.reading().await?;
+            reading.newest_sessions(before, limit).await
+        })
+    }
+
     fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
         Box::pin(async move { self.writing().await?.delete_session(deletion).await })
     }

@@ -188,17 +188,34 @@ impl Log {
             Some(session) => [keys::head(session), vec![0]].concat(),
             None => keys::heads_start(),
         };
-        let unreadable = |fault| Error::unreadable(Record::SessionList, fault);
-        let mut range = self.journal.range(from..keys::heads_end());
-        let mut sessions = Vec::new();
-        while sessions.len() < limit {
-            let next = guarded(|| range.next().transpose()).map_err(unreadable)?;
-            let Some((key, _)) = next else { break };
-            let session = keys::session_of_head(&key);
-            sessions.push(session.ok_or_else(|| unreadable(Fault::NotARecord))?);
-        }
-        Ok(sessions)
+        heads(self.journal.range(from..keys::heads_end()), limit)
     }
+
+    /// At most `limit` sessions before `before`, from the last back, deleted ones among them.
+    pub(super) fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        let to = before.map_or_else(keys::heads_end, keys::head);
+        heads(self.journal.range(keys::heads_start()..to).rev(), limit)
+    }
+}
+
+/// The sessions of these heads, at most so many.
+fn heads(
+    mut range: impl Iterator<Item = sled::Result<(sled::IVec, sled::IVec)>>,
+    limit: usize,
+) -> Result<Vec<SessionId>> {
+    let unreadable = |fault| Error::unreadable(Record::SessionList, fault);
+    let mut sessions = Vec::new();
+    while sessions.len() < limit {
+        let next = guarded(|| range.next().transpose()).map_err(unreadable)?;
+        let Some((key, _)) = next else { break };
+        let session = keys::session_of_head(&key);
+        sessions.push(session.ok_or_else(|| unreadable(Fault::NotARecord))?);
+    }
+    Ok(sessions)
 }
 
 /// Joins a body's parts; `chunk` gives the bytes under a hash, if they are there.

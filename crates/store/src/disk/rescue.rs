@@ -136,6 +136,16 @@ impl Rescue {
         let later = sessions.filter(|session| after.is_none_or(|after| *session > after));
         later.take(limit).collect()
     }
+
+    pub(super) fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Vec<SessionId> {
+        let sessions = self.index.heads.keys().rev().copied();
+        let earlier = sessions.filter(|session| before.is_none_or(|before| *session < before));
+        earlier.take(limit).collect()
+    }
 }
 
 fn get(kept: &Mutex<HashMap<SessionId, Head>>, session: SessionId) -> Option<Head> {

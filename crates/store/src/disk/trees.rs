@@ -221,16 +221,35 @@ impl Trees {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        let (log, mut after) = (self.log()?, after);
+        self.listed(after, limit, Log::sessions, Rescue::sessions)
+    }
+
+    pub(super) fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionInfo>> {
+        self.listed(before, limit, Log::newest_sessions, Rescue::newest_sessions)
+    }
+
+    /// Sessions behind one, in the order in which the log, or what is read in its place, lists them.
+    fn listed(
+        &self,
+        mut behind: Option<SessionId>,
+        limit: usize,
+        of_log: impl Fn(&Log, Option<SessionId>, usize) -> Result<Vec<SessionId>>,
+        of_rescue: impl Fn(&Rescue, Option<SessionId>, usize) -> Vec<SessionId>,
+    ) -> Result<Vec<SessionInfo>> {
+        let log = self.log()?;
         let mut infos = Vec::new();
         while infos.len() < limit {
             let room = limit - infos.len();
-            let page = match log.sessions(after, room) {
-                Err(error) => self.rescue(error)?.sessions(after, room),
+            let page = match of_log(log, behind, room) {
+                Err(error) => of_rescue(self.rescue(error)?, behind, room),
                 page => page?,
             };
             let Some(last) = page.last() else { break };
-            after = Some(*last);
+            behind = Some(*last);
             for session in page {
                 infos.extend(self.info(session)?);
             }

@@ -395,6 +395,12 @@ async fn sessions_come_in_pages(engine: Subject) {
     assert_eq!(ids(engine.sessions(Some(A), 1).await.unwrap()), [C]);
     assert_eq!(ids(engine.sessions(Some(C), 1).await.unwrap()), []);
     assert_eq!(ids(engine.sessions(None, 0).await.unwrap()), []);
+    assert_eq!(ids(engine.newest_sessions(None, 9).await.unwrap()), [C, A]);
+    assert_eq!(ids(engine.newest_sessions(None, 1).await.unwrap()), [C]);
+    let before_c = engine.newest_sessions(Some(C), 1);
+    assert_eq!(ids(before_c.await.unwrap()), [A]);
+    assert_eq!(ids(engine.newest_sessions(Some(A), 1).await.unwrap()), []);
+    assert_eq!(ids(engine.newest_sessions(None, 0).await.unwrap()), []);
 }
 
 async fn first_events_come_together(engine: Subject) {

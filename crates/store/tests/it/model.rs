@@ -123,6 +123,9 @@ async fn answer(engine: &dyn Engine, call: &Call) -> String {
 
 /// Everything an engine knows, but for times.
 async fn state(engine: &dyn Engine) -> String {
+    let mut newest = engine.newest_sessions(None, 100).await.unwrap();
+    newest.reverse();
+    assert_eq!(newest, engine.sessions(None, 100).await.unwrap());
     let mut state = String::new();
     for info in engine.sessions(None, 100).await.unwrap() {
         let events = engine.read(info.session, 1, usize::MAX).await;
