@@ -158,7 +158,7 @@ fn main() {
 async fn compactions(messages: &[NewMessage]) -> Samples {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let disk = Arc::new(Disk::open(dir.path()).unwrap().disk);
-    let (journal, kinds) = (Journal::new(disk), team::kinds());
+    let (journal, kinds) = (Journal::new(disk), team::extensions());
     let runtime = Runtime::start(journal, kinds, Models::default(), Options::default()).await;
     let runtime = runtime.unwrap();
     let mut parent = None;

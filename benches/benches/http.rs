@@ -58,7 +58,7 @@ async fn daemon(dir: &Path) -> Daemon {
     let at = |name: &str| dir.join(name).display().to_string();
     let daemon = Daemon::builder()
         .directory(dir)
-        .kinds(team::kinds())
+        .extensions(team::extensions())
         .set("store.path", at("store"))
         .set("server.token_file", at("token"))
         .set("server.bind", "127.0.0.1:0")

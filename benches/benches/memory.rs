@@ -61,7 +61,7 @@ async fn measure(what: &str, url: &str) -> Vec<f64> {
         ..Options::default()
     };
     let journal = Journal::new(disk);
-    let runtime = Runtime::start(journal, team::kinds(), remote::models(url), options);
+    let runtime = Runtime::start(journal, team::extensions(), remote::models(url), options);
     let runtime = runtime.await.unwrap();
     match what {
         "agents" => at_work(&runtime, 1, 64).await,

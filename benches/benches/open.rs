@@ -152,7 +152,7 @@ async fn start(engine: Arc<dyn Engine>, passivate_after: Duration) -> Runtime {
         ..Options::default()
     };
     let journal = Journal::new(engine);
-    let runtime = Runtime::start(journal, team::kinds(), Models::default(), options).await;
+    let runtime = Runtime::start(journal, team::extensions(), Models::default(), options).await;
     runtime.unwrap()
 }
 

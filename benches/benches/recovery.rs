@@ -16,7 +16,7 @@ use unisono_benches::{Conversation, Samples, Table, team, time};
 use unisono_context::SessionId;
 use unisono_context::policy::{Policy, Preset};
 use unisono_model::language::Models;
-use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Options, Runtime, Task};
+use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Options, Runtime, Task};
 use unisono_session::agent::{Definition, Kind};
 use unisono_store::{Disk, Journal};
 
@@ -59,7 +59,7 @@ async fn start(store: &Path, begun: &Begun) -> Runtime {
     let path = store.to_owned();
     let opened = tokio::task::spawn_blocking(move || Disk::open(path));
     let journal = Journal::new(Arc::new(opened.await.unwrap().unwrap().disk));
-    let kinds = Kinds::default().with("begun", begun.clone());
+    let kinds = Extensions::default().agent("begun", begun.clone());
     let options = Options {
         pool_queue: 1_000_000,
         ..Options::default()

@@ -69,7 +69,7 @@ impl World {
     async fn new(name: String, engine: Arc<dyn Engine>, history: u32) -> World {
         let engine = Arc::new(Counting::new(engine));
         let journal = Journal::new(engine.clone());
-        let (kinds, models) = (team::kinds(), Models::default());
+        let (kinds, models) = (team::extensions(), Models::default());
         let runtime = Runtime::start(journal, kinds, models, Options::default()).await;
         let runtime = runtime.unwrap();
         let conversation = Conversation::new(history - ACTIVE, ACTIVE);

@@ -37,7 +37,7 @@ pub fn models(url: &str) -> Models {
 /// A runtime on that engine with the model at that address.
 pub async fn runtime(engine: Arc<dyn Engine>, url: &str) -> Runtime {
     let journal = Journal::new(engine);
-    let runtime = Runtime::start(journal, team::kinds(), models(url), Options::default());
+    let runtime = Runtime::start(journal, team::extensions(), models(url), Options::default());
     runtime.await.expect("it starts")
 }
 

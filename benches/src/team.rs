@@ -6,7 +6,7 @@ use unisono_context::budget::Limits;
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::Policy;
 use unisono_context::{Encoding, MessageId, Ppm, Tokens, TurnId};
-use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Task, clock};
+use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Task, clock};
 use unisono_session::agent::{Assignment, Definition, Kind, Team};
 use unisono_session::event::Work;
 use unisono_session::machine::NewTurn;
@@ -23,8 +23,8 @@ impl Agent for Prompt {
 }
 
 /// The kinds the definitions here name.
-pub fn kinds() -> Kinds {
-    Kinds::default().with("prompt", Prompt)
+pub fn extensions() -> Extensions {
+    Extensions::default().agent("prompt", Prompt)
 }
 
 /// The definition of an agent that answers at once.

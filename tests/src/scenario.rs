@@ -11,7 +11,7 @@ use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
 use unisono_model::language::{LanguageModel, Models};
-use unisono_runtime::{Agent, Events, Handle, Kinds, Options, Runtime, clock, tools};
+use unisono_runtime::{Agent, Events, Extensions, Handle, Options, Runtime, clock, tools};
 use unisono_session::Event;
 use unisono_session::agent::{Assignment, Definition, Kind, Team};
 use unisono_session::budget::TurnCaps;
@@ -103,7 +103,7 @@ pub fn conversation(session: SessionId, messages: u32) -> Import {
 /// Puts a scenario together.
 pub fn scenario() -> Scenario {
     Scenario {
-        kinds: Kinds::default(),
+        kinds: Extensions::default(),
         lead: None,
         delegates: Vec::new(),
         available: Vec::new(),
@@ -119,7 +119,7 @@ pub fn scenario() -> Scenario {
 /// What a scenario is made of.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    kinds: Kinds,
+    kinds: Extensions,
     lead: Option<Arc<Definition>>,
     delegates: Vec<Arc<Definition>>,
     available: Vec<Arc<Definition>>,
@@ -286,9 +286,9 @@ impl Scenario {
     }
 }
 
-fn register(kinds: Kinds, definition: &Definition, agent: impl Agent) -> Kinds {
+fn register(kinds: Extensions, definition: &Definition, agent: impl Agent) -> Extensions {
     match &definition.kind {
-        Kind::Custom(kind) => kinds.with(kind.to_string(), agent),
+        Kind::Custom(kind) => kinds.agent(kind.to_string(), agent),
         Kind::Llm | Kind::Command(_) | Kind::Http(_) | Kind::Pipeline => kinds,
     }
 }

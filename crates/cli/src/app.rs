@@ -9,9 +9,9 @@ use unisono::daemon::{self, Opened};
 use unisono::telemetry;
 use unisono_api::client::Client;
 use unisono_config::diagnostic::Origin;
-use unisono_config::settings::{Override, Own, Sources};
+use unisono_config::settings::{Override, Own, Program, Sources};
 use unisono_config::setup::Setup;
-use unisono_runtime::Kinds;
+use unisono_runtime::Extensions;
 use unisono_server::http::Running;
 use unisono_store::{Error, Health, Salvage};
 
@@ -39,17 +39,17 @@ pub(crate) fn client(running: &Running) -> Result<Client> {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) out: Out,
-    pub(crate) kinds: Kinds,
+    pub(crate) extensions: Extensions,
     global: Global,
     /// Whether it was said which store is used.
     said_store: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(global: Global, kinds: Kinds) -> App {
+    pub(crate) fn new(global: Global, extensions: Extensions) -> App {
         App {
             out: Out::new(&global),
-            kinds,
+            extensions,
             global,
             said_store: AtomicBool::new(false),
         }
@@ -61,6 +61,7 @@ impl App {
             Problem::failed(format!("the working directory cannot be found: {error}"))
         })?;
         let mut sources = Sources::of_process(directory);
+        sources.program = Program::from(&self.extensions);
         sources.file.clone_from(&self.global.config);
         sources.overrides = self.global.overrides()?;
         sources.overrides.extend(flags);
@@ -69,7 +70,7 @@ impl App {
 
     /// Reads configuration and agents, tells what may not be meant, and sets the log up.
     pub(crate) fn setup(&self, flags: Vec<Override>) -> Result<Setup> {
-        let setup = Setup::load(self.sources(flags)?, self.kinds.names())?;
+        let setup = Setup::load(self.sources(flags)?)?;
         for warning in setup.warnings.iter().filter(|warning| !warning.of_model) {
             let help = warning.help.as_ref().map(|help| format!("; {help}"));
             let help = help.unwrap_or_default();
@@ -86,7 +87,7 @@ impl App {
         if own.is_empty() {
             return Ok(setup.clone());
         }
-        Ok(setup.with(own, &[], self.kinds.names())?)
+        Ok(setup.with(own, &[])?)
     }
 
     /// The same to look on: as configured where something is wrong with them by now.
@@ -265,7 +266,7 @@ impl App {
 
     /// Starts a daemon on a store that is open.
     pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Daemon> {
-        Ok(Daemon::on(opened, setup, self.kinds.clone()).await?)
+        Ok(Daemon::on(opened, setup, self.extensions.clone()).await?)
     }
 
     /// Who works on the sessions of a store: this process from now on, or the daemon that has it.

@@ -10,7 +10,7 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use unisono_config::setup::Setup;
-use unisono_runtime::Kinds;
+use unisono_runtime::Extensions;
 use unisono_session::Fact;
 
 use crate::app::App;
@@ -31,8 +31,8 @@ const WITHIN: Duration = Duration::from_secs(2);
 const TITLE_CHARS: usize = 40;
 
 /// Answers a shell that asks what may come next; none: nobody asks.
-pub(crate) fn answer(kinds: &Kinds) -> Option<ExitCode> {
-    let asked = CompleteEnv::with_factory(|| offering(help::command(), kinds))
+pub(crate) fn answer(extensions: &Extensions) -> Option<ExitCode> {
+    let asked = CompleteEnv::with_factory(|| offering(help::command(), extensions))
         .var(VARIABLE)
         .bin(PROGRAM)
         .completer(PROGRAM)
@@ -56,19 +56,19 @@ pub(crate) fn registration(shell: &str) -> Option<Vec<u8>> {
 }
 
 /// The command line, with what each value may be.
-fn offering(command: Command, kinds: &Kinds) -> Command {
+fn offering(command: Command, extensions: &Extensions) -> Command {
     let offer = |arg: Arg| match Values::from_arg(&arg) {
         Some(values) => {
-            let kinds = kinds.clone();
+            let extensions = extensions.clone();
             arg.add(ArgValueCompleter::new(move |current: &OsStr| {
-                values.offered(&kinds, &current.to_string_lossy())
+                values.offered(&extensions, &current.to_string_lossy())
             }))
         }
         None => arg,
     };
     command
         .mut_args(offer)
-        .mut_subcommands(|below| offering(below, kinds))
+        .mut_subcommands(|below| offering(below, extensions))
 }
 
 /// What there is of a kind.
@@ -93,9 +93,9 @@ impl Values {
 
     /// Those that what is written begins. Where they cannot be found out, there are none: a person
     /// who completes a word has asked for no error.
-    fn offered(self, kinds: &Kinds, current: &str) -> Vec<CompletionCandidate> {
+    fn offered(self, extensions: &Extensions, current: &str) -> Vec<CompletionCandidate> {
         let words: Vec<String> = std::env::args().collect();
-        let app = App::new(Global::of_words(&words), kinds.clone());
+        let app = App::new(Global::of_words(&words), extensions.clone());
         let found = match self {
             Values::Sessions => sessions(&app),
             Values::Agents => agents(&app),
@@ -120,7 +120,7 @@ impl Values {
 type Found = Vec<(String, String)>;
 
 fn setup(app: &App) -> Result<Setup> {
-    Ok(Setup::load(app.sources(Vec::new())?, app.kinds.names())?)
+    Ok(Setup::load(app.sources(Vec::new())?)?)
 }
 
 fn sessions(app: &App) -> Result<Found> {

@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use std::process::ExitCode;
-//! use unisono_cli::Kinds;
+//! use unisono_cli::Extensions;
 //! # struct Words;
 //! # impl unisono::Agent for Words {
 //! #     async fn run(&self, task: unisono::Task, _: unisono::Ctx) -> Result<unisono::Answer, unisono::Failure> {
@@ -13,7 +13,7 @@
 //! # }
 //!
 //! fn main() -> ExitCode {
-//!     unisono_cli::main(Kinds::default().with("words", Words))
+//!     unisono_cli::main(Extensions::default().agent("words", Words))
 //! }
 //! ```
 //!
@@ -45,23 +45,22 @@ use std::process::ExitCode;
 
 use unisono::reaper;
 
-pub use unisono::Kinds;
+pub use unisono::Extensions;
 
-/// The program: reads the command line and carries it out. `kinds` are the agent kinds it knows
-/// besides the built-in ones.
-pub fn main(kinds: Kinds) -> ExitCode {
+/// The program: reads the command line and carries it out, with what `extensions` adds in Rust.
+pub fn main(extensions: Extensions) -> ExitCode {
     if let Some(ended) = reaper::main() {
         return ended;
     }
     quiet_engine();
-    if let Some(done) = completing::answer(&kinds) {
+    if let Some(done) = completing::answer(&extensions) {
         return done;
     }
     let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),
     };
-    let app = app::App::new(cli.global, kinds);
+    let app = app::App::new(cli.global, extensions);
     let done = commands::carry_out(&app, cli.command);
     app.out.finish(done)
 }

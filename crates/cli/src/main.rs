@@ -10,5 +10,5 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    unisono_cli::main(unisono_cli::Kinds::default())
+    unisono_cli::main(unisono_cli::Extensions::default())
 }

@@ -36,6 +36,7 @@ pub use seen::Seen;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::settings::Loaded;
+pub(crate) use define::BUILT_IN_KINDS;
 
 /// The built-in tools that agents may be given.
 pub const TOOLS: [&str; 3] = unisono_runtime::tools::BUILT_IN;
@@ -95,50 +96,35 @@ pub enum Error {
 }
 
 impl Roster {
-    /// Reads every agent. `kinds` are the registered kinds. Returns the warnings as well.
+    /// Reads every agent. Returns the warnings as well.
     ///
     /// # Errors
     /// An agent is wrong; the list says which, where, and how to put it right.
-    pub fn load<'k>(
-        loaded: &Loaded,
-        kinds: impl IntoIterator<Item = &'k str>,
-    ) -> Result<(Roster, Diagnostics), Diagnostics> {
-        let (roster, found) = Roster::read(loaded, kinds);
+    pub fn load(loaded: &Loaded) -> Result<(Roster, Diagnostics), Diagnostics> {
+        let (roster, found) = Roster::read(loaded);
         Ok((roster, found.into_result()?))
     }
 
     /// Reads every agent that is right.
-    pub(crate) fn read<'k>(
-        loaded: &Loaded,
-        kinds: impl IntoIterator<Item = &'k str>,
-    ) -> (Roster, Diagnostics) {
+    pub(crate) fn read(loaded: &Loaded) -> (Roster, Diagnostics) {
         let mut found = Diagnostics::default();
         let sources = files::collect(loaded, &mut found);
-        Roster::define(sources.into(), loaded, kinds, found)
+        Roster::define(sources.into(), loaded, found)
     }
 
     /// The same definitions under another configuration. Nothing is read.
-    pub(crate) fn under<'k>(
-        &self,
-        loaded: &Loaded,
-        kinds: impl IntoIterator<Item = &'k str>,
-    ) -> (Roster, Diagnostics) {
+    pub(crate) fn under(&self, loaded: &Loaded) -> (Roster, Diagnostics) {
         let found = Diagnostics::default();
-        Roster::define(self.sources.clone(), loaded, kinds, found)
+        Roster::define(self.sources.clone(), loaded, found)
     }
 
     /// What is wrong with a definition already is not said in other words: `found` goes on.
-    fn define<'k>(
+    fn define(
         sources: Arc<[files::Source]>,
         loaded: &Loaded,
-        kinds: impl IntoIterator<Item = &'k str>,
         mut found: Diagnostics,
     ) -> (Roster, Diagnostics) {
-        let kinds: Vec<&str> = kinds.into_iter().collect();
-        let setting = define::Setting {
-            loaded,
-            kinds: &kinds,
-        };
+        let setting = define::Setting { loaded };
         let mut agents = BTreeMap::new();
         for source in &*sources {
             if let Some(definition) = setting.define(source, &mut found) {

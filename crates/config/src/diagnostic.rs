@@ -13,6 +13,8 @@ pub enum Origin {
     File(PathBuf),
     /// The settings of a session.
     Session,
+    /// What the program adds in Rust.
+    Program,
     /// An environment variable.
     Env(String),
     /// A command-line flag, as the person wrote it, or what else was asked for but this once.
@@ -25,6 +27,7 @@ impl fmt::Display for Origin {
             Origin::Defaults => f.write_str("defaults"),
             Origin::File(path) => fmt::Display::fmt(&path.display(), f),
             Origin::Session => f.write_str("session"),
+            Origin::Program => f.write_str("program"),
             Origin::Env(name) => write!(f, "env {name}"),
             Origin::Flag(flag) if flag.starts_with('-') => write!(f, "flag {flag}"),
             Origin::Flag(asked) => f.write_str(asked),

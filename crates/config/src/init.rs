@@ -109,9 +109,9 @@ mod tests {
             }),
             ..Sources::default()
         };
-        let found = setup::check(sources.clone(), []);
+        let found = setup::check(sources.clone());
         assert!(found.is_empty(), "{found}");
-        let setup = setup::Setup::load(sources, []).unwrap();
+        let setup = setup::Setup::load(sources).unwrap();
         assert_eq!(setup.loaded.config.store.path, root.join(".unisono"));
     }
 

@@ -1,7 +1,7 @@
 //! The providers that models can be asked of: built in or configured, each with its address,
 //! its key and its limits, or with what it lacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,14 +10,18 @@ use unisono_model::dialect::Dialect;
 use unisono_model::provider::{Key, KeyError, Kind, Settings};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
-use crate::settings::{Api, Provider, TimeText, Variables, header};
+use crate::settings::{Api, Provider, Sources, TimeText, Variables, header};
 
 /// The order in which a default model is looked for.
 const PREFERRED: [&str; 3] = ["anthropic", "openai", "gemini"];
 
 /// Every provider by its name.
 #[derive(Clone, Debug, Default)]
-pub struct Providers(BTreeMap<String, Access>);
+pub struct Providers {
+    all: BTreeMap<String, Access>,
+    /// Those of the program itself, which lack nothing.
+    own: BTreeSet<String>,
+}
 
 /// A provider, and whether it can be asked.
 #[derive(Clone, Debug)]
@@ -62,10 +66,11 @@ impl Providers {
     pub(crate) fn read(
         configured: &BTreeMap<String, Provider>,
         catalogue: &Catalogue,
-        variables: &Variables,
+        sources: &Sources,
         place: &dyn Fn(&[&str]) -> Place,
         found: &mut Diagnostics,
     ) -> Providers {
+        let variables = &sources.variables;
         let mut reader = Reader { place, found };
         let built_in = Kind::ALL.map(|kind| (kind.name(), Provider::default()));
         let mut all: BTreeMap<&str, &Provider> = built_in.iter().map(|(n, p)| (*n, p)).collect();
@@ -82,17 +87,22 @@ impl Providers {
             };
             Some((name.to_owned(), access))
         };
-        Providers(all.into_iter().filter_map(access).collect())
+        let own = sources.program.models.keys();
+        let own = own.filter_map(|model| model.split_once('/'));
+        Providers {
+            all: all.into_iter().filter_map(access).collect(),
+            own: own.map(|(provider, _)| provider.to_owned()).collect(),
+        }
     }
 
     /// The provider of that name.
     pub fn get(&self, name: &str) -> Option<&Access> {
-        self.0.get(name)
+        self.all.get(name)
     }
 
     /// What keeps that provider from being asked, for people; none: nothing.
     pub fn lacks(&self, name: &str) -> Option<String> {
-        if name == EXTRACTIVE {
+        if name == EXTRACTIVE || self.own.contains(name) {
             return None;
         }
         match self.get(name).map(|access| &access.settings) {
@@ -111,7 +121,9 @@ impl Providers {
 
     /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Access)> {
-        self.0.iter().map(|(name, access)| (name.as_str(), access))
+        self.all
+            .iter()
+            .map(|(name, access)| (name.as_str(), access))
     }
 
     /// The model of agents that name none: that of the first provider that can be asked, else
@@ -120,9 +132,9 @@ impl Providers {
     pub fn default_model(&self) -> &str {
         let preferred = PREFERRED
             .into_iter()
-            .filter_map(|name| self.0.get_key_value(name));
+            .filter_map(|name| self.all.get_key_value(name));
         let others = self
-            .0
+            .all
             .iter()
             .filter(|(name, _)| !PREFERRED.contains(&name.as_str()));
         let mut all = preferred.chain(others);

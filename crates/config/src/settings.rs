@@ -13,6 +13,7 @@ mod layers;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub mod own;
+mod program;
 mod prompts;
 mod providers;
 mod sections;
@@ -34,6 +35,7 @@ pub use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use mcp::{Approvals, McpServer, Tools};
 pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settable};
+pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
     AgentDefaults, Attachments, Delegation, Log, LogFormat, Models, Run, Runtime, SearchIndex,
@@ -210,13 +212,14 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
         let providers = Providers::read(
             &config.providers,
             &catalogue,
-            &sources.variables,
+            &sources,
             &|path| layers.place(path),
             &mut found,
         );
         models::check(&config, &catalogue, &layers, &mut found);
         let place = |path: &[&str]| layers.place(path);
-        let tools = mcp::read(&config, &sources.variables, &place, &mut found);
+        sources.program.check(&mut found);
+        let tools = mcp::read(&config, &sources, &place, &mut found);
         let default_model = default_model(&config, &providers);
         let chosen = config.models.instead.is_some() || config.models.default != AUTO;
         if !chosen && default_model == EXTRACTIVE {

@@ -19,60 +19,44 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Reads both. `kinds` are the agent kinds implemented in Rust and registered.
+    /// Reads both.
     ///
     /// # Errors
     /// Something is wrong that a person must put right; the list says what, where, and how.
-    pub fn load<'k>(
-        sources: Sources,
-        kinds: impl IntoIterator<Item = &'k str>,
-    ) -> Result<Setup, Diagnostics> {
+    pub fn load(sources: Sources) -> Result<Setup, Diagnostics> {
         let (loaded, found) = settings::read(sources);
         let Some(loaded) = loaded else {
             return Err(found);
         };
-        Setup::checked(loaded, kinds, found)
+        Setup::checked(loaded, found)
     }
 
     /// The same configuration with the agents as they are defined now, in files and in tables of
-    /// the configuration, checked as at a start. `kinds` as for [`Setup::load`].
+    /// the configuration, checked as at a start.
     ///
     /// # Errors
     /// Something is wrong that a person must put right; the list says what, where, and how.
-    pub fn with_agents_of_now<'k>(
-        &self,
-        kinds: impl IntoIterator<Item = &'k str>,
-    ) -> Result<Setup, Diagnostics> {
+    pub fn with_agents_of_now(&self) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
-        Setup::checked(loaded, kinds, found)
+        Setup::checked(loaded, found)
     }
 
     /// The same with the settings of a session, and settings above all others, checked as at a
-    /// start. Nothing is read: what was written since it was is not seen. `kinds` as for
-    /// [`Setup::load`].
+    /// start. Nothing is read: what was written since it was is not seen.
     ///
     /// # Errors
     /// With them, something is wrong; the list says what, where, and how.
-    pub fn with<'k>(
-        &self,
-        own: &Own,
-        settings: &[Override],
-        kinds: impl IntoIterator<Item = &'k str>,
-    ) -> Result<Setup, Diagnostics> {
+    pub fn with(&self, own: &Own, settings: &[Override]) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with(own, settings);
         let Some(loaded) = loaded else {
             return Err(found);
         };
-        let (roster, more) = self.roster.under(&loaded, kinds);
+        let (roster, more) = self.roster.under(&loaded);
         Setup::of(loaded, roster, found, more)
     }
 
-    fn checked<'k>(
-        loaded: Loaded,
-        kinds: impl IntoIterator<Item = &'k str>,
-        found: Diagnostics,
-    ) -> Result<Setup, Diagnostics> {
-        let (roster, more) = Roster::read(&loaded, kinds);
+    fn checked(loaded: Loaded, found: Diagnostics) -> Result<Setup, Diagnostics> {
+        let (roster, more) = Roster::read(&loaded);
         Setup::of(loaded, roster, found, more)
     }
 
@@ -98,8 +82,8 @@ impl Setup {
 }
 
 /// Everything that is wrong with configuration and agents, unknown keys as errors.
-pub fn check<'k>(sources: Sources, kinds: impl IntoIterator<Item = &'k str>) -> Diagnostics {
-    match Setup::load(sources, kinds) {
+pub fn check(sources: Sources) -> Diagnostics {
+    match Setup::load(sources) {
         Ok(setup) => setup.warnings,
         Err(found) => found,
     }

@@ -27,6 +27,16 @@ pub struct Reply {
     pub request_id: Option<Arc<str>>,
 }
 
+impl Reply {
+    /// A reply that is an answer; what it used is not known.
+    pub fn text(text: impl Into<Arc<str>>) -> Reply {
+        Reply {
+            text: text.into(),
+            ..Reply::default()
+        }
+    }
+}
+
 /// A model that answered in place of the one that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandIn {

@@ -107,6 +107,12 @@ pub struct Parsed {
     pub warnings: Vec<LineError>,
 }
 
+impl From<Parsed> for Import {
+    fn from(parsed: Parsed) -> Import {
+        parsed.import
+    }
+}
+
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {

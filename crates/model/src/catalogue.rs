@@ -69,6 +69,14 @@ pub enum Error {
         /// The nearest known reference.
         similar: Option<String>,
     },
+    /// The program has other models of its own.
+    #[error("this program has no model `{name}`; it has {known}")]
+    NotRegistered {
+        /// What was asked for.
+        name: String,
+        /// The models it has of that provider.
+        known: String,
+    },
 }
 
 fn did_you_mean(similar: Option<&str>) -> String {
@@ -137,6 +145,26 @@ impl Catalogue {
         self
     }
 
+    /// This catalogue with a model of the program itself, as `provider/model`. Its provider has no
+    /// models but those of the program.
+    #[must_use]
+    pub fn with_own(mut self, name: &str, window: Tokens, max_output: Tokens) -> Catalogue {
+        let (provider, _) = name.split_once('/').unwrap_or((name, name));
+        self.providers.entry(provider.to_owned()).or_default().own = true;
+        let model = file::Model {
+            window: Some(window),
+            max_output: Some(max_output),
+            ..file::Model::default()
+        };
+        self.models.insert(name.to_owned(), model);
+        self
+    }
+
+    /// Whether a provider of that name is known.
+    pub fn has_provider(&self, name: &str) -> bool {
+        self.providers.contains_key(name)
+    }
+
     /// The model of whoever names none and chooses that provider.
     pub fn default_model(&self, provider: &str) -> Option<&str> {
         self.providers.get(provider)?.default_model.as_deref()
@@ -163,6 +191,9 @@ impl Catalogue {
             // The other's limits hold; what it charges and how it is asked may not.
             self.find(other, &model.model).map(file::Model::elsewhere)
         });
+        if defaults.own && known.is_none() {
+            return Err(self.not_registered(&model));
+        }
         Ok(entry(model, known, defaults))
     }
 
@@ -244,6 +275,23 @@ impl Catalogue {
         exact
             .or_else(|| self.models.get(&format!("{provider}/{}", undated(model)?)))
             .cloned()
+    }
+
+    fn not_registered(&self, model: &ModelRef) -> Error {
+        let of_provider = |name: &&String| {
+            let provider = name.split_once('/').map(|(provider, _)| provider);
+            provider == Some(model.provider.as_str())
+        };
+        let known: Vec<&str> = self
+            .models
+            .keys()
+            .filter(of_provider)
+            .map(String::as_str)
+            .collect();
+        Error::NotRegistered {
+            name: model.to_string(),
+            known: known.join(", "),
+        }
     }
 
     fn unknown_provider(&self, name: &str) -> Error {

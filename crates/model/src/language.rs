@@ -23,7 +23,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use unisono_context::{Cost, Tokens};
 
-use crate::catalogue::EXTRACTIVE;
+use crate::catalogue::{ASSUMED_MAX_OUTPUT, ASSUMED_WINDOW, EXTRACTIVE};
 use crate::prompt::{self, Prefix, Shared};
 
 pub use error::{Class, Error, Stage};
@@ -55,6 +55,17 @@ pub trait LanguageModel: Send + Sync {
 
     /// Answers a request, whose prefix this model has rendered.
     fn complete(&self, request: Request) -> Completion<'_>;
+
+    /// Its context window, input and output together, where it is a model of the program itself. Of
+    /// others the catalogue has it.
+    fn window(&self) -> Tokens {
+        ASSUMED_WINDOW
+    }
+
+    /// Its longest reply, where it is a model of the program itself.
+    fn max_output(&self) -> Tokens {
+        ASSUMED_MAX_OUTPUT
+    }
 
     /// The body that a request is sent as, its two pieces one after the other: what
     /// [`LanguageModel::complete`] sends, byte for byte. None for a model that sends nothing.

@@ -1,7 +1,7 @@
 //! What an author of an agent implements, and what their agent is given.
 //!
 //! An [`Agent`] is a Rust type registered under a kind; a definition with `kind = "<that kind>"`
-//! is carried out by it. So it is by an actor that is sent [`worker::Msg`]. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
+//! is carried out by it. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
 //! cancellation, progress and durable steps.
 
 mod actor;
@@ -21,23 +21,19 @@ pub mod template;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use actor::{ActorAgent, Stop};
+pub(crate) use actor::{ActorAgent, Stop};
 pub(crate) use ctx::Asked;
 pub use ctx::Ctx;
-use ractor::Actor;
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
 use unisono_session::brief::Delivered;
 use unisono_session::run::{Cause, ToolCall, Usage};
 pub(crate) use waiting::Waiting;
-
-use crate::worker;
 
 /// What an agent is to do.
 #[derive(Clone, Debug)]
@@ -118,68 +114,6 @@ pub(crate) trait AnyAgent: Send + Sync + 'static {
 impl<A: Agent> AnyAgent for A {
     fn run_boxed(&self, task: Task, ctx: Ctx) -> Running<'_> {
         Box::pin(self.run(task, ctx))
-    }
-}
-
-/// The agent kinds implemented in Rust, by name.
-#[derive(Clone, Default)]
-pub struct Kinds(BTreeMap<String, Registered>);
-
-/// What carries a kind out, and what of that has to be stopped.
-#[derive(Clone)]
-struct Registered {
-    agent: Arc<dyn AnyAgent>,
-    stop: Option<Arc<dyn Stop>>,
-}
-
-impl Kinds {
-    /// Registers an agent for definitions of that kind. A later one of the same name wins.
-    #[must_use]
-    pub fn with(mut self, kind: impl Into<String>, agent: impl Agent) -> Kinds {
-        let agent = Arc::new(agent);
-        self.0.insert(kind.into(), Registered { agent, stop: None });
-        self
-    }
-
-    /// Registers an actor for definitions of that kind: `make` gives it and what it is started
-    /// with. It is started with the first task, and again after it has ended; it is sent
-    /// [`worker::Msg`], and stopped with the runtime. A later one of the same name wins.
-    #[must_use]
-    pub fn with_actor<A>(
-        mut self,
-        kind: impl Into<String>,
-        make: impl Fn() -> (A, A::Arguments) + Send + Sync + 'static,
-    ) -> Kinds
-    where
-        A: Actor<Msg = worker::Msg>,
-    {
-        let kind = kind.into();
-        let agent = Arc::new(ActorAgent::new(kind.as_str().into(), make));
-        let stop: Option<Arc<dyn Stop>> = Some(agent.clone());
-        self.0.insert(kind, Registered { agent, stop });
-        self
-    }
-
-    /// The registered names.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
-    pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn AnyAgent>> {
-        Some(self.0.get(kind)?.agent.clone())
-    }
-
-    /// Stops the actors among them.
-    pub(crate) async fn stop(&self) {
-        for stop in self.0.values().filter_map(|kind| kind.stop.as_ref()) {
-            stop.stop().await;
-        }
-    }
-}
-
-impl std::fmt::Debug for Kinds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod clock;
 mod compactor;
+mod extensions;
 mod gate;
 mod house;
 mod lane;
@@ -31,19 +32,22 @@ mod set_aside;
 mod slot;
 mod supervisor;
 mod tokenizer;
+pub mod tool;
 pub mod tools;
 pub mod worker;
 
-/// The actors that agent kinds can be: of the version that [`Kinds::with_actor`] takes.
+/// The actors that agent kinds can be: of the version that [`Extensions::actor`] takes.
 pub use ractor;
 
 pub use process::{is_inherited, reaper};
 
-pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
+pub use agent::{Agent, Answer, Ctx, Failure, Task};
 pub use compactor::{Chain, Chains, Deadline, Summariser};
+pub use extensions::Extensions;
 pub use gate::LiveRuns;
 pub use load::{Gauge, Load, Observer};
 pub use residence::Bounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
 pub use session::{Events, Handle, Progress, SharedEvent, settle};
+pub use tool::Tool;

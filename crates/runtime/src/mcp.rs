@@ -11,7 +11,7 @@
 mod connection;
 mod http;
 mod names;
-mod output;
+pub(crate) mod output;
 pub(crate) mod server;
 mod stdio;
 
@@ -157,7 +157,8 @@ impl Servers {
     }
 
     async fn try_call(&self, job: &ToolJob) -> Result<Output, String> {
-        let name = server_of(&job.tool).unwrap_or_default();
+        let missing = || format!("tool `{}` is not a part of this program any more", job.tool);
+        let name = server_of(&job.tool).ok_or_else(missing)?;
         let handle = self.get(name).map_err(|fault| fault.to_string())?;
         let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
         let told = |reason: String| handle.server.fault(reason).to_string();

@@ -16,8 +16,8 @@ use unisono_session::budget::house::Rules;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
-use crate::agent::Kinds;
 use crate::compactor::{Chains, Deadline};
+use crate::extensions::Extensions;
 use crate::gate::{Gate, LiveRuns};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
@@ -151,7 +151,7 @@ impl From<unisono_store::Error> for Error {
 pub(crate) struct Env {
     pub(crate) journal: Journal,
     pub(crate) search: Search,
-    pub(crate) kinds: Kinds,
+    pub(crate) extensions: Extensions,
     pub(crate) models: Models,
     pub(crate) options: Options,
     pub(crate) pools: Pools,
@@ -193,7 +193,7 @@ impl Runtime {
     /// An actor could not be started.
     pub async fn start(
         journal: Journal,
-        kinds: Kinds,
+        extensions: Extensions,
         models: Models,
         options: Options,
     ) -> Result<Runtime, Error> {
@@ -211,7 +211,7 @@ impl Runtime {
         let env = Arc::new(Env {
             journal,
             search,
-            kinds,
+            extensions,
             models,
             options,
             pools: Pools::default(),
@@ -327,7 +327,7 @@ impl Runtime {
         if self.tree.await.is_err() {
             tracing::warn!("the supervisor did not stop cleanly");
         }
-        self.env.kinds.stop().await;
+        self.env.extensions.stop().await;
         self.env.search.close().await;
     }
 

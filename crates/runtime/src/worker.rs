@@ -4,7 +4,7 @@
 //! once it has ended one. A panic of the agent ends the worker; the pool sees that and reports the
 //! attempt as lost.
 //!
-//! An agent kind that is an actor of its author's ([`Kinds::with_actor`](crate::Kinds::with_actor))
+//! An agent kind that is an actor of its author's ([`Extensions::actor`](crate::Extensions::actor))
 //! is sent [`Msg`] by the worker of each attempt, which keeps its time limit and its cancellation.
 
 mod job;
@@ -177,7 +177,7 @@ fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
         Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
         Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
         Kind::Pipeline => Ok(Arc::new(PipelineAgent)),
-        Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {
+        Kind::Custom(kind) => env.extensions.kind(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");
             Failure::new(Cause::BadInput, reason)
         }),

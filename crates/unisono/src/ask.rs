@@ -35,6 +35,7 @@ use unisono_config::setup::Setup;
 use unisono_config::summarisers::{self, Unaskable};
 
 pub use bounds::{Bounds, Shape};
+pub(crate) use tools::given;
 pub(crate) use tools::lend;
 pub use tools::{NotLent, rules_of, servers_of, tools_of};
 

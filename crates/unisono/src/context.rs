@@ -17,7 +17,7 @@ use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Digest, Encoding, MessageId, Timestamp, Tokens};
 use unisono_model::Tokenizer;
-use unisono_runtime::mcp;
+use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
 use unisono_session::reserve::Needs;
 use unisono_session::{Definition, Event, Fact, State};
@@ -55,9 +55,9 @@ pub struct Measured {
 /// must stay under the policy have no say, as in a turn.
 pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measured> {
     let team = &by.team;
-    // Servers are not asked here: what they offered to the newest turn is what counts.
+    // Servers are not asked here: what was offered to the newest turn is what counts.
     let offered = state.told().iter();
-    let offered = offered.filter(|tool| mcp::server_of(&tool.name).is_some());
+    let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
     let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, offered));
     let lead = team.lead.limits;
     let delegates = team.delegates.iter().map(|d| &d.agent);

@@ -1,7 +1,7 @@
 //! The wiring: a store, a runtime on it, and the agents that can be asked.
 //!
 //! ```text
-//! Daemon::builder()            configuration, agents, registered kinds
+//! Daemon::builder()            configuration, agents, what the program adds
 //!     .start()              ─► store opened (repaired where it must be), runtime started
 //! daemon.import(…)          ─► a session
 //! daemon.ask(&session, …)   ─► a turn; its end, with the answer
@@ -24,7 +24,7 @@ use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::{Fault, Offer};
-use unisono_runtime::{Deadline, Handle, Kinds, Options, Runtime};
+use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Loss, Salvage};
@@ -95,7 +95,7 @@ pub struct Daemon {
     setup: Current,
     /// How long the compactions may take that begin later.
     deadline: Deadline,
-    kinds: Kinds,
+    extensions: Extensions,
     /// Held while agents are read again.
     reloading: Mutex<()>,
     reloads: watch::Sender<Option<Arc<Reload>>>,
@@ -126,13 +126,13 @@ impl Daemon {
     ///
     /// # Errors
     /// The runtime cannot be started.
-    pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
+    pub async fn on(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Daemon, Error> {
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
         let losses = opened.directory.as_deref().map(unisono_store::losses);
         let losses = losses.transpose()?.unwrap_or_default();
         let search_index = opened.search_index(&setup)?;
         let warmth = Warmth::default();
-        let models = models::build(&setup, &learnt.calibrations, &warmth);
+        let models = models::build(&setup, &extensions, &learnt.calibrations, &warmth);
         let current = Current::new(setup);
         let metrics = Metrics::default();
         let observer = metrics.observer().and(learnt.observer());
@@ -150,7 +150,7 @@ impl Daemon {
         let deadline = options.compaction_deadline.clone();
         let runtime = Runtime::start(
             opened.journal,
-            kinds.clone(),
+            extensions.clone(),
             models,
             Options {
                 search_index,
@@ -163,7 +163,7 @@ impl Daemon {
         Ok(Daemon {
             setup: current,
             deadline,
-            kinds,
+            extensions,
             reloading: Mutex::default(),
             reloads: watch::Sender::new(None),
             runtime,
@@ -231,7 +231,8 @@ impl Daemon {
     ///
     /// # Errors
     /// The conversation or its settings are refused, or the store fails.
-    pub async fn import(&self, mut import: Import) -> Result<Handle, Error> {
+    pub async fn import(&self, conversation: impl Into<Import>) -> Result<Handle, Error> {
+        let mut import = conversation.into();
         import
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
@@ -301,14 +302,17 @@ impl Daemon {
         Ok(id)
     }
 
-    /// What the servers offer whose tools a turn's agents may call: all of them are asked at once.
+    /// The tools of servers and of the program that a turn's agents may call. All servers are asked
+    /// at once.
     async fn offers(&self, turn: &NewTurn) -> Result<Vec<Offer>, Error> {
         if !matches!(turn.work, Work::Answer { .. }) {
             return Ok(Vec::new());
         }
         let servers = ask::servers_of(&turn.team).into_iter();
         let offers = servers.map(|server| self.runtime.offers(server));
-        Ok(try_join_all(offers).await?.concat())
+        let mut offers = try_join_all(offers).await?.concat();
+        offers.extend(ask::given(&turn.team, self.extensions.offers()));
+        Ok(offers)
     }
 
     /// Hands in a turn and waits for its end.

@@ -17,7 +17,7 @@ use unisono_context::policy::{Method, Policy, Preset, Trigger};
 use unisono_context::view::View;
 use unisono_context::{Encoding, MessageId, Ordinal, Ppm, SessionId, Tokens, TurnId};
 use unisono_model::catalogue;
-use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Task, clock};
+use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Task, clock};
 use unisono_session::State;
 use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::{Outcome, Work, Writing};
@@ -142,7 +142,7 @@ impl Evaluation {
             ..(*team.lead).clone()
         };
         let opened = Opened::nothing();
-        let kinds = Kinds::default().with(SILENT, Silent);
+        let kinds = Extensions::default().agent(SILENT, Silent);
         Ok(Evaluation {
             daemon: Daemon::on(opened, setup, kinds).await?,
             lead: Arc::new(lead),

@@ -1,26 +1,38 @@
 //! Runs several agents on one conversation, all on the same frozen snapshot of it, and journals
 //! every step.
 //!
-//! An agent in Rust is a type that implements [`Agent`], registered under a kind:
+//! An agent in Rust is a type that implements [`Agent`], added under a kind that definitions name:
 //!
-//! ```no_run
-//! # use unisono::{Agent, Answer, Ask, Ctx, Daemon, Failure, Task};
-//! # struct Words;
-//! # impl Agent for Words {
-//! #     async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
-//! #         Ok(Answer::text(task.text.split_whitespace().count().to_string()))
-//! #     }
-//! # }
-//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! let daemon = Daemon::builder().agent("words", Words).in_memory().start().await?;
-//! let parsed = unisono::read_conversation("talk.jsonl".as_ref())?;
-//! let session = daemon.import(parsed.import).await?;
-//! let finished = daemon.ask(&session, &Ask::new("Count.").agents(["words"])).await?;
+//! ```
+//! use unisono::{Agent, Answer, Ask, Conversation, Ctx, Daemon, Failure, Task};
+//!
+//! struct Words;
+//!
+//! impl Agent for Words {
+//!     async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
+//!         Ok(Answer::text(task.text.split_whitespace().count().to_string()))
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let daemon = Daemon::builder()
+//!     .agent("words", Words)
+//!     .set("agents.counter.description", "counts the words of a task")
+//!     .set("agents.counter.kind", "words")
+//!     .set("run.lead", "counter")
+//!     .in_memory();
+//! let daemon = daemon.start().await?;
+//! let talk = Conversation::new("The move").user("The shop moves on Friday.");
+//! let session = daemon.import(talk).await?;
+//! let finished = daemon.ask(&session, &Ask::new("How many are these?").agents([""; 0])).await?;
+//! assert_eq!(finished.answer.as_deref(), Some("4"));
 //! daemon.shutdown().await;
 //! # Ok(()) }
 //! ```
 //!
-//! An agent may also be an actor, registered by [`Kinds::with_actor`]; the guide
+//! In the same way a program adds a [`Tool`] and a [`LanguageModel`]; `examples/embed` has all three.
+//! An agent may also be an actor, added by [`Extensions::actor`]; the guide
 //! `docs/extending.md` shows every way. The command line with such agents in it is
 //! `unisono_cli::main`.
 //!
@@ -65,12 +77,18 @@ pub mod values;
 pub mod why;
 
 pub use ask::{Ask, Finished};
-pub use conversation::read_conversation;
+pub use conversation::{Conversation, parse_conversation, read_conversation};
 pub use daemon::{Builder, Daemon, Error};
+pub use unisono_context::snapshot::ToolSpec;
 pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
+pub use unisono_model::language;
+pub use unisono_model::language::{Completion, LanguageModel, Reply, Request};
 pub use unisono_runtime::{
-    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, reaper, worker,
+    Agent, Answer, Ctx, Extensions, Failure, Handle, Runtime, Task, Tool, ractor, reaper, tool,
+    worker,
 };
 pub use unisono_session::event::Outcome;
+pub use unisono_session::machine::Import;
 pub use unisono_session::run::{Cause, Ending, Usage};
+pub use unisono_session::tool::Contract;
 pub use unisono_session::{Definition, State};

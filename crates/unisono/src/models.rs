@@ -17,7 +17,7 @@ use unisono_model::client::Client;
 use unisono_model::language::remote::Nowhere;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
 use unisono_model::warm::Warmth;
-use unisono_runtime::measure;
+use unisono_runtime::{Extensions, measure};
 use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::Calibration;
 
@@ -71,7 +71,12 @@ pub struct Unpriced {
 /// The models, each made when it is first asked for: a turn goes on with the model it was recorded
 /// with, whatever is configured now. Models of one provider share its client, and with it
 /// connections, limits and cool-downs.
-pub(crate) fn build(setup: &Setup, calibrations: &Calibrations, warmth: &Warmth) -> Models {
+pub(crate) fn build(
+    setup: &Setup,
+    extensions: &Extensions,
+    calibrations: &Calibrations,
+    warmth: &Warmth,
+) -> Models {
     let loaded = &setup.loaded;
     let workshop = Mutex::new(Workshop {
         catalogue: Arc::new(loaded.catalogue.clone()),
@@ -79,6 +84,7 @@ pub(crate) fn build(setup: &Setup, calibrations: &Calibrations, warmth: &Warmth)
         fallback: loaded.config.models.fallback.clone(),
         clients: BTreeMap::new(),
         alone: BTreeMap::new(),
+        own: extensions.models().clone(),
         chains: BTreeMap::new(),
         calibrations: calibrations.clone(),
         warmth: warmth.clone(),
@@ -235,7 +241,8 @@ pub async fn count(
     agent: &Definition,
     snapshot: Arc<Snapshot>,
 ) -> Result<u64, String> {
-    let models = build(setup, &Calibrations::default(), &Warmth::default());
+    let own = Extensions::default();
+    let models = build(setup, &own, &Calibrations::default(), &Warmth::default());
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;
@@ -282,6 +289,8 @@ struct Workshop {
     /// One for each provider, or why there is none.
     clients: BTreeMap<String, Result<Arc<Client>, String>>,
     alone: BTreeMap<String, Arc<dyn LanguageModel>>,
+    /// Those of the program itself.
+    own: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
     chains: BTreeMap<String, Arc<dyn LanguageModel>>,
     calibrations: Calibrations,
     warmth: Warmth,
@@ -313,6 +322,9 @@ impl Workshop {
     }
 
     fn make(&mut self, name: &str) -> Arc<dyn LanguageModel> {
+        if let Some(own) = self.own.get(name) {
+            return own.clone();
+        }
         let entry = match self.catalogue.get(None, name) {
             Ok(entry) if entry.model.provider == EXTRACTIVE => return Arc::new(Extractive),
             Ok(entry) => entry,

@@ -10,8 +10,8 @@ mod register;
 use std::process::ExitCode;
 
 use register::Register;
-use unisono_cli::Kinds;
+use unisono_cli::Extensions;
 
 fn main() -> ExitCode {
-    unisono_cli::main(Kinds::default().with_actor("register", || (Register, ())))
+    unisono_cli::main(Extensions::default().actor("register", || (Register, ())))
 }

@@ -1,7 +1,7 @@
 //! Asks an agent of its own and a lead about the example conversation, and prints both answers.
 //!
 //! To have the whole command line with the agent in it instead, `main` is one line:
-//! `unisono_cli::main(Kinds::default().with("glossary", Glossary))`.
+//! `unisono_cli::main(Extensions::default().agent("glossary", Glossary))`.
 
 mod glossary;
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use unisono::{Agent, Answer as Said, Cause, Ctx, Failure, Kinds, Task};
+use unisono::{Agent, Answer as Said, Cause, Ctx, Extensions, Failure, Task};
 use unisono_fake_provider::tools::{LOG, PACE};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Pace, Recorded, Script};
 
@@ -56,8 +56,8 @@ pub(crate) const RECEIPT: &str = "receipt";
 const MESSAGES: u32 = 60;
 
 /// The kinds of the program that is killed.
-pub(crate) fn kinds() -> Kinds {
-    Kinds::default().with("steps", Steps)
+pub(crate) fn kinds() -> Extensions {
+    Extensions::default().agent("steps", Steps)
 }
 
 /// Takes three durable steps, each with an effect.

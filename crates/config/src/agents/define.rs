@@ -16,12 +16,12 @@ use crate::document::Value;
 use crate::schema::duration_ms;
 use crate::settings::{Loaded, dollars, models};
 
-const BUILT_IN_KINDS: [&str; 5] = ["llm", EXTRACTIVE, "command", "http", pipeline::KIND];
+/// The kinds that need nothing registered.
+pub(crate) const BUILT_IN_KINDS: [&str; 5] = ["llm", EXTRACTIVE, "command", "http", pipeline::KIND];
 
 /// What definitions are made against.
 pub(super) struct Setting<'l> {
     pub(super) loaded: &'l Loaded,
-    pub(super) kinds: &'l [&'l str],
 }
 
 impl Setting<'_> {
@@ -89,15 +89,18 @@ impl Setting<'_> {
                 true => pipeline::KIND,
                 false => "llm",
             });
+        let own = &self.loaded.sources().program.kinds;
         let kind = match name {
             "llm" | EXTRACTIVE => Kind::Llm,
             pipeline::KIND => Kind::Pipeline,
             "command" => return self.command(source, found),
             "http" => return http::of(source, &self.loaded.sources().variables, found),
-            registered if self.kinds.contains(&registered) => Kind::Custom(registered.into()),
+            registered if own.contains(registered) => Kind::Custom(registered.into()),
             unknown => {
                 let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);
-                let known = BUILT_IN_KINDS.iter().chain(self.kinds).copied();
+                let known = BUILT_IN_KINDS
+                    .into_iter()
+                    .chain(own.iter().map(String::as_str));
                 let diagnostic = Diagnostic::error(source.at("kind"), problem).on("kind");
                 found.push(diagnostic.suggest(unknown, known));
                 return None;

@@ -27,7 +27,10 @@ pub(super) fn allowed(
             let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on(key);
             diagnostic.help = match server_of(name) {
                 Some(server) => unknown_server(server, known),
-                None => suggestion(name, TOOLS.into_iter()),
+                None => {
+                    let own = known.own.iter().map(String::as_str);
+                    suggestion(name, TOOLS.into_iter().chain(own))
+                }
             };
             found.push(diagnostic);
         }
@@ -64,7 +67,8 @@ pub(super) fn allowed(
 
 /// A built-in tool, or one of a server that is configured: which it has is known when it is asked.
 fn is_known(name: &str, known: &Tools) -> bool {
-    TOOLS.contains(&name) || server_of(name).is_some_and(|server| known.has(server))
+    let own = TOOLS.contains(&name) || known.own.contains(name);
+    own || server_of(name).is_some_and(|server| known.has(server))
 }
 
 fn unknown_server(name: &str, known: &Tools) -> Option<String> {

@@ -12,7 +12,7 @@ use unisono_runtime::tools::BUILT_IN;
 use unisono_session::agent::Command;
 use unisono_session::tool::{ApprovalRule, Contract};
 
-use super::{Config, TimeText, Variables, header};
+use super::{Config, Sources, TimeText, Variables, header};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
 /// How long a server may take to start and to list its tools.
@@ -68,6 +68,8 @@ pub struct Tools {
     pub servers: Vec<Server>,
     /// The names of all that are configured, those with a fault included.
     pub names: BTreeSet<String>,
+    /// Tools of the program itself.
+    pub own: BTreeSet<String>,
     /// In the order in which they are looked at.
     pub approvals: Vec<ApprovalRule>,
 }
@@ -96,12 +98,16 @@ pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
 /// Reads the servers and the rules; what is wrong is told and left out.
 pub(super) fn read(
     config: &Config,
-    variables: &Variables,
+    sources: &Sources,
     place: &dyn Fn(&[&str]) -> Place,
     found: &mut Diagnostics,
 ) -> Tools {
+    let variables = &sources.variables;
     let mut reader = Reader { place, found };
-    let mut tools = Tools::default();
+    let mut tools = Tools {
+        own: sources.program.tools.clone(),
+        ..Tools::default()
+    };
     for text in &config.approvals.require {
         match rule(text) {
             Ok(rule) => tools.approvals.push(rule),

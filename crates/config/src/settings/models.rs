@@ -14,13 +14,9 @@ pub(super) fn catalogue(
     sources: &Sources,
     found: &mut Diagnostics,
 ) -> Option<Catalogue> {
-    let mut refuse = |place: Place, problem: String| {
-        found.push(Diagnostic::error(place, problem));
-        None
-    };
     let built_in = match Catalogue::built_in() {
         Ok(catalogue) => catalogue,
-        Err(error) => return refuse(place_of(&error), reason_of(&error)),
+        Err(error) => return refuse(place_of(&error), reason_of(&error), found),
     };
     let beside = sources.home.settings().map(|dir| dir.join("models.toml"));
     let beside = beside.filter(|path| path.is_file());
@@ -31,6 +27,7 @@ pub(super) fn catalogue(
             Some(like) => all.with_provider(name, like),
             None => all,
         });
+    let built_in = sources.program.added_to(built_in, found);
     let Some(path) = config.models.catalogue.clone().or(beside) else {
         return Some(built_in);
     };
@@ -39,13 +36,18 @@ pub(super) fn catalogue(
         Ok(text) => text,
         Err(error) => {
             let problem = format!("the model catalogue cannot be read: {error}");
-            return refuse(Place::file(&shown), problem);
+            return refuse(Place::file(&shown), problem, found);
         }
     };
     match built_in.with_file(&shown.to_string_lossy(), &text) {
         Ok(catalogue) => Some(catalogue),
-        Err(error) => refuse(place_of(&error), reason_of(&error)),
+        Err(error) => refuse(place_of(&error), reason_of(&error), found),
     }
+}
+
+fn refuse(place: Place, problem: String, found: &mut Diagnostics) -> Option<Catalogue> {
+    found.push(Diagnostic::error(place, problem));
+    None
 }
 
 fn place_of(error: &FileError) -> Place {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use unisono_model::provider::{Key, KeyError};
 
+use super::Program;
 use crate::paths::Home;
 
 /// The name of a settings file.
@@ -61,6 +62,8 @@ pub struct Sources {
     pub overrides: Vec<Override>,
     /// The settings that are changed at run time, in place of those that are stored.
     pub stored: Option<String>,
+    /// What the program adds in Rust.
+    pub program: Program,
 }
 
 /// How environment variables are looked up that may hold keys. Shows none of them.
@@ -121,6 +124,7 @@ impl Sources {
             variables: Variables::new(|name| std::env::var_os(name)),
             overrides: Vec::new(),
             stored: None,
+            program: Program::default(),
         }
     }
 

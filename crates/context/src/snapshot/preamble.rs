@@ -15,6 +15,21 @@ pub struct ToolSpec {
     pub input_schema: Arc<str>,
 }
 
+impl ToolSpec {
+    /// A tool of that name; `input_schema` is the JSON schema of its arguments.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        description: impl Into<Arc<str>>,
+        input_schema: impl Into<Arc<str>>,
+    ) -> ToolSpec {
+        ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            input_schema: input_schema.into(),
+        }
+    }
+}
+
 /// The instructions every agent of a turn shares: session text and the sorted union of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preamble {

@@ -130,9 +130,9 @@ fn what_was_read_is_right_here() {
         }),
         ..Sources::default()
     };
-    let found = setup::check(sources.clone(), []);
+    let found = setup::check(sources.clone());
     assert!(found.is_empty(), "{found}");
-    let setup = setup::Setup::load(sources, []).unwrap();
+    let setup = setup::Setup::load(sources).unwrap();
     let harbour = setup.roster.get("harbour").unwrap();
     let stages = harbour.pipeline.iter().map(|stage| stage.agent.as_str());
     let order = ["tide_reader", "berth_planner", "harbour_master"];

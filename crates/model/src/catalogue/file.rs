@@ -102,6 +102,9 @@ pub(super) struct Provider {
     pub(super) models_of: Option<String>,
     /// The model of whoever names none and chooses this provider.
     pub(super) default_model: Option<String>,
+    /// Whether its models are those of the program itself, and no others.
+    #[serde(skip)]
+    pub(super) own: bool,
 }
 
 impl Provider {

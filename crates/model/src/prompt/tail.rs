@@ -37,6 +37,16 @@ pub enum Outcome {
     Failed(Arc<str>),
 }
 
+impl Outcome {
+    /// The answer, complete or not; none where it failed.
+    pub fn answer(&self) -> Option<&str> {
+        match self {
+            Outcome::Complete(text) | Outcome::Partial { text, .. } => Some(text),
+            Outcome::Failed(_) => None,
+        }
+    }
+}
+
 /// One attempt's own part of the prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {

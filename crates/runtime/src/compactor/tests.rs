@@ -26,7 +26,9 @@ use unisono_store::{Journal, Memory};
 
 use super::{Chain, Chains, Summariser};
 use crate::agent::fixture;
-use crate::{Agent, Answer, Ctx, Failure, Handle, Kinds, Options, Progress, Runtime, Task, clock};
+use crate::{
+    Agent, Answer, Ctx, Extensions, Failure, Handle, Options, Progress, Runtime, Task, clock,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const GOOD: &str = "## Context\n- Parts are delivered day by day (#1).\n\n## Pending work and next \
@@ -100,7 +102,7 @@ impl Stage {
             ..Options::default()
         };
         let journal = Journal::new(std::sync::Arc::new(Memory::new()));
-        let kinds = Kinds::default().with("echo", Echo);
+        let kinds = Extensions::default().agent("echo", Echo);
         let runtime = Runtime::start(journal, kinds, clients, options)
             .await
             .unwrap();

@@ -62,7 +62,7 @@ fn not_shown(text: &mut String, what: &str, kind: &str, encoded: usize) -> std::
 }
 
 /// The text, or its head and tail around a note that says how much is left out.
-pub(super) fn cut(text: &Arc<str>, chars: usize) -> Arc<str> {
+pub(crate) fn cut(text: &Arc<str>, chars: usize) -> Arc<str> {
     let total = text.chars().count();
     if total <= chars {
         return text.clone();

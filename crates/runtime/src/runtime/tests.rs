@@ -76,7 +76,7 @@ fn gated() -> Arc<Definition> {
 
 async fn start(agent: &Gated, options: Options) -> Runtime {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kinds = Kinds::default().with("gated", agent.clone());
+    let kinds = Extensions::default().agent("gated", agent.clone());
     Runtime::start(journal, kinds, Models::default(), options)
         .await
         .unwrap()
@@ -325,7 +325,7 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
         cancelled: Arc::clone(&cancelled),
     };
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kinds = Kinds::default().with("gated", deaf);
+    let kinds = Extensions::default().agent("gated", deaf);
     let started_up = Runtime::start(journal, kinds, Models::default(), Options::default());
     let runtime = started_up.await.unwrap();
     let handle = runtime.create(conversation(4)).await.unwrap();
@@ -410,7 +410,7 @@ impl Actor for Endless {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_actor_learns_that_nobody_waits_for_a_task_any_more() {
     let (over, mut is_over) = mpsc::unbounded_channel();
-    let kinds = Kinds::default().with_actor("gated", move || (Endless(over.clone()), ()));
+    let kinds = Extensions::default().actor("gated", move || (Endless(over.clone()), ()));
     let journal = Journal::new(Arc::new(Memory::new()));
     let runtime = Runtime::start(journal, kinds, Models::default(), Options::default());
     let runtime = runtime.await.unwrap();
@@ -463,7 +463,7 @@ async fn a_flood_of_one_session_does_not_starve_another_and_more_is_told_when_to
         ..Options::default()
     };
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kinds = Kinds::default().with("gated", noting.clone());
+    let kinds = Extensions::default().agent("gated", noting.clone());
     let runtime = Runtime::start(journal, kinds, Models::default(), options).await;
     let runtime = runtime.unwrap();
     let agent = Arc::new(Definition {
@@ -526,7 +526,7 @@ const LEASE: Duration = Duration::from_millis(200);
 async fn an_attempt_without_progress_is_stuck_and_made_again() {
     let attempts = Arc::new(AtomicU32::new(0));
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kinds = Kinds::default().with("gated", Stalling(attempts.clone()));
+    let kinds = Extensions::default().agent("gated", Stalling(attempts.clone()));
     let options = Options {
         lease: LEASE,
         ..Options::default()

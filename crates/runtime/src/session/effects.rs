@@ -28,6 +28,7 @@ use crate::pool::Reply;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
+use crate::tool;
 use crate::worker::Attempt;
 
 use super::purse::Asking;
@@ -186,7 +187,12 @@ fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob)
     });
     let (env, myself) = (args.env.clone(), myself.clone());
     tokio::spawn(async move {
-        let calling = env.servers.call(&job);
+        let calling = async {
+            match env.extensions.tool_named(&job.tool) {
+                Some(tool) => tool::call(tool, &job).await,
+                None => env.servers.call(&job).await,
+            }
+        };
         if let Some(output) = cancelled.run_until_cancelled(calling).await {
             let call = job.place;
             feed(&myself, Input::ToolEnded { call, output });

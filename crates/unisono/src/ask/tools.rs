@@ -23,8 +23,17 @@ pub fn servers_of(team: &Team) -> BTreeSet<&str> {
     allowed.filter_map(|tool| mcp::server_of(tool)).collect()
 }
 
+/// Those of the program's tools that a team may call.
+pub(crate) fn given(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item = Offer> {
+    let offers = offers.into_iter();
+    offers.filter(|offer| {
+        let mut agents = team.definitions();
+        agents.any(|agent| allows(&agent.tools, &offer.spec.name))
+    })
+}
+
 /// The tools a team is told of: the sorted union over its members of those that are built in and
-/// those that servers offer.
+/// those that are offered.
 pub fn tools_of<'o>(team: &Team, offered: impl IntoIterator<Item = &'o ToolSpec>) -> Vec<ToolSpec> {
     let given = |name: &str| team.definitions().any(|agent| allows(&agent.tools, name));
     let mut tools = tools::specs();

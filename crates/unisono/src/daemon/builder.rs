@@ -1,11 +1,13 @@
 //! What a daemon is made of, before it is started.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use unisono_runtime::{Agent, Kinds};
+use unisono_model::language::LanguageModel;
+use unisono_runtime::{Agent, Extensions, Tool};
 
 use super::{Daemon, Error, Opened, open_store};
-use unisono_config::settings::{Override, Sources};
+use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
 
 /// What a daemon is made of. Every part has a default.
@@ -15,22 +17,40 @@ pub struct Builder {
     sources: Option<Sources>,
     directory: Option<PathBuf>,
     overrides: Vec<Override>,
-    kinds: Kinds,
+    extensions: Extensions,
     in_memory: bool,
 }
 
 impl Builder {
-    /// Registers an agent implemented in Rust, for definitions of that `kind`.
+    /// Adds an agent implemented in Rust, for definitions of that `kind`.
     #[must_use]
-    pub fn agent(mut self, kind: &str, agent: impl Agent) -> Builder {
-        self.kinds = self.kinds.with(kind, agent);
+    pub fn agent(mut self, kind: impl Into<String>, agent: impl Agent) -> Builder {
+        self.extensions = self.extensions.agent(kind, agent);
         self
     }
 
-    /// Takes the place of the kinds registered so far.
+    /// Adds a tool implemented in Rust, for agents that name it among their `tools`.
     #[must_use]
-    pub fn kinds(mut self, kinds: Kinds) -> Builder {
-        self.kinds = kinds;
+    pub fn tool(mut self, tool: impl Tool) -> Builder {
+        self.extensions = self.extensions.tool(tool);
+        self
+    }
+
+    /// Adds a language model implemented in Rust, as `provider/model`.
+    #[must_use]
+    pub fn model(
+        mut self,
+        name: impl Into<Arc<str>>,
+        model: impl LanguageModel + 'static,
+    ) -> Builder {
+        self.extensions = self.extensions.model(name, model);
+        self
+    }
+
+    /// Takes the place of the agents, tools and models added so far.
+    #[must_use]
+    pub fn extensions(mut self, extensions: Extensions) -> Builder {
+        self.extensions = extensions;
         self
     }
 
@@ -48,6 +68,13 @@ impl Builder {
         self
     }
 
+    /// Keeps sessions in that directory, made if it is not there.
+    #[must_use]
+    pub fn store(self, directory: impl Into<PathBuf>) -> Builder {
+        let directory = directory.into();
+        self.set("store.path", directory.to_string_lossy())
+    }
+
     /// Reads settings from these places only.
     #[must_use]
     pub fn sources(mut self, sources: Sources) -> Builder {
@@ -55,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// Takes a configuration that was already read, with the same kinds.
+    /// Takes a configuration that was already read, with the same extensions.
     #[must_use]
     pub fn setup(mut self, setup: Setup) -> Builder {
         self.setup = Some(setup);
@@ -85,7 +112,8 @@ impl Builder {
                     }
                 };
                 sources.overrides.extend(self.overrides);
-                Setup::load(sources, self.kinds.names())?
+                sources.program = Program::from(&self.extensions);
+                Setup::load(sources)?
             }
         };
         let opened = if self.in_memory {
@@ -93,6 +121,6 @@ impl Builder {
         } else {
             open_store(&setup.loaded.config.store.path).await?
         };
-        Daemon::on(opened, setup, self.kinds).await
+        Daemon::on(opened, setup, self.extensions).await
     }
 }

@@ -35,10 +35,10 @@ impl Daemon {
     /// What is wrong, where, and how to put it right.
     pub async fn reload_agents(&self) -> Reload {
         let _one_at_a_time = self.reloading.lock().await;
-        let (before, kinds) = (self.setup(), self.kinds.clone());
+        let before = self.setup();
         let read = off_thread({
             let before = before.clone();
-            move || before.with_agents_of_now(kinds.names())
+            move || before.with_agents_of_now()
         })
         .await;
         let outcome = read.map(|setup| self.take(&before, setup));

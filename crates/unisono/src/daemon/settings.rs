@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Daemon, Error};
-use unisono_runtime::{Handle, Kinds};
+use unisono_runtime::Handle;
 
 use crate::ask::Ask;
 use crate::replace::replace;
@@ -66,8 +66,8 @@ impl Daemon {
         if own.is_empty() && above.is_empty() {
             return Ok(setup);
         }
-        let (above, kinds) = (above.to_vec(), self.kinds.clone());
-        let making = off_thread(move || setup.with(&own, &above, kinds.names()));
+        let above = above.to_vec();
+        let making = off_thread(move || setup.with(&own, &above));
         Ok(Arc::new(making.await?))
     }
 
@@ -82,8 +82,8 @@ impl Daemon {
         wanted: BTreeMap<String, Option<String>>,
     ) -> Result<(), NotChanged> {
         let before = session.inspect(|state| state.settings().clone()).await?;
-        let (setup, kinds) = (self.setup(), self.kinds.clone());
-        let work = move || own_changes(&setup, &kinds, &before, wanted);
+        let setup = self.setup();
+        let work = move || own_changes(&setup, &before, wanted);
         Ok(session.set(off_thread(work).await?).await?)
     }
 
@@ -95,8 +95,8 @@ impl Daemon {
         if own.is_empty() {
             return Ok(());
         }
-        let (setup, kinds, own) = (self.setup(), self.kinds.clone(), own.clone());
-        off_thread(move || check_own(&setup, &kinds, &own)).await
+        let (setup, own) = (self.setup(), own.clone());
+        off_thread(move || check_own(&setup, &own)).await
     }
 
     /// Sets keys, dotted, or leaves them to the settings files where there is no value. Kept when it
@@ -110,8 +110,8 @@ impl Daemon {
         changes: BTreeMap<String, Option<toml::Value>>,
     ) -> Result<(), NotChanged> {
         let _one_at_a_time = self.reloading.lock().await;
-        let (before, kinds) = (self.setup(), self.kinds.clone());
-        let work = move || change(&before, &kinds, &changes);
+        let before = self.setup();
+        let work = move || change(&before, &changes);
         let setup = off_thread(work).await?;
         self.deadline.set(super::compaction_deadline(&setup));
         self.setup.set(setup);
@@ -126,21 +126,20 @@ impl Daemon {
 /// A session cannot have one, or with them something is wrong.
 pub fn own_changes(
     setup: &Setup,
-    kinds: &Kinds,
     before: &Own,
     wanted: BTreeMap<String, Option<String>>,
 ) -> Result<OwnChanges, NotChanged> {
     let sets = wanted.values().any(Option::is_some);
     let changes = settings::own::changes(wanted)?;
     if sets {
-        check_own(setup, kinds, &settings::own::changed(before, &changes))?;
+        check_own(setup, &settings::own::changed(before, &changes))?;
     }
     Ok(changes)
 }
 
-fn check_own(setup: &Setup, kinds: &Kinds, own: &Own) -> Result<(), NotChanged> {
+fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
     settings::own::check(own)?;
-    let checked = setup.with(own, &[], kinds.names());
+    let checked = setup.with(own, &[]);
     checked.map_err(NotChanged::Wrong)?;
     Ok(())
 }
@@ -152,7 +151,6 @@ fn check_own(setup: &Setup, kinds: &Kinds, own: &Own) -> Result<(), NotChanged> 
 /// As of [`Daemon::change_settings`].
 pub fn change(
     before: &Setup,
-    kinds: &Kinds,
     changes: &BTreeMap<String, Option<toml::Value>>,
 ) -> Result<Setup, NotChanged> {
     let file = before.loaded.config.store.path.join(STORED);
@@ -163,7 +161,7 @@ pub fn change(
     let text = changed(&text, changes)?;
     let mut sources = before.loaded.sources().clone();
     sources.stored = Some(text.clone());
-    let setup = Setup::load(sources, kinds.names()).map_err(NotChanged::Wrong)?;
+    let setup = Setup::load(sources).map_err(NotChanged::Wrong)?;
     replace(&file, &text)?;
     Ok(setup)
 }

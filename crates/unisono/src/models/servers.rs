@@ -126,7 +126,7 @@ mod tests {
             overrides: own.map(set).into(),
             ..Sources::default()
         };
-        let setup = Setup::load(sources, []).unwrap();
+        let setup = Setup::load(sources).unwrap();
         assert_eq!(slots_of(&setup, "own/a-model"), Some(4));
         assert_eq!(slots_of(&setup, "openai/a-model"), None);
     }

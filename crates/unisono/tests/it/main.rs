@@ -8,6 +8,7 @@
 mod agents;
 mod arbitrary;
 mod config;
+mod embedded;
 mod own_settings;
 mod providers;
 mod sandbox;

@@ -16,7 +16,7 @@ fn own(pairs: Pairs<'_>) -> Own {
 }
 
 fn with(sandbox: &Sandbox, pairs: Pairs<'_>) -> Result<Setup, Diagnostics> {
-    sandbox.setup().with(&own(pairs), &[], ["echo"])
+    sandbox.setup().with(&own(pairs), &[])
 }
 
 /// Value and origin of a key.
@@ -50,7 +50,7 @@ fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_re
         (file(), session, &request, "6 the request"),
     ];
     for (sandbox, session, request, expected) in rows {
-        let setup = sandbox.setup().with(&own(session), request, ["echo"]);
+        let setup = sandbox.setup().with(&own(session), request);
         assert_eq!(shown(&setup.unwrap(), KEY), expected);
     }
     let below = stored().setup();
@@ -92,11 +92,7 @@ fn what_it_says_of_the_policy_counts_for_whichever_model_leads() {
     // A variable says it for the model.
     let name = "UNISONO__COMPACTION__TRIGGER_TOKENS";
     let setup = sandbox.env(name, "7000").setup();
-    let setup = setup.with(
-        &own(&[("compaction.trigger_of_window", "0.5")]),
-        &[],
-        ["echo"],
-    );
+    let setup = setup.with(&own(&[("compaction.trigger_of_window", "0.5")]), &[]);
     let trigger = policy(&setup.unwrap(), "extractive").trigger;
     assert_eq!(trigger, Some(Trigger::Tokens(Tokens(7_000))));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::paths::Home;
-use unisono_config::settings::{Override, Sources, Variables};
+use unisono_config::settings::{Override, Program, Sources, Variables};
 use unisono_config::setup::{self, Setup};
 
 pub(crate) struct Sandbox {
@@ -31,6 +31,10 @@ impl Sandbox {
             variables: Variables::default(),
             overrides: Vec::new(),
             stored: None,
+            program: Program {
+                kinds: ["echo".to_owned()].into(),
+                ..Program::default()
+            },
         };
         Sandbox { root, sources }
     }
@@ -71,7 +75,7 @@ impl Sandbox {
     }
 
     pub(crate) fn load(&self) -> Result<Setup, Diagnostics> {
-        Setup::load(self.sources.clone(), ["echo"])
+        Setup::load(self.sources.clone())
     }
 
     pub(crate) fn setup(&self) -> Setup {
@@ -80,7 +84,7 @@ impl Sandbox {
 
     /// What `config check` says, with the sandbox's own path left out.
     pub(crate) fn check(&self) -> String {
-        self.shown(setup::check(self.sources.clone(), ["echo"]))
+        self.shown(setup::check(self.sources.clone()))
     }
 
     /// What is said when running, errors and warnings.

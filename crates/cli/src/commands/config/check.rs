@@ -21,7 +21,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
 
 /// Tells everything that is wrong with settings and agents.
 pub(crate) fn report(app: &App) -> Result<()> {
-    let found = setup::check(app.sources(Vec::new())?, app.kinds.names());
+    let found = setup::check(app.sources(Vec::new())?);
     if app.out.json {
         app.out.json(&found.iter().map(json).collect::<Vec<_>>());
     } else if found.is_empty() {

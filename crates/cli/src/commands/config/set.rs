@@ -81,7 +81,7 @@ async fn of_all(app: &App, setup: &Setup, args: &Args) -> Result<Now> {
         Where::Here(opened) => {
             let changes = BTreeMap::from([(args.key.clone(), value)]);
             // Nobody else has the store meanwhile.
-            let changed = daemon::change(setup, &app.kinds, &changes);
+            let changed = daemon::change(setup, &changes);
             opened.journal.close().await?;
             Ok(here(&changed?, &canonical(&args.key)))
         }
@@ -104,7 +104,7 @@ async fn of_session(app: &App, setup: &Setup, session: &str, args: &Args) -> Res
         Where::Here(opened) => {
             let before = sessions.state(id).await?;
             let wanted = BTreeMap::from([(args.key.clone(), args.value.clone())]);
-            let changes = daemon::own_changes(setup, &app.kinds, before.settings(), wanted)?;
+            let changes = daemon::own_changes(setup, before.settings(), wanted)?;
             settle(&opened.journal, id, Input::Set { changes }).await?;
             let after = sessions.state(id).await?;
             opened.journal.close().await?;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use unisono_session::agent::Kind;
 
 use super::*;
-use crate::agent::Kinds;
+use crate::Extensions;
 use crate::agent::fixture::Attempt;
 
 /// Numbers the tasks it was given since it was started, and says when it is gone.
@@ -64,17 +64,17 @@ fn task(text: &str) -> Task {
 }
 
 /// The kind with that actor; `lives` numbers those that were started.
-fn kinds(gone: mpsc::UnboundedSender<u32>, lives: u32) -> Kinds {
+fn kinds(gone: mpsc::UnboundedSender<u32>, lives: u32) -> Extensions {
     let lives = AtomicU32::new(lives);
-    Kinds::default().with_actor("counts", move || {
+    Extensions::default().actor("counts", move || {
         let life = lives.fetch_add(1, Ordering::SeqCst);
         (Counter { gone: gone.clone() }, life)
     })
 }
 
-async fn ask(kinds: &Kinds, text: &str) -> Result<String, Failure> {
+async fn ask(kinds: &Extensions, text: &str) -> Result<String, Failure> {
     let attempt = Attempt::new(Kind::Custom("counts".into()), &["hello"]);
-    let agent = kinds.get("counts").unwrap();
+    let agent = kinds.kind("counts").unwrap();
     let answer = agent.run_boxed(task(text), attempt.ctx()).await;
     answer.map(|answer| answer.text.to_string())
 }
@@ -83,7 +83,7 @@ async fn ask(kinds: &Kinds, text: &str) -> Result<String, Failure> {
 async fn one_actor_has_all_tasks_of_its_kind_and_is_started_again_when_it_is_lost() {
     let (gone, mut is_gone) = mpsc::unbounded_channel();
     let kinds = kinds(gone, 1);
-    assert_eq!(kinds.names().collect::<Vec<_>>(), ["counts"]);
+    assert_eq!(kinds.kinds().collect::<Vec<_>>(), ["counts"]);
     assert_eq!(ask(&kinds, "a").await.unwrap(), "101 of risks");
     assert_eq!(ask(&kinds, "b").await.unwrap(), "102 of risks");
     assert_eq!(

@@ -52,7 +52,7 @@ async fn what_is_left_of_an_attempt_does_not_lend_the_place_of_the_next() {
     let load = options.load.clone();
     let runtime = Runtime::start(
         Journal::new(Arc::new(Memory::new())),
-        Kinds::default().with("gated", agent.clone()),
+        Extensions::default().agent("gated", agent.clone()),
         Models::default(),
         options,
     );
@@ -108,7 +108,7 @@ async fn a_worker_that_panicked_is_given_nothing_more() {
     let agent = Fragile::default();
     let runtime = Runtime::start(
         Journal::new(Arc::new(Memory::new())),
-        Kinds::default().with("gated", agent.clone()),
+        Extensions::default().agent("gated", agent.clone()),
         Models::default(),
         Options::default(),
     );

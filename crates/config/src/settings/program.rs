@@ -1,0 +1,90 @@
+//! What a program adds in Rust, by name, so that settings and agents may name it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unisono_context::Tokens;
+use unisono_model::catalogue::Catalogue;
+use unisono_runtime::Extensions;
+use unisono_runtime::mcp::SEPARATOR;
+
+use crate::agents::{BUILT_IN_KINDS, TOOLS};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+
+/// The longest name of a tool that every provider takes, in bytes.
+const LONGEST_TOOL: usize = 64;
+
+/// The names of what a program adds in Rust.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Kinds of agents.
+    pub kinds: BTreeSet<String>,
+    /// Tools.
+    pub tools: BTreeSet<String>,
+    /// Language models, as `provider/model`, with their windows and their longest replies.
+    pub models: BTreeMap<String, (Tokens, Tokens)>,
+}
+
+impl From<&Extensions> for Program {
+    fn from(extensions: &Extensions) -> Program {
+        let models = extensions.models().iter();
+        let model = models.map(|(name, model)| {
+            let size = (model.window(), model.max_output());
+            (name.to_string(), size)
+        });
+        Program {
+            kinds: extensions.kinds().map(str::to_owned).collect(),
+            tools: extensions.tools().map(str::to_owned).collect(),
+            models: model.collect(),
+        }
+    }
+}
+
+impl Program {
+    /// The catalogue with the program's models.
+    pub(super) fn added_to(&self, catalogue: Catalogue, found: &mut Diagnostics) -> Catalogue {
+        let mut all = catalogue.clone();
+        for (name, &(window, max_output)) in &self.models {
+            let provider = name.split_once('/').map(|(provider, _)| provider);
+            let problem = match provider {
+                Some(provider) if catalogue.has_provider(provider) => {
+                    format!(
+                        "model `{name}` cannot be the program's own: `{provider}` is a provider"
+                    )
+                }
+                Some(provider) if !provider.is_empty() => {
+                    all = all.with_own(name, window, max_output);
+                    continue;
+                }
+                _ => format!("model `{name}` has to be named provider/model"),
+            };
+            found.push(wrong(problem));
+        }
+        all
+    }
+
+    /// Whether agents can name its tools and kinds.
+    pub(super) fn check(&self, found: &mut Diagnostics) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        for name in &self.tools {
+            let spelt = name.chars().all(fits) && !name.is_empty() && name.len() <= LONGEST_TOOL;
+            if !spelt || name.contains(SEPARATOR) {
+                let rule = format!("[a-zA-Z0-9_-]{{1,{LONGEST_TOOL}}} without {SEPARATOR}");
+                found.push(wrong(format!("tool `{name}` has to be named {rule}")));
+            } else if TOOLS.contains(&name.as_str()) {
+                found.push(wrong(format!(
+                    "tool `{name}` is built in: name it otherwise"
+                )));
+            }
+        }
+        for name in &self.kinds {
+            if BUILT_IN_KINDS.contains(&name.as_str()) {
+                let problem = format!("kind `{name}` of agents is built in: name it otherwise");
+                found.push(wrong(problem));
+            }
+        }
+    }
+}
+
+fn wrong(problem: String) -> Diagnostic {
+    Diagnostic::error(Place::whole(Origin::Program), problem)
+}

@@ -1,0 +1,121 @@
+//! What a program adds in Rust: kinds of agents, tools, language models.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ractor::Actor;
+use unisono_model::language::LanguageModel;
+
+use crate::agent::{ActorAgent, Agent, AnyAgent, Stop};
+use crate::mcp::Offer;
+use crate::tool::{AnyTool, Tool};
+use crate::worker;
+
+/// What a program adds in Rust, by name: kinds of agents, tools, language models. Of two with the
+/// same name the later one wins.
+#[derive(Clone, Default)]
+pub struct Extensions {
+    kinds: BTreeMap<String, Kind>,
+    tools: BTreeMap<Arc<str>, Arc<dyn AnyTool>>,
+    models: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
+}
+
+/// What carries a kind out, and what of that has to be stopped.
+#[derive(Clone)]
+struct Kind {
+    agent: Arc<dyn AnyAgent>,
+    stop: Option<Arc<dyn Stop>>,
+}
+
+impl Extensions {
+    /// Adds an agent, for definitions of that `kind`.
+    #[must_use]
+    pub fn agent(mut self, kind: impl Into<String>, agent: impl Agent) -> Extensions {
+        let agent = Arc::new(agent);
+        self.kinds.insert(kind.into(), Kind { agent, stop: None });
+        self
+    }
+
+    /// Adds an actor, for definitions of that `kind`: `make` gives it and what it is started with.
+    /// It is started with the first task, and again after it has ended; it is sent
+    /// [`worker::Msg`], and stopped with the runtime.
+    #[must_use]
+    pub fn actor<A>(
+        mut self,
+        kind: impl Into<String>,
+        make: impl Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+    ) -> Extensions
+    where
+        A: Actor<Msg = worker::Msg>,
+    {
+        let kind = kind.into();
+        let agent = Arc::new(ActorAgent::new(kind.as_str().into(), make));
+        let stop: Option<Arc<dyn Stop>> = Some(agent.clone());
+        self.kinds.insert(kind, Kind { agent, stop });
+        self
+    }
+
+    /// Adds a tool, for agents that name it among their `tools`.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Tool) -> Extensions {
+        self.tools.insert(tool.spec().name, Arc::new(tool));
+        self
+    }
+
+    /// Adds a language model, as `provider/model`. The provider is one of the program itself.
+    #[must_use]
+    pub fn model(
+        mut self,
+        name: impl Into<Arc<str>>,
+        model: impl LanguageModel + 'static,
+    ) -> Extensions {
+        self.models.insert(name.into(), Arc::new(model));
+        self
+    }
+
+    /// The names of the kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+
+    /// The names of the tools.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        self.tools.keys().map(|name| &**name)
+    }
+
+    /// The models, by name.
+    pub fn models(&self) -> &BTreeMap<Arc<str>, Arc<dyn LanguageModel>> {
+        &self.models
+    }
+
+    /// What models are told of the tools, and what a repeated call of each does.
+    pub fn offers(&self) -> Vec<Offer> {
+        self.tools.values().map(|tool| tool.offer()).collect()
+    }
+
+    pub(crate) fn kind(&self, kind: &str) -> Option<Arc<dyn AnyAgent>> {
+        Some(self.kinds.get(kind)?.agent.clone())
+    }
+
+    pub(crate) fn tool_named(&self, name: &str) -> Option<Arc<dyn AnyTool>> {
+        self.tools.get(name).cloned()
+    }
+
+    /// Stops the actors among them.
+    pub(crate) async fn stop(&self) {
+        for stop in self.kinds.values().filter_map(|kind| kind.stop.as_ref()) {
+            stop.stop().await;
+        }
+    }
+}
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extensions")
+            .field("kinds", &self.kinds.keys())
+            .field("tools", &self.tools.keys())
+            .field("models", &self.models.keys())
+            .finish()
+    }
+}

@@ -1,0 +1,98 @@
+//! A tool that is a part of the program.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+use unisono_context::snapshot::ToolSpec;
+use unisono_session::brief::ToolJob;
+use unisono_session::run::calls::Output;
+use unisono_session::tool::Contract;
+
+use crate::mcp::{Offer, output};
+
+/// A tool implemented in Rust. Its calls are journaled, approved and repeated as those of tools of
+/// servers are; `call` may be made for several calls at once.
+pub trait Tool: Send + Sync + 'static {
+    /// What models are told of it: its name (`[a-zA-Z0-9_-]{1,64}`, without `__`), what it is for,
+    /// and a JSON schema of its arguments, which are checked against it before a call.
+    fn spec(&self) -> ToolSpec;
+
+    /// What a call does that is made twice: after a crash nobody knows whether one was made.
+    fn contract(&self) -> Contract {
+        Contract::AtMostOnce
+    }
+
+    /// Makes a call. Dropped when the run is cancelled or takes too long.
+    ///
+    /// # Errors
+    /// What the model is told of why there is no result.
+    fn call(&self, call: Call) -> impl Future<Output = Result<String, String>> + Send;
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call {
+    /// Its arguments: an object that fits the tool's schema.
+    pub arguments: Value,
+    /// The same for every repetition of this call, and for no other call.
+    pub key: Arc<str>,
+}
+
+type Calling = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// [`Tool`] behind a pointer.
+pub(crate) trait AnyTool: Send + Sync + 'static {
+    fn offer(&self) -> Offer;
+    fn call_boxed(self: Arc<Self>, call: Call) -> Calling;
+}
+
+impl<T: Tool> AnyTool for T {
+    fn offer(&self) -> Offer {
+        Offer {
+            spec: self.spec(),
+            contract: self.contract(),
+        }
+    }
+
+    fn call_boxed(self: Arc<Self>, call: Call) -> Calling {
+        Box::pin(async move { self.call(call).await })
+    }
+}
+
+/// Makes a call. Whatever goes wrong is told to the model, a panic too.
+pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> Output {
+    let call = Call {
+        arguments: serde_json::from_str(&job.arguments).unwrap_or_default(),
+        key: job.id.to_string().into(),
+    };
+    // Ends with whoever waits for it.
+    let mut calls = JoinSet::new();
+    calls.spawn(tool.call_boxed(call));
+    let result = match calls.join_next().await {
+        Some(Ok(result)) => result,
+        Some(Err(ended)) if ended.is_panic() => {
+            let panic = ended.into_panic();
+            Err(format!("the tool panicked: {}", panic_text(panic.as_ref())))
+        }
+        Some(Err(_)) | None => Err("the tool was stopped".to_owned()),
+    };
+    let (content, is_error) = match result {
+        Ok(content) => (content, false),
+        Err(reason) => (format!("[failed: {reason}]"), true),
+    };
+    Output {
+        content: output::cut(&content.into(), job.max_chars),
+        is_error,
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it does not say why")
+}

@@ -1,0 +1,262 @@
+//! The library inside another program: agents, tools and models in Rust, conversations from memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+use unisono::tool::Call;
+use unisono::{
+    Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Daemon, Extensions, Failure,
+    LanguageModel, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
+};
+use unisono_config::paths::Home;
+use unisono_config::settings::Sources;
+
+/// Says what it was asked, after what others brought it.
+struct Echo;
+
+impl LanguageModel for Echo {
+    fn window(&self) -> Tokens {
+        Tokens(50_000)
+    }
+
+    fn complete(&self, request: Request) -> Completion<'_> {
+        let results = request.results.iter().filter_map(|it| it.outcome.answer());
+        let said: Vec<&str> = results.chain([&*request.task]).collect();
+        let reply = Reply::text(said.join("\n"));
+        Box::pin(async move { Ok(reply) })
+    }
+}
+
+/// Tells what it saw, and what the tool and the model said.
+struct Buyer;
+
+impl Agent for Buyer {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let saw = ctx.snapshot().map(|snapshot| snapshot.id().to_string());
+        let stock = ctx.call_tool("stock", &task.text).await?;
+        let reply = ctx.ask_model("And you?").await?;
+        let saw = saw.unwrap_or_default();
+        let answer = format!("{saw} | {} | {}", stock.content, reply.text);
+        Ok(Answer::text(answer))
+    }
+}
+
+/// How many of an item there are; panics when it is asked for a bear.
+struct Stock;
+
+impl Tool for Stock {
+    fn spec(&self) -> ToolSpec {
+        let schema =
+            r#"{"type":"object","properties":{"item":{"type":"string"}},"required":["item"]}"#;
+        ToolSpec::new("stock", "How many of an item there are", schema)
+    }
+
+    async fn call(&self, call: Call) -> Result<String, String> {
+        match call.arguments["item"].as_str() {
+            Some("bear") => panic!("no bears here"),
+            Some("tent") => Ok("7".to_owned()),
+            other => Err(format!("there is no {other:?}")),
+        }
+    }
+}
+
+/// Places at which there are no settings.
+fn nowhere() -> Sources {
+    let nowhere = || PathBuf::from("/nowhere");
+    Sources {
+        directory: nowhere(),
+        home: Home {
+            home: Some(nowhere()),
+            config: Some(nowhere()),
+            data: Some(nowhere()),
+        },
+        ..Sources::default()
+    }
+}
+
+/// A program that reads no settings but its own.
+fn program(extensions: Extensions) -> Builder {
+    Daemon::builder()
+        .sources(nowhere())
+        .extensions(extensions)
+        .set("models.default", "own/echo")
+}
+
+fn with_buyers(program: Builder) -> Builder {
+    ["north", "south"]
+        .into_iter()
+        .fold(program, |program, name| {
+            program
+                .set(&format!("agents.{name}.description"), "buys")
+                .set(&format!("agents.{name}.kind"), "buyer")
+                .set(&format!("agents.{name}.tools"), "stock")
+        })
+}
+
+fn extensions() -> Extensions {
+    let all = Extensions::default().agent("buyer", Buyer);
+    all.tool(Stock).model("own/echo", Echo)
+}
+
+fn tents() -> Conversation {
+    let talk = Conversation::new("Tents").system("Be brief.");
+    talk.user("We sold three tents.").assistant("Noted.")
+}
+
+async fn asked(task: &str) -> String {
+    let daemon = with_buyers(program(extensions())).in_memory();
+    let daemon = daemon.start().await.unwrap();
+    let session = daemon.import(tents()).await.unwrap();
+    let ask = Ask::new(task).agents(["north", "south"]);
+    let finished = daemon.ask(&session, &ask).await.unwrap();
+    daemon.shutdown().await;
+    finished.answer.unwrap()
+}
+
+#[tokio::test]
+async fn agents_tools_and_models_of_the_program_work_on_one_snapshot() {
+    let answer = asked(r#"{"item":"tent"}"#).await;
+    let lines: Vec<&str> = answer.lines().collect();
+    let [north, south, lead] = lines[..] else {
+        panic!("{answer}");
+    };
+    assert_eq!(north, south);
+    assert!(north.ends_with(" | 7 | And you?"), "{north}");
+    assert_eq!(north.find(" | "), Some(64));
+    assert_eq!(lead, r#"{"item":"tent"}"#);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_a_tool_is_told_to_who_called_it() {
+    for (task, told) in [
+        (
+            r#"{"item":"bear"}"#,
+            "[failed: the tool panicked: no bears here]",
+        ),
+        (r#"{"item":"boat"}"#, "[failed: there is no Some(\"boat\")]"),
+        (r#"{"items":1}"#, "\"item\" is a required property"),
+    ] {
+        let answer = asked(task).await;
+        assert!(answer.contains(told), "{task}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_are_told_at_the_start() {
+    struct Named(&'static str);
+    impl Tool for Named {
+        fn spec(&self) -> ToolSpec {
+            ToolSpec::new(self.0, "", "{}")
+        }
+
+        async fn call(&self, _: Call) -> Result<String, String> {
+            Ok(String::new())
+        }
+    }
+    let other = program(extensions()).set("models.default", "own/other");
+    let tool = with_buyers(program(extensions())).set("agents.north.tools", "stocks");
+    for (program, told) in [
+        (
+            other,
+            "this program has no model `own/other`; it has own/echo",
+        ),
+        (tool, "names an unknown tool `stocks`"),
+        (
+            program(extensions().tool(Named("a__b"))),
+            "tool `a__b` has to be named",
+        ),
+        (
+            program(extensions().tool(Named("recall"))),
+            "`recall` is built in",
+        ),
+        (
+            program(extensions().agent("llm", Buyer)),
+            "kind `llm` of agents is built in",
+        ),
+        (
+            program(extensions().model("openai/x", Echo)),
+            "`openai` is a provider",
+        ),
+        (
+            program(extensions().model("echo", Echo)),
+            "named provider/model",
+        ),
+    ] {
+        let error = program.in_memory().start().await.unwrap_err().to_string();
+        assert!(error.contains(told), "{told}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_exist_is_an_error() {
+    let daemon = program(extensions()).in_memory().start().await.unwrap();
+    let session = daemon.import(tents()).await.unwrap();
+    let ask = Ask::new("What now?").agents(["nobody"]);
+    let error = daemon.ask(&session, &ask).await.unwrap_err();
+    assert!(
+        error.to_string().contains("unknown agent `nobody`"),
+        "{error}"
+    );
+    daemon.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_own_model_has_the_window_that_it_says() {
+    let daemon = program(extensions()).in_memory().start().await.unwrap();
+    let entry = daemon
+        .setup()
+        .loaded
+        .catalogue
+        .get(None, "own/echo")
+        .unwrap();
+    assert_eq!((entry.window, entry.assumed), (Tokens(50_000), false));
+    daemon.shutdown().await;
+}
+
+/// Waits at its first call for ever, and answers from then on.
+struct Halting {
+    began: Arc<Notify>,
+    again: AtomicBool,
+}
+
+impl Agent for Halting {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        self.began.notify_one();
+        if !self.again.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        Ok(Answer::text("done"))
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let began = Arc::new(Notify::new());
+    let start = |again: bool| {
+        let began = began.clone();
+        let again = AtomicBool::new(again);
+        let extensions = extensions().agent("halting", Halting { began, again });
+        let program = program(extensions).store(dir.path().join("store"));
+        let program = program.set("agents.slow.description", "takes its time");
+        program.set("agents.slow.kind", "halting").start()
+    };
+    let daemon = start(false).await.unwrap();
+    let session = daemon.import(tents()).await.unwrap();
+    let ask = Ask::new("Well?").agents(["slow"]);
+    let turn = daemon.begin(&session, &ask).await.unwrap();
+    began.notified().await;
+    let id = session.id();
+    daemon.shutdown().await;
+    let daemon = start(true).await.unwrap();
+    let finished = daemon.resume(id).await.unwrap();
+    assert_eq!(finished.len(), 1);
+    assert_eq!(
+        (finished[0].turn, &finished[0].outcome),
+        (turn, &Outcome::Answered)
+    );
+    assert_eq!(finished[0].answer.as_deref(), Some("done\nWell?"));
+    daemon.shutdown().await;
+}

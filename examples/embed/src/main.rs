@@ -1,0 +1,77 @@
+//! An agent, a tool and a language model of a program's own, and a conversation from memory.
+
+use std::error::Error;
+
+use serde_json::Value;
+use unisono::tool::Call;
+use unisono::{Agent, Answer, Ask, Completion, Conversation, Ctx, Daemon, Failure};
+use unisono::{LanguageModel, Reply, Request, Task, Tool, ToolSpec};
+
+struct Buyer;
+
+impl Agent for Buyer {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let saw = ctx.snapshot().map(|snapshot| snapshot.id().to_string());
+        let stock = ctx.call_tool("stock", r#"{"item":"tent"}"#).await?;
+        let reply = ctx.ask_model(task.text).await?;
+        let (name, saw) = (&ctx.definition().id, saw.unwrap_or_default());
+        let answer = format!("{name} saw {saw}; {}; {}", stock.content, reply.text);
+        Ok(Answer::text(answer))
+    }
+}
+
+struct Stock;
+
+impl Tool for Stock {
+    fn spec(&self) -> ToolSpec {
+        let schema = r#"{"type":"object","properties":{"item":{"type":"string"}}}"#;
+        ToolSpec::new("stock", "How many of an item there are", schema)
+    }
+
+    async fn call(&self, call: Call) -> Result<String, String> {
+        let item = call.arguments.get("item").and_then(Value::as_str);
+        Ok(format!("7 of {}", item.ok_or("name an item")?))
+    }
+}
+
+struct Echo;
+
+impl LanguageModel for Echo {
+    fn complete(&self, request: Request) -> Completion<'_> {
+        let results = request.results.iter().filter_map(|it| it.outcome.answer());
+        let said: Vec<&str> = results.chain([&*request.task]).collect();
+        let reply = Reply::text(said.join("\n"));
+        Box::pin(async move { Ok(reply) })
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let daemon = Daemon::builder()
+        .agent("buyer", Buyer)
+        .tool(Stock)
+        .model("own/echo", Echo)
+        .set("models.default", "own/echo");
+    let buyers = ["north", "south"];
+    let daemon = buyers.into_iter().fold(daemon, |daemon, name| {
+        let key = |key: &str| format!("agents.{name}.{key}");
+        daemon
+            .set(&key("description"), format!("Buys for the {name}"))
+            .set(&key("kind"), "buyer")
+            .set(&key("tools"), "stock")
+    });
+    let daemon = daemon
+        .store(std::env::temp_dir().join("embed"))
+        .start()
+        .await?;
+    let talk = Conversation::new("Tents")
+        .user("We sold three tents.")
+        .assistant("Noted.");
+    let session = daemon.import(talk).await?;
+    let finished = daemon
+        .ask(&session, &Ask::new("Do we buy?").agents(buyers))
+        .await?;
+    println!("{}", finished.answer.ok_or(finished.outcome.to_string())?);
+    daemon.shutdown().await;
+    Ok(())
+}
