@@ -1,12 +1,12 @@
 //! Who works, and on which models.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::turn::Settings;
 
 /// An agent that can be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Agent {
     /// Its id.
     pub agent: String,
@@ -27,7 +27,8 @@ pub struct Agent {
 }
 
 /// What came of reading the definitions of agents again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Reload {
     /// Whether turns that begin from now on have what was read; if not, all is as it was.
     pub taken: bool,
@@ -42,7 +43,8 @@ pub struct Reload {
 }
 
 /// A model of the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Model {
     /// `provider/model`, or `extractive`.
     pub model: String,

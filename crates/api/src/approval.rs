@@ -2,23 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 /// A call that waits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Approval {
     /// Its id: what it is answered by.
     pub call: String,
     /// `approval`: it is made once somebody agrees. `in_doubt`: nobody knows whether it was made.
     pub waits_for: String,
     /// The session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The turn.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// The run, at whatever depth.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
     /// The agent that asked for it.
     pub agent: String,
@@ -66,8 +66,9 @@ pub struct Decide {
 /// An answer to a call that waits.
 // The schema of `Decide`: it says which decisions need a text. The daemon reads `Decide`, whose
 // errors name the field.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
-#[schema(as = Decide)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "description", schema(as = Decide))]
 #[serde(untagged)]
 pub enum Decision {
     /// The call is made, made again, or denied.
@@ -77,7 +78,8 @@ pub enum Decision {
 }
 
 /// A decision about a call that is not made yet, or is made again.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CallVerdict {
     /// The decision.
@@ -88,7 +90,8 @@ pub struct CallVerdict {
 }
 
 /// The decisions that need no text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallVerdictKind {
     /// The call is made.
@@ -100,18 +103,20 @@ pub enum CallVerdictKind {
 }
 
 /// A report of what became of a call in doubt.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CallReport {
     /// The outcome.
     pub decision: CallOutcome,
     /// The result or the error, for the model.
-    #[schema(pattern = r"\S")]
+    #[cfg_attr(feature = "description", schema(pattern = r"\S"))]
     pub text: String,
 }
 
 /// The outcomes of a call in doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
     /// The call had been made.
@@ -121,15 +126,16 @@ pub enum CallOutcome {
 }
 
 /// A call that was decided about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Decided {
     /// Its id.
     pub call: String,
     /// The session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The turn.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// `approved`, `denied`, `done`, `failed` or `repeated`.
     pub decision: String,

@@ -1,13 +1,13 @@
 //! Summaries: those there are, those that could be, and what is asked of them.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::session::main_branch;
 use crate::turn::{Settings, Turn, yes};
 
 /// A checkpoint: a stored summary and what it stands for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Checkpoint {
     /// Its number in the session, from 1.
     pub number: u32,
@@ -43,14 +43,15 @@ pub struct Checkpoint {
     #[serde(default)]
     pub compression_ratio: Option<f64>,
     /// When it was made: for a topic or a bulk, when it was sealed.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// The summary; none for a note in place of what was dropped.
     pub text: Option<String>,
 }
 
 /// A checkpoint with all that is known of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CheckpointDetail {
     /// What a list has of it.
     #[serde(flatten)]
@@ -70,7 +71,8 @@ pub struct CheckpointDetail {
 }
 
 /// Messages one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Range {
     /// The first one's place on the branch.
     pub first: u32,
@@ -79,7 +81,8 @@ pub struct Range {
 }
 
 /// A fact that is carried verbatim from summary to summary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct KeyFact {
     /// The fact.
     pub text: String,
@@ -88,7 +91,8 @@ pub struct KeyFact {
 }
 
 /// What taking a checkpoint back would do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Restoring {
     /// What the context takes.
     pub tokens_before: u64,
@@ -101,7 +105,8 @@ pub struct Restoring {
 }
 
 /// A request to compact a branch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewCompaction {
     /// The branch.
@@ -140,7 +145,7 @@ pub struct NewCompaction {
     pub over_tokens: Option<u64>,
     /// Settings for this compaction alone, as of a turn.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
     /// Whether to wait for the end; otherwise the turn is accepted and can be followed.
     #[serde(default = "yes")]
@@ -148,7 +153,8 @@ pub struct NewCompaction {
 }
 
 /// What is done where no model writes a summary that was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// They are asked again, three times in all.
@@ -166,7 +172,8 @@ impl OnFailure {
 }
 
 /// What a compaction would do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Estimate {
     /// Messages on the branch.
     pub total_messages: u32,
@@ -194,7 +201,8 @@ pub struct Estimate {
 }
 
 /// The automatic compaction of a turn that begins now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct NextTurn {
     /// The preset.
     pub preset: String,
@@ -217,7 +225,8 @@ pub struct NextTurn {
 
 /// What came of a compaction, or of a change of a checkpoint: the turn that did it, with what it
 /// changed once it has ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Compaction {
     /// The turn.
     #[serde(flatten)]
@@ -240,7 +249,8 @@ pub struct Compaction {
 }
 
 /// Another text for a summary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewText {
     /// The text.
@@ -254,7 +264,8 @@ pub struct NewText {
 }
 
 /// A request to have a summary written anew.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Anew {
     /// What its writer is told besides.
@@ -269,7 +280,7 @@ pub struct Anew {
     pub on_failure: OnFailure,
     /// Settings for this alone, as of a turn.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
     /// The branch in whose context the checkpoint stands.
     #[serde(default = "main_branch")]
@@ -280,7 +291,8 @@ pub struct Anew {
 }
 
 /// A request to take a checkpoint back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TakeBack {
     /// The branch in whose context the checkpoint stands.

@@ -1,13 +1,13 @@
 //! What a model sees of a conversation.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// The context of a branch, by section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Context {
     /// The session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The branch.
     pub branch: String,
@@ -64,7 +64,8 @@ impl Context {
 }
 
 /// What an agent's model leaves for the conversation: its window without all that follows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Usable {
     /// The agent.
     pub agent: String,
@@ -94,7 +95,8 @@ pub struct Usable {
 }
 
 /// A tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Tool {
     /// Its name.
     pub name: String,
@@ -103,7 +105,8 @@ pub struct Tool {
 }
 
 /// What a tier of the context has, and what it may have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TierLoad {
     /// Its name for people.
     pub name: String,
@@ -114,7 +117,8 @@ pub struct TierLoad {
 }
 
 /// A summary in the context.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Summary {
     /// The number of its checkpoint.
     pub checkpoint: u32,
@@ -145,7 +149,8 @@ pub struct Summary {
 }
 
 /// A message in the context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Entry {
     /// Its place on the branch.
     pub ordinal: u32,
@@ -164,10 +169,11 @@ pub struct Entry {
 }
 
 /// A frozen context, rebuilt from the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Snapshot {
     /// The session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// Its id: a digest of what the model saw.
     pub snapshot: String,

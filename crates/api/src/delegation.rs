@@ -1,20 +1,20 @@
 //! A fan-out that the caller asks for.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::session::main_branch;
 use crate::turn::{Fault, Run, yes};
 use crate::usage::Amounts;
 
 /// A task for several agents at once, on one frozen context; a lead answers with what they found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewDelegation {
     /// What is to be done.
     pub task: String,
     /// Who works on it, at least one.
-    #[schema(min_items = 1)]
+    #[cfg_attr(feature = "description", schema(min_items = 1))]
     pub agents: Vec<Delegate>,
     /// The branch it continues.
     #[serde(default = "main_branch")]
@@ -28,7 +28,8 @@ pub struct NewDelegation {
 }
 
 /// An agent with what it is to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Delegate {
     /// The agent.
@@ -39,13 +40,14 @@ pub struct Delegate {
 }
 
 /// A fan-out, as far as it has come.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Delegation {
     /// Its session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The turn that does it, by which it is found.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// Its branch.
     pub branch: String,
@@ -71,10 +73,11 @@ pub struct Delegation {
 }
 
 /// A result that is not there, or not whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Missing {
     /// The run.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
     /// Its agent.
     pub agent: String,

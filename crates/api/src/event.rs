@@ -1,23 +1,23 @@
 //! What happened.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// An event of a session's journal. On disk before it is told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Event {
     /// Its place in the journal, from 1: the id of the server-sent event.
     pub seq: u64,
     /// When it was decided.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// Its kind: `turn_started`, `compacted`, `frozen`, `run_ended` …
     pub kind: String,
     /// The turn it belongs to.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: Option<String>,
     /// The run it belongs to.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
     /// The agent of the run, where the event opens it.
     pub agent: Option<String>,
@@ -26,13 +26,14 @@ pub struct Event {
 }
 
 /// What is being done, not in the journal: a slow listener misses some.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Progress {
     /// The run whose agent speaks.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
     /// The turn that is being compacted.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: Option<String>,
     /// What is said.
     pub text: String,

@@ -2,13 +2,13 @@
 //! daemon that holds it.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// What a store knows of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Info {
     /// The session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// Its last event.
     pub last_seq: u64,

@@ -3,12 +3,12 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::session::main_branch;
 
 /// A message to be appended without a turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewMessage {
     /// Its role; none: `user`.
@@ -23,14 +23,17 @@ pub struct NewMessage {
     pub parts: Vec<Part>,
     /// Who wrote it: an agent or a person, up to 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(
-        max_length = 200,
-        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    #[cfg_attr(
+        feature = "description",
+        schema(
+            max_length = 200,
+            pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+        )
     )]
     pub author: Option<String>,
     /// When it was said, RFC 3339; none: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: Option<String>,
     /// The branch it continues.
     #[serde(default = "main_branch")]
@@ -38,7 +41,8 @@ pub struct NewMessage {
 }
 
 /// The role of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// A person.
@@ -69,7 +73,8 @@ impl FromStr for Role {
 }
 
 /// A message that was appended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Appended {
     /// Its session.
     pub session: String,
@@ -85,7 +90,8 @@ pub struct Appended {
 }
 
 /// Tokens that a provider reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ReportedUsage {
     /// Tokens in.
     pub input_tokens: u64,
@@ -94,7 +100,8 @@ pub struct ReportedUsage {
 }
 
 /// A message on a branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Message {
     /// Its id.
     pub id: String,
@@ -107,7 +114,7 @@ pub struct Message {
     /// The agent that wrote it.
     pub author: Option<String>,
     /// When it was written.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// What it is made of.
     pub parts: Vec<Part>,
@@ -121,7 +128,8 @@ pub struct Message {
 }
 
 /// A part of a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
     /// Text.

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 /// A request.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ChatRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
     /// The conversation; its last message is the task. In a session, what is new of it is appended.
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub messages: Vec<Value>,
     /// Whether the answer is sent piece by piece.
     #[serde(default)]
@@ -27,11 +27,11 @@ pub struct ChatRequest {
     /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
     /// with what they came back with. For one agent, not for the team.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or one function.
     #[serde(default)]
-    #[schema(value_type = Option<ToolChoice>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<ToolChoice>))]
     pub tool_choice: Option<Value>,
     /// Whether one answer may leave several calls to the client.
     #[serde(default)]
@@ -45,24 +45,25 @@ pub struct ChatRequest {
     /// The answer's format: `text`, `json_object`, or `json_schema` with any schema, which then
     /// stands in place of the agent's own (`output_schema`).
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub response_format: Option<Box<RawValue>>,
     /// Tokens of a reply at most; its model's own limit holds besides.
     #[serde(default)]
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_completion_tokens: Option<u64>,
     /// The same, as it was called before.
     #[serde(default)]
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_tokens: Option<u64>,
     /// A text, or a list of texts, at which the reply ends; it has none of them.
     #[serde(default)]
-    #[schema(value_type = Option<Stop>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Stop>))]
     pub stop: Option<Value>,
 }
 
 /// Where a reply ends, as the description has it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Stop {
     /// At this text.
@@ -73,7 +74,8 @@ pub enum Stop {
 
 /// The functions that a reply calls.
 // The schema of `tool_choice`. The daemon reads the value itself: its errors name the field.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum ToolChoice {
     /// A mode.
@@ -83,7 +85,8 @@ pub enum ToolChoice {
 }
 
 /// Whether a reply calls functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoiceMode {
     /// The model decides.
@@ -96,7 +99,8 @@ pub enum ToolChoiceMode {
 
 /// The input of a response.
 // The schema of `input`. The daemon reads the value itself: its errors name the item.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Input {
     /// The task.
@@ -106,7 +110,8 @@ pub enum Input {
 }
 
 /// What a stream tells besides the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct StreamOptions {
     /// Whether its last piece says what was used.
     #[serde(default)]
@@ -114,7 +119,8 @@ pub struct StreamOptions {
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ChatCompletion {
     /// Its id.
     pub id: String,
@@ -131,7 +137,8 @@ pub struct ChatCompletion {
 }
 
 /// One answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Choice {
     /// 0.
     pub index: u32,
@@ -143,7 +150,8 @@ pub struct Choice {
 }
 
 /// What the assistant says.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Said {
     /// `assistant`.
     pub role: &'static str,
@@ -155,7 +163,8 @@ pub struct Said {
 }
 
 /// A call of a function that the client lent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct FunctionCall {
     /// Its place among those of the answer, in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,7 +179,8 @@ pub struct FunctionCall {
 }
 
 /// A function and its arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CalledFunction {
     /// Its name.
     pub name: String,
@@ -179,7 +189,8 @@ pub struct CalledFunction {
 }
 
 /// A piece of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Chunk {
     /// The answer's id.
     pub id: String,
@@ -197,7 +208,8 @@ pub struct Chunk {
 }
 
 /// A piece of one answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ChunkChoice {
     /// 0.
     pub index: u32,
@@ -208,7 +220,8 @@ pub struct ChunkChoice {
 }
 
 /// What comes next.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Delta {
     /// `assistant`, in the first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,7 +235,8 @@ pub struct Delta {
 }
 
 /// Tokens that were used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Tokens {
     /// In.
     pub prompt_tokens: u64,
@@ -235,14 +249,16 @@ pub struct Tokens {
 }
 
 /// What of the tokens in was special.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct PromptTokens {
     /// Those from the prompt cache.
     pub cached_tokens: u64,
 }
 
 /// What can be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Models {
     /// `list`.
     pub object: &'static str,
@@ -251,8 +267,9 @@ pub struct Models {
 }
 
 /// An agent, or the team.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = openai::Model)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "description", schema(as = openai::Model))]
 pub struct Model {
     /// Its name.
     pub id: String,
@@ -265,14 +282,16 @@ pub struct Model {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Failure {
     /// Why.
     pub error: Reason,
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Reason {
     /// For people.
     pub message: String,
@@ -286,13 +305,14 @@ pub struct Reason {
 }
 
 /// A request of the Responses API.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ResponseRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
     /// The task as a text, or the conversation as items. The last item is the task. A session
     /// appends the new items.
-    #[schema(value_type = Input)]
+    #[cfg_attr(feature = "description", schema(value_type = Input))]
     pub input: Value,
     /// The system text, in place of that of the items.
     #[serde(default)]
@@ -306,11 +326,11 @@ pub struct ResponseRequest {
     /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
     /// with what they came back with. For one agent, not for the team.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or one function.
     #[serde(default)]
-    #[schema(value_type = Option<ToolChoice>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<ToolChoice>))]
     pub tool_choice: Option<Value>,
     /// Whether one answer may leave several calls to the client.
     #[serde(default)]
@@ -324,22 +344,24 @@ pub struct ResponseRequest {
     pub text: Option<TextSettings>,
     /// Tokens of a reply at most; its model's own limit holds besides.
     #[serde(default)]
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_output_tokens: Option<u64>,
 }
 
 /// What a request of the Responses API says of the answer's text.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TextSettings {
     /// Its format.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub format: Option<Box<RawValue>>,
 }
 
 /// An answer of the Responses API.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = openai::Response)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "description", schema(as = openai::Response))]
 pub struct Response {
     /// Its id.
     pub id: String,
@@ -364,10 +386,10 @@ pub struct Response {
     /// As in the request.
     pub metadata: BTreeMap<String, String>,
     /// As in the request.
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub tools: Vec<Value>,
     /// As in the request.
-    #[schema(value_type = ToolChoice)]
+    #[cfg_attr(feature = "description", schema(value_type = ToolChoice))]
     pub tool_choice: Value,
     /// As in the request.
     pub parallel_tool_calls: bool,
@@ -378,14 +400,16 @@ pub struct Response {
 }
 
 /// Why an answer is not complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Incomplete {
     /// `max_output_tokens`.
     pub reason: &'static str,
 }
 
 /// A part of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum OutputItem {
     /// What it says.
@@ -395,7 +419,8 @@ pub enum OutputItem {
 }
 
 /// A call that the client is to make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputCall {
     /// `function_call`.
     #[serde(rename = "type")]
@@ -413,7 +438,8 @@ pub struct OutputCall {
 }
 
 /// A message of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputMessage {
     /// `message`.
     #[serde(rename = "type")]
@@ -429,7 +455,8 @@ pub struct OutputMessage {
 }
 
 /// A text of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputText {
     /// `output_text`.
     #[serde(rename = "type")]
@@ -437,12 +464,13 @@ pub struct OutputText {
     /// The text.
     pub text: String,
     /// None.
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub annotations: Vec<Value>,
 }
 
 /// Tokens that an answer used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ResponseTokens {
     /// In.
     pub input_tokens: u64,
@@ -457,14 +485,16 @@ pub struct ResponseTokens {
 }
 
 /// What of the tokens out was special.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputTokens {
     /// Those of reasoning: counted with the others, and not told apart.
     pub reasoning_tokens: u64,
 }
 
 /// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ResponseError {
     /// `server_error`.
     pub code: &'static str,

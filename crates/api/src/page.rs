@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A part of a list, and where the next one begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     /// The part, in the list's order.
     pub items: Vec<T>,

@@ -1,10 +1,10 @@
 //! Messages that always stand verbatim.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// What is pinned on a branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Pins {
     /// The messages, oldest first, or a part of them.
     pub pinned: Vec<Pin>,
@@ -17,7 +17,8 @@ pub struct Pins {
 }
 
 /// A pinned message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Pin {
     /// Its id.
     pub message: String,

@@ -1,10 +1,10 @@
 //! Why a request was not carried out: `application/problem+json` (RFC 9457).
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// What kind of problem it is. Stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// The request is not understood: its JSON, a parameter, an id.
@@ -168,7 +168,8 @@ impl Code {
 }
 
 /// Why a request was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Problem {
     /// The address of the page about this kind of problem.
     #[serde(rename = "type")]

@@ -1,18 +1,18 @@
 //! Runs looked back at: their steps, and the exact bytes their agents were sent.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::turn::Run;
 
 /// A run of a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ListedRun {
     /// Its session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// Its turn.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// The run.
     #[serde(flatten)]
@@ -20,13 +20,14 @@ pub struct ListedRun {
 }
 
 /// A run with all that is known of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RunDetail {
     /// Its session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// Its turn.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// The run.
     #[serde(flatten)]
@@ -40,12 +41,13 @@ pub struct RunDetail {
 }
 
 /// A finished step of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RunStep {
     /// The event that recorded it.
     pub event: u64,
     /// When.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// What it was.
     #[serde(flatten)]
@@ -53,7 +55,8 @@ pub struct RunStep {
 }
 
 /// What a step was.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Done {
     /// A reply of its model.
@@ -110,7 +113,8 @@ pub enum Done {
 }
 
 /// A call of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Call {
     /// The model's id of it.
     pub id: String,
@@ -121,7 +125,8 @@ pub struct Call {
 }
 
 /// What a tool answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CallResult {
     /// The call's id.
     pub call_id: String,
@@ -133,28 +138,30 @@ pub struct CallResult {
 }
 
 /// An attempt after the first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Attempt {
     /// Which, from 2.
     pub attempt: u32,
     /// When it was decided.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// Why the one before failed.
     pub reason: String,
 }
 
 /// What a run was sent, and why, rebuilt from the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Why {
     /// The run.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
     /// Its turn.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// Its session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// Its agent.
     pub agent: String,
@@ -175,12 +182,13 @@ pub struct Why {
 }
 
 /// A link in the chain of causes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Cause {
     /// The event.
     pub event: u64,
     /// When.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// `input`, `start`, `plan`, `freeze`, `run`, `attempt` or `end`.
     pub cause: String,
@@ -189,7 +197,8 @@ pub struct Cause {
 }
 
 /// A request of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct SentRequest {
     /// Which, from 1.
     pub number: u64,
@@ -215,7 +224,8 @@ pub struct SentRequest {
 }
 
 /// The bytes of a request, as text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RequestBody {
     /// Which request, from 1.
     pub number: u64,
@@ -226,13 +236,14 @@ pub struct RequestBody {
 }
 
 /// Something that was recorded, compared with what it is when it is made again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Check {
     /// `snapshot`, `definition`, `prefix` (that of a model that stood in is told after its name),
     /// `steps` or `results`.
     pub check: String,
     /// Whose; none: the turn's.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
     /// What the journal says.
     pub recorded: String,
@@ -243,10 +254,11 @@ pub struct Check {
 }
 
 /// A sibling's request beside this one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Against {
     /// The sibling.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
     /// Its agent.
     pub agent: String,
@@ -263,13 +275,14 @@ pub struct Against {
 }
 
 /// A turn, rebuilt from the journal without asking anybody.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Replay {
     /// The session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The turn.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// Requests that were rebuilt.
     pub requests: u64,

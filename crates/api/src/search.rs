@@ -1,10 +1,10 @@
 //! What a search finds.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Found {
     /// What of the query was left out, and why.
     pub notes: Vec<String>,
@@ -18,10 +18,11 @@ pub struct Found {
 }
 
 /// A message that was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Hit {
     /// Its session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The session's title.
     pub title: String,
@@ -34,7 +35,7 @@ pub struct Hit {
     /// The agent that wrote it.
     pub author: Option<String>,
     /// When it was written.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// How well it fits: higher is better.
     pub score: f32,

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::store::LostEvents;
 use crate::turn::{Fault, Settings};
 
 /// A session as a list has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Listed {
     /// Its id.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// A title for people.
     pub title: String,
@@ -22,18 +22,19 @@ pub struct Listed {
     /// Events in its journal.
     pub events: u64,
     /// When it was made.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub created: String,
     /// When its journal last grew.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub updated: String,
 }
 
 /// A session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Session {
     /// Its id.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// A title for people.
     pub title: String,
@@ -61,7 +62,8 @@ pub struct Session {
 }
 
 /// The first items of a list that another route has whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Few<T> {
     /// How many there are in all.
     pub count: u64,
@@ -89,10 +91,11 @@ impl<T> Few<T> {
 }
 
 /// A turn that has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct EndedTurn {
     /// Its id.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// How it ended: `answered`, `compacted`, `restored`, `failed` or `cancelled`.
     pub state: String,
@@ -103,14 +106,16 @@ pub struct EndedTurn {
 }
 
 /// A link by which one browser can come in, once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Link {
     /// Its address.
     pub url: String,
 }
 
 /// A path through the conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Branch {
     /// Its name.
     pub name: String,
@@ -121,7 +126,8 @@ pub struct Branch {
 }
 
 /// Messages one after the other, up to where something happens: a fork, an end, a branch's head.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Stretch {
     /// How many forks it is below.
     pub depth: u32,
@@ -144,13 +150,19 @@ pub struct Stretch {
 }
 
 /// A branch to be started, or set elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewBranch {
     /// Its name.
     pub name: String,
     /// The message it ends in: an id, or `#n` on `from`.
-    #[schema(pattern = "^(#[1-9][0-9]{0,8}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$")]
+    #[cfg_attr(
+        feature = "description",
+        schema(
+            pattern = "^(#[1-9][0-9]{0,8}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$"
+        )
+    )]
     pub at: String,
     /// The branch on which `#n` is counted.
     #[serde(default = "main_branch")]
@@ -158,7 +170,8 @@ pub struct NewBranch {
 }
 
 /// A conversation to be kept.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSession {
     /// A title for people.
@@ -172,11 +185,11 @@ pub struct NewSession {
     pub labels: BTreeMap<String, String>,
     /// Settings of its own, by key, dotted; see `PATCH /v1/sessions/{session}/settings`.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
     /// What was said so far: OpenAI chat messages.
     #[serde(default)]
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub messages: Vec<Value>,
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 /// A setting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Setting {
     /// Its key, dotted.
     pub key: String,
@@ -20,10 +20,11 @@ pub struct Setting {
 }
 
 /// Settings to be changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     /// By key, dotted; `null` leaves one to the settings files again.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub changes: BTreeMap<String, Option<Value>>,
 }

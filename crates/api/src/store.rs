@@ -1,10 +1,10 @@
 //! The store itself.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// What a vacuum did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Vacuumed {
     /// Bytes of the journal on disk before.
     pub before_bytes: u64,
@@ -17,14 +17,16 @@ pub struct Vacuumed {
 }
 
 /// What was taken note of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
     /// How many losses.
     pub losses: u64,
 }
 
 /// Events of a session that a repair of the store could not save, until that is acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct LostEvents {
     /// The first of them.
     pub first: u64,

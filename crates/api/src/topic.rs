@@ -1,12 +1,12 @@
 //! Topics of a conversation.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::session::main_branch;
 
 /// Messages one after the other about one thing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Topic {
     /// The first message's place on the branch.
     pub first: u32,
@@ -33,7 +33,8 @@ pub struct Topic {
 }
 
 /// A request to let the current topic of a branch end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Seal {
     /// The branch.

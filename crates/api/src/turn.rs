@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::compaction::{Anew, NewCompaction, NewText, TakeBack};
 use crate::run::CallResult;
 use crate::session::main_branch;
 
 /// A task for a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewTurn {
     /// What is to be done; may be left out where there are `results`.
@@ -30,11 +30,11 @@ pub struct NewTurn {
     /// Functions that the lead is lent, as OpenAI's clients write them. It works alone. What it calls
     /// of them ends the turn: they are in its `calls`, for whoever asks to make.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub tools: Vec<Value>,
     /// `auto`, `none`, `required`, or one of these functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<crate::openai::ToolChoice>)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<crate::openai::ToolChoice>))]
     pub tool_choice: Option<Value>,
     /// Whether one reply may have several calls of them; none: it may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct NewTurn {
     /// Settings for this turn alone, by key, dotted: those that can be changed while the daemon
     /// runs, `models.default`, and `models.override`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
     /// Whether to wait for the answer; otherwise the turn is accepted and can be followed.
     #[serde(default = "yes")]
@@ -113,13 +113,14 @@ pub(crate) fn yes() -> bool {
 }
 
 /// A turn, as far as it has come.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Turn {
     /// Its session.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// Its id.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// Its branch.
     pub branch: String,
@@ -148,15 +149,16 @@ pub struct Turn {
     /// What the runs that ended cost together; none where a price is not known.
     pub cost_usd: Option<f64>,
     /// When it was accepted.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub accepted: String,
     /// When it ended.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended: Option<String>,
 }
 
 /// What compacting the context of a turn came to.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Compacted {
     /// What the context took before.
     pub tokens_before: u64,
@@ -170,7 +172,8 @@ pub struct Compacted {
 }
 
 /// A call that an agent leaves to whoever asked it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct LeftCall {
     /// Its id.
     pub id: String,
@@ -181,7 +184,8 @@ pub struct LeftCall {
 }
 
 /// Why a turn or a run failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Fault {
     /// A stable code, such as `context_overflow` or `timeout`.
     pub code: String,
@@ -190,10 +194,11 @@ pub struct Fault {
 }
 
 /// One agent working on one task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Run {
     /// Its id.
-    #[schema(format = "uuid")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
     /// The agent.
     pub agent: String,
@@ -223,7 +228,7 @@ pub struct Run {
     /// What it used.
     pub usage: crate::usage::Amounts,
     /// When it was opened.
-    #[schema(format = "date-time")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub opened: String,
     /// How long it took, all attempts, in milliseconds.
     pub duration_ms: Option<u64>,

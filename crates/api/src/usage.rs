@@ -1,10 +1,10 @@
 //! What model calls used.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Tokens and their cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Amounts {
     /// Tokens in, those from the prompt cache included.
     pub input_tokens: u64,
@@ -24,7 +24,8 @@ pub struct Amounts {
 }
 
 /// What one asker used of one model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Row {
     /// The agent; none for summaries.
     pub agent: Option<String>,
@@ -38,7 +39,8 @@ pub struct Row {
 }
 
 /// What sessions used that were deleted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Deleted {
     /// How many they are.
     pub sessions: u64,
@@ -50,7 +52,8 @@ pub struct Deleted {
 }
 
 /// What a session, or all of them, used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Usage {
     /// By asker and model.
     pub rows: Vec<Row>,
@@ -65,7 +68,8 @@ pub struct Usage {
 }
 
 /// How one bound stands: in dollars, tokens or seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Budget {
     /// `daemon`, `session`, `turn` or `run`.
     pub level: String,
