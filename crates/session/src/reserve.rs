@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use unisono_context::call::Lent;
 use unisono_context::digest::Hasher;
@@ -38,24 +39,24 @@ const LEAST_RESULT: Tokens = Tokens(64);
 pub const MESSAGES: u64 = 2;
 
 /// What the agents of a team need that are given the context.
-#[derive(Debug)]
-pub struct Needs<'t> {
-    team: &'t Team,
-    preamble: &'t Preamble,
-    lent: Option<&'t Lent>,
+#[derive(Clone, Debug)]
+pub struct Needs {
+    team: Team,
+    preamble: Preamble,
+    lent: Option<Lent>,
     results: Ppm,
     /// By definition digest.
-    agents: BTreeMap<Digest, Agent<'t>>,
+    agents: BTreeMap<Digest, Agent>,
 }
 
 /// What one of them needs.
-#[derive(Debug)]
-struct Agent<'t> {
-    definition: &'t Definition,
+#[derive(Clone, Debug)]
+struct Agent {
+    definition: Arc<Definition>,
     /// What the count of its role is known by.
     role: Digest,
     /// Its own tasks. The turn's input is in the context.
-    tasks: Vec<(Digest, &'t str)>,
+    tasks: Vec<(Digest, Arc<str>)>,
     is_lead: bool,
     /// Whether others may write a task for it.
     is_available: bool,
@@ -64,21 +65,21 @@ struct Agent<'t> {
     handed: u64,
 }
 
-impl<'t> Needs<'t> {
+impl Needs {
     /// The needs of a team. `digests` are those of its definitions, in the order of
     /// [`Team::definitions`]; `lent` are the tools of whoever asks the lead.
     pub fn new(
-        team: &'t Team,
+        team: &Team,
         digests: impl IntoIterator<Item = Digest>,
-        preamble: &'t Preamble,
-        lent: Option<&'t Lent>,
+        preamble: &Preamble,
+        lent: Option<&Lent>,
         delegation: DelegationLimits,
-    ) -> Needs<'t> {
+    ) -> Needs {
         let digests: Vec<Digest> = digests.into_iter().collect();
         let mut needs = Needs {
-            team,
-            preamble,
-            lent: lent.filter(|lent| !lent.tools.is_empty()),
+            team: team.clone(),
+            preamble: preamble.clone(),
+            lent: lent.filter(|lent| !lent.tools.is_empty()).cloned(),
             results: delegation.results,
             agents: BTreeMap::new(),
         };
@@ -90,7 +91,7 @@ impl<'t> Needs<'t> {
                 continue;
             }
             let agent = needs.agents.entry(*digest).or_insert_with(|| Agent {
-                definition,
+                definition: definition.clone(),
                 role: around.role(*digest, is_lead),
                 tasks: Vec::new(),
                 is_lead,
@@ -110,10 +111,10 @@ impl<'t> Needs<'t> {
                 before > 0 || (level < delegation.depth && may_delegate(definition, team));
             agent.is_available |= place > team.delegates.len();
             let own = place.checked_sub(1).and_then(|at| team.delegates.get(at));
-            if let Some(task) = own.and_then(|own| own.task.as_deref()) {
+            if let Some(task) = own.and_then(|own| own.task.as_ref()) {
                 let name = Digest::of_bytes(task.as_bytes());
                 if agent.tasks.iter().all(|(known, _)| *known != name) {
-                    agent.tasks.push((name, task));
+                    agent.tasks.push((name, task.clone()));
                 }
             }
         }
@@ -128,7 +129,7 @@ impl<'t> Needs<'t> {
             h.digest(available);
         }
         let team = h.finish();
-        let lent = self.lent.map(|lent| {
+        let lent = self.lent.as_ref().map(|lent| {
             let mut h = Hasher::new("unisono/role-lent", 1);
             lent.tools.iter().for_each(|tool| {
                 h.str(tool);
@@ -164,12 +165,12 @@ impl<'t> Needs<'t> {
         &'n self,
         encoding: Encoding,
         counts: &'n HashMap<Digest, Counts>,
-    ) -> impl Iterator<Item = (Digest, &'n Agent<'t>, Option<&'t str>)> + 'n {
+    ) -> impl Iterator<Item = (Digest, &'n Agent, Option<&'n str>)> + 'n {
         let agents = self.agents.values();
         let agents = agents.filter(move |agent| agent.definition.limits.encoding == encoding);
         let texts = agents.flat_map(|agent| {
             let tasks = agent.tasks.iter();
-            let tasks = tasks.map(move |(name, task)| (*name, agent, Some(*task)));
+            let tasks = tasks.map(move |(name, task)| (*name, agent, Some(&**task)));
             std::iter::once((agent.role, agent, None)).chain(tasks)
         });
         texts.filter(move |(name, ..)| {
@@ -205,15 +206,15 @@ impl<'t> Needs<'t> {
         }
     }
 
-    fn role(&self, agent: &Agent<'_>) -> String {
-        let definition = agent.definition;
-        let lent = self.lent.filter(|_| agent.is_lead);
+    fn role(&self, agent: &Agent) -> String {
+        let definition = &*agent.definition;
+        let lent = self.lent.as_ref().filter(|_| agent.is_lead);
         let names = self.preamble.tools().iter().map(|tool| &*tool.name);
         let allowed = names.filter(|name| {
             lent.is_some_and(|lent| lent.has(name)) || tool::allows(&definition.tools, name)
         });
         let colleagues = self.team.available.iter();
-        let colleagues = colleagues.filter(|_| may_delegate(definition, self.team));
+        let colleagues = colleagues.filter(|_| may_delegate(definition, &self.team));
         role_text(&Role {
             agent: definition.id.as_str(),
             description: &definition.description,

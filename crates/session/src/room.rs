@@ -51,12 +51,12 @@ impl State {
         let needs = turn.needs();
         let mut members = turn.distinct_members();
         let (lead, definition) = members.next()?;
-        let lead = self.member_budget(turn, &needs, (lead, &definition), results)?;
+        let lead = self.member_budget(turn, needs, (lead, &definition), results)?;
         let mut others = Vec::new();
         for (digest, agent) in members {
             let least = (digest, &*agent);
-            if holds(&self.member_budget(turn, &needs, least, Results::WhatIsLeft)?) {
-                others.push(self.member_budget(turn, &needs, least, results)?);
+            if holds(&self.member_budget(turn, needs, least, Results::WhatIsLeft)?) {
+                others.push(self.member_budget(turn, needs, least, results)?);
             }
         }
         Some(Budgets::new(lead, others))
@@ -66,14 +66,14 @@ impl State {
     /// fit it cannot be answered.
     pub fn least_budget(&self, turn: &Turn) -> Option<Budgets> {
         let lead = (turn.accepted.lead, &*turn.team.lead);
-        let budget = self.member_budget(turn, &turn.needs(), lead, Results::WhatIsLeft)?;
+        let budget = self.member_budget(turn, turn.needs(), lead, Results::WhatIsLeft)?;
         Some(Budgets::from(budget))
     }
 
     fn member_budget(
         &self,
         turn: &Turn,
-        needs: &Needs<'_>,
+        needs: &Needs,
         (digest, agent): (Digest, &Definition),
         results: Results,
     ) -> Option<Budget> {
@@ -91,7 +91,7 @@ impl State {
     /// What of an agent's room is for results that others hand it, at least.
     pub(crate) fn results_of(&self, turn: &Turn, digest: Digest, agent: &Definition) -> Tokens {
         let needs = turn.needs();
-        let budget = self.member_budget(turn, &needs, (digest, agent), Results::WhatIsLeft);
+        let budget = self.member_budget(turn, needs, (digest, agent), Results::WhatIsLeft);
         budget.map_or(Tokens::ZERO, |budget| needs.results(digest, budget.usable))
     }
 

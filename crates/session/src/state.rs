@@ -281,12 +281,12 @@ impl State {
     }
 
     /// What an agent's role and task cost, where that is counted ([`Needs::assignment`]).
-    pub fn assignment(&self, needs: &Needs<'_>, agent: Digest) -> Option<Tokens> {
+    pub fn assignment(&self, needs: &Needs, agent: Digest) -> Option<Tokens> {
         needs.assignment(agent, &self.preambles)
     }
 
     /// The roles and tasks without a count, each with what it is known by.
-    pub fn uncounted_roles(&self, needs: &Needs<'_>, encoding: Encoding) -> Vec<(Digest, String)> {
+    pub fn uncounted_roles(&self, needs: &Needs, encoding: Encoding) -> Vec<(Digest, String)> {
         needs.texts(encoding, &self.preambles)
     }
 

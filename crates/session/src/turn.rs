@@ -1,7 +1,7 @@
 //! One open turn: what it is to do, and how far it has come.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use unisono_context::budget::Budget;
 use unisono_context::compaction::{Mode, Plan};
@@ -22,6 +22,22 @@ use crate::tool::Rules;
 pub struct Cached<T>(pub Option<T>);
 
 impl<T> PartialEq for Cached<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// As [`Cached`], and worked out when it is first asked for.
+#[derive(Clone, Debug)]
+pub struct Lazy<T>(pub OnceLock<T>);
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Lazy<T> {
+        Lazy(OnceLock::new())
+    }
+}
+
+impl<T> PartialEq for Lazy<T> {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -88,6 +104,8 @@ pub struct Turn {
     /// What the frozen context leaves to each agent, by definition digest, once rendered; why it
     /// cannot be given to one that is too small.
     pub rooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
+    /// What its agents need besides the context, once somebody asks.
+    pub needs: Lazy<Needs>,
 }
 
 /// How far a turn has come.
@@ -214,7 +232,11 @@ impl Turn {
     }
 
     /// What its agents need besides the context.
-    pub fn needs(&self) -> Needs<'_> {
+    pub fn needs(&self) -> &Needs {
+        self.needs.0.get_or_init(|| self.work_out_needs())
+    }
+
+    fn work_out_needs(&self) -> Needs {
         let delegates = self.accepted.delegates.iter().map(|(digest, _)| *digest);
         let digests = std::iter::once(self.accepted.lead)
             .chain(delegates)

@@ -139,7 +139,7 @@ fn count_preamble(state: &mut State, preamble: &Preamble, encoding: Encoding) ->
 }
 
 /// Counts what agents are told besides the context.
-fn count_roles(state: &mut State, needs: &Needs<'_>, agents: &[&Arc<Definition>]) -> Result<()> {
+fn count_roles(state: &mut State, needs: &Needs, agents: &[&Arc<Definition>]) -> Result<()> {
     for agent in agents {
         let encoding = agent.limits.encoding;
         for (preamble, text) in state.uncounted_roles(needs, encoding) {

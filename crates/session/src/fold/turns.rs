@@ -11,7 +11,7 @@ use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{Ending, Run};
 use crate::state::{EndedTurn, Keyed, State};
-use crate::turn::{Cached, Phase, Turn};
+use crate::turn::{Cached, Lazy, Phase, Turn};
 
 use super::Error;
 
@@ -51,6 +51,7 @@ impl State {
             snapshot: Cached(None),
             prefixes: Cached(None),
             rooms: Cached(None),
+            needs: Lazy::default(),
             rules: self.tool_rules.clone(),
             call_cap: self.call_cap,
             settings: self.settings.clone(),
@@ -89,6 +90,7 @@ impl State {
         turn.started_at = at;
         turn.counts_from = at;
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
+        turn.needs = Lazy::default();
         let branch = turn.accepted.branch.clone();
         if let Work::Answer { input, .. } = &turn.accepted.work {
             let mut input = input.clone();

@@ -179,7 +179,7 @@ impl Ledger {
                     let budget = of(preamble.get(agent.limits.encoding).unwrap().at_most);
                     let context = view.effective(&budget).unwrap().at_most;
                     let left = budget.usable.minus(context);
-                    let needed = state.assignment(&turn.needs(), agent.digest());
+                    let needed = state.assignment(turn.needs(), agent.digest());
                     (context <= budget.usable && needed.unwrap() <= left).then_some(left)
                 }
             };

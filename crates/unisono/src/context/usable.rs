@@ -30,7 +30,7 @@ impl Share {
     pub(super) fn new(
         agent: &Arc<Definition>,
         state: &State,
-        (needs, preamble): (&Needs<'_>, Tokens),
+        (needs, preamble): (&Needs, Tokens),
         by: &Measure,
     ) -> Share {
         let digest = agent.digest();
