@@ -32,7 +32,8 @@ demo:
 # The examples in Rust: an agent by the trait, the runtime inside a program, an actor.
 example:
     cargo run -p custom-agent
-    cp Cargo.lock examples/embed/ && cd examples/embed && CARGO_TARGET_DIR=../../target cargo run
+    cp Cargo.lock examples/embed/
+    CARGO_TARGET_DIR=target cargo run --manifest-path examples/embed/Cargo.toml
     UNISONO__STORE__PATH="$(mktemp -d)/store" cargo run -p actor-agent -- run examples/orders-migration.jsonl --config examples/actor_agent/config/unisono.toml --task "How long is it?"
 
 # All benchmarks, as the rows that benches/README.md quotes; `just bench --bench turn` for one.

@@ -51,26 +51,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .agent("buyer", Buyer)
         .tool(Stock)
         .model("own/echo", Echo)
-        .set("models.default", "own/echo");
-    let buyers = ["north", "south"];
-    let daemon = buyers.into_iter().fold(daemon, |daemon, name| {
-        let key = |key: &str| format!("agents.{name}.{key}");
-        daemon
-            .set(&key("description"), format!("Buys for the {name}"))
-            .set(&key("kind"), "buyer")
-            .set(&key("tools"), "stock")
-    });
-    let daemon = daemon
-        .store(std::env::temp_dir().join("embed"))
-        .start()
-        .await?;
-    let talk = Conversation::new("Tents")
-        .user("We sold three tents.")
-        .assistant("Noted.");
+        .set("models.default", "own/echo")
+        .set("agents.north.description", "Buys for the north")
+        .set("agents.north.kind", "buyer")
+        .set("agents.north.tools", "stock")
+        .set("agents.south.description", "Buys for the south")
+        .set("agents.south.kind", "buyer")
+        .set("agents.south.tools", "stock")
+        .store(std::env::temp_dir().join("embed"));
+    let daemon = daemon.start().await?;
+    let talk = Conversation::new("Tents").user("We sold three tents.");
     let session = daemon.import(talk).await?;
-    let finished = daemon
-        .ask(&session, &Ask::new("Do we buy?").agents(buyers))
-        .await?;
+    let task = Ask::new("Do we buy?").agents(["north", "south"]);
+    let finished = daemon.ask(&session, &task).await?;
     println!("{}", finished.answer.ok_or(finished.outcome.to_string())?);
     daemon.shutdown().await;
     Ok(())
