@@ -115,7 +115,7 @@ const IMPURE: &[&str] = &[
     "tokio", "ractor", "sled", "reqwest", "rand", "serde", "tracing",
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -199,7 +199,7 @@ fn the_pure_crates_are_pure() {
     }
 }
 
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).expect("directory").flatten() {
         let path = entry.path();
         if path.is_dir() {
@@ -260,19 +260,20 @@ fn no_two_types_of_the_api_have_one_name() {
         let text = std::fs::read_to_string(&file).expect("source");
         let mut items = text.split("#[derive(").skip(1);
         for item in &mut items {
-            let (derived, rest) = item.split_once(")]").unwrap();
-            if !derived.contains("ToSchema") {
+            let Some((attributes, rest)) = item.split_once("\npub ") else {
+                continue;
+            };
+            if !attributes.contains("derive(utoipa::ToSchema)") {
                 continue;
             }
-            let (attributes, rest) = rest.split_once("pub ").unwrap();
             let own = rest.split_whitespace().nth(1).unwrap();
             let own = own.split(['<', '(', ';', '{']).next().unwrap();
-            let given = attributes.split_once("#[schema(as = ");
+            let given = attributes.split_once("schema(as = ");
             let name = given.map_or(own, |(_, given)| given.split(')').next().unwrap());
             described += 1;
             if let Some(other) = names.insert(name.to_owned(), file.clone()) {
                 panic!(
-                    "{name} of {} is called as a type of {} is: give it `#[schema(as = …)]`",
+                    "{name} of {} is called as a type of {} is: give it `schema(as = …)`",
                     file.display(),
                     other.display()
                 );

@@ -3,11 +3,18 @@
 //! Names and shapes are those of the public API reference. What a request holds besides is ignored:
 //! `temperature`, `top_p` and the like are the agent's own.
 
+mod responses;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+pub use responses::{
+    Incomplete, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, Response,
+    ResponseError, ResponseRequest, ResponseTokens, TextSettings,
+};
 
 /// A request.
 #[derive(Clone, Debug, Deserialize)]
@@ -302,202 +309,4 @@ pub struct Reason {
     pub param: Option<String>,
     /// For programs.
     pub code: Option<String>,
-}
-
-/// A request of the Responses API.
-#[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct ResponseRequest {
-    /// An agent, or `team` for the configured lead with its agents.
-    pub model: String,
-    /// The task as a text, or the conversation as items. The last item is the task. A session
-    /// appends the new items.
-    #[cfg_attr(feature = "description", schema(value_type = Input))]
-    pub input: Value,
-    /// The system text, in place of that of the items.
-    #[serde(default)]
-    pub instructions: Option<String>,
-    /// Whether the answer is sent piece by piece.
-    #[serde(default)]
-    pub stream: bool,
-    /// `session`: the session that is continued, as the header `X-Unisono-Session` says it.
-    #[serde(default)]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
-    /// with what they came back with. For one agent, not for the team.
-    #[serde(default)]
-    #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
-    pub tools: Option<Vec<Value>>,
-    /// `auto`, `none`, `required`, or one function.
-    #[serde(default)]
-    #[cfg_attr(feature = "description", schema(value_type = Option<ToolChoice>))]
-    pub tool_choice: Option<Value>,
-    /// Whether one answer may leave several calls to the client.
-    #[serde(default)]
-    pub parallel_tool_calls: Option<bool>,
-    /// Not kept here: a conversation goes on in a session.
-    #[serde(default)]
-    pub previous_response_id: Option<String>,
-    /// `format`: the answer's: `text`, `json_object`, or `json_schema` with any schema, which then
-    /// stands in place of the agent's own (`output_schema`).
-    #[serde(default)]
-    pub text: Option<TextSettings>,
-    /// Tokens of a reply at most; its model's own limit holds besides.
-    #[serde(default)]
-    #[cfg_attr(feature = "description", schema(minimum = 1))]
-    pub max_output_tokens: Option<u64>,
-}
-
-/// What a request of the Responses API says of the answer's text.
-#[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct TextSettings {
-    /// Its format.
-    #[serde(default)]
-    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
-    pub format: Option<Box<RawValue>>,
-}
-
-/// An answer of the Responses API.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = openai::Response))]
-pub struct Response {
-    /// Its id.
-    pub id: String,
-    /// `response`.
-    pub object: &'static str,
-    /// Unix time in seconds.
-    pub created_at: i64,
-    /// `in_progress`, `completed`, `incomplete` or `failed`.
-    pub status: &'static str,
-    /// As in the request.
-    pub model: String,
-    /// The answer: a message, and the calls that the client is to make; nothing before it is there.
-    pub output: Vec<OutputItem>,
-    /// What was used, by all agents together.
-    pub usage: Option<ResponseTokens>,
-    /// Why there is no answer.
-    pub error: Option<ResponseError>,
-    /// Why it is `incomplete`.
-    pub incomplete_details: Option<Incomplete>,
-    /// As in the request.
-    pub instructions: Option<String>,
-    /// As in the request.
-    pub metadata: BTreeMap<String, String>,
-    /// As in the request.
-    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
-    pub tools: Vec<Value>,
-    /// As in the request.
-    #[cfg_attr(feature = "description", schema(value_type = ToolChoice))]
-    pub tool_choice: Value,
-    /// As in the request.
-    pub parallel_tool_calls: bool,
-    /// As the agent is defined.
-    pub temperature: Option<f64>,
-    /// As the agent is defined.
-    pub top_p: Option<f64>,
-}
-
-/// Why an answer is not complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Incomplete {
-    /// `max_output_tokens`.
-    pub reason: &'static str,
-}
-
-/// A part of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[serde(untagged)]
-pub enum OutputItem {
-    /// What it says.
-    Message(OutputMessage),
-    /// What the client is to call.
-    Call(OutputCall),
-}
-
-/// A call that the client is to make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct OutputCall {
-    /// `function_call`.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// The item's id.
-    pub id: String,
-    /// The call's id, which its result has to name.
-    pub call_id: String,
-    /// The function.
-    pub name: String,
-    /// Its arguments as JSON text.
-    pub arguments: String,
-    /// `in_progress` or `completed`.
-    pub status: &'static str,
-}
-
-/// A message of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct OutputMessage {
-    /// `message`.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// Its id.
-    pub id: String,
-    /// `in_progress` or `completed`.
-    pub status: &'static str,
-    /// `assistant`.
-    pub role: &'static str,
-    /// The text.
-    pub content: Vec<OutputText>,
-}
-
-/// A text of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct OutputText {
-    /// `output_text`.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// The text.
-    pub text: String,
-    /// None.
-    #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
-    pub annotations: Vec<Value>,
-}
-
-/// Tokens that an answer used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct ResponseTokens {
-    /// In.
-    pub input_tokens: u64,
-    /// What of those was special.
-    pub input_tokens_details: PromptTokens,
-    /// Out.
-    pub output_tokens: u64,
-    /// What of those was special.
-    pub output_tokens_details: OutputTokens,
-    /// Both.
-    pub total_tokens: u64,
-}
-
-/// What of the tokens out was special.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct OutputTokens {
-    /// Those of reasoning: counted with the others, and not told apart.
-    pub reasoning_tokens: u64,
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct ResponseError {
-    /// `server_error`.
-    pub code: &'static str,
-    /// For people.
-    pub message: String,
 }
