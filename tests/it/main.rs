@@ -12,6 +12,7 @@ mod pins;
 mod prewarm;
 mod recall;
 mod schema;
+mod shape;
 mod supervision;
 mod tidy;
 mod turn;

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::Problem;
 
 pub use calls::{Content, File};
-pub use events::{Events, Told};
+pub use events::{Events, ServerEvent};
 pub use mcp::Messages;
 
 /// How long a connection may take to stand, and an answer to begin where nothing has to be worked

@@ -160,7 +160,7 @@ impl Writer {
         Writing {
             summariser: self.summariser.as_deref().map(Into::into),
             unwritten: way.unwrap_or_default(),
-            ..Writing::told(self.instructions.as_deref())
+            ..Writing::with_instructions(self.instructions.as_deref())
         }
     }
 

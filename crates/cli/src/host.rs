@@ -116,7 +116,7 @@ impl Where {
     ) -> Result<Estimate> {
         let Where::There(client) = self else {
             let learnt = learnt_here(setup);
-            return Ok(estimate::Estimate::of(setup, &learnt, ask, state)?.told());
+            return Ok(estimate::Estimate::of(setup, &learnt, ask, state)?.to_api());
         };
         let asked = ask.clone().with_settings(flags(setup));
         let new = asked.compaction_request();
@@ -134,7 +134,7 @@ impl Where {
     ) -> Result<Restoring> {
         let Where::There(client) = self else {
             let of = (setup, &learnt_here(setup));
-            return Ok(Without::of(of, ask, state, head, checkpoint.id)?.told());
+            return Ok(Without::of(of, ask, state, head, checkpoint.id)?.to_api());
         };
         let (session, branch) = (session.to_string(), ask.on_branch());
         let found = client
@@ -222,7 +222,7 @@ impl Host {
         match self {
             Host::Here(daemon) => {
                 let setup = daemon.setup_with(own(state), &[]).await?;
-                Ok(unisono::agents::told(&setup, ask)?)
+                Ok(unisono::agents::list(&setup, ask)?)
             }
             Host::There { client, flags } => {
                 let ask = ask.clone().with_settings(flags.clone());

@@ -2,7 +2,7 @@
 //! read into a reply or an error with a class.
 //!
 //! What is decided is decided by pure parts: [`retry`], [`breakers`] (a [`breaker`] for the provider
-//! and one for each model), [`cooldown`], [`limits`] and [`gate`], which puts the last three together; `told` reads headers, the dialect reads
+//! and one for each model), [`cooldown`], [`limits`] and [`gate`], which puts the last three together; `headers` reads those of an answer, the dialect reads
 //! bodies. This file and `attempt` carry it out.
 //!
 //! ```text
@@ -23,6 +23,7 @@ pub mod breakers;
 pub mod cooldown;
 mod entrance;
 pub mod gate;
+pub mod headers;
 mod heard;
 mod incoming;
 pub mod limits;
@@ -32,7 +33,6 @@ pub mod retry;
 mod secrets;
 mod served;
 mod surrogates;
-pub mod told;
 mod transport;
 
 use std::fmt;

@@ -72,7 +72,7 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
 
 /// What is told of a step while it is carried out.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum StepEvent {
     /// What is being done.
     Doing(Arc<str>),
     /// What did not work.
@@ -90,7 +90,7 @@ pub(crate) enum Told {
 
 /// Told of a step how it goes on. Must not block.
 #[derive(Clone)]
-pub(crate) struct Listener(pub(crate) Arc<dyn Fn(Told) + Send + Sync>);
+pub(crate) struct Listener(pub(crate) Arc<dyn Fn(StepEvent) + Send + Sync>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,18 +181,18 @@ pub(super) struct Work {
 impl Work {
     /// Says what is being done.
     fn tell(&self, text: String) {
-        (self.listener.0)(Told::Doing(text.into()));
+        (self.listener.0)(StepEvent::Doing(text.into()));
     }
 
     /// Says what did not work.
     fn warn(&self, text: String) {
-        (self.listener.0)(Told::Trouble(text.into()));
+        (self.listener.0)(StepEvent::Trouble(text.into()));
     }
 
     /// Says what a reply used, taken or not.
     fn used(&self, model: &Arc<str>, usage: Usage) {
         let model = model.clone();
-        (self.listener.0)(Told::Used { model, usage });
+        (self.listener.0)(StepEvent::Used { model, usage });
     }
 
     /// Takes note of how a model did.

@@ -15,12 +15,12 @@ mod events;
 mod feed;
 mod handle;
 mod idle;
+mod indexed;
 mod purse;
 pub(crate) mod render;
 mod rounds;
 mod settle;
 mod shown;
-mod told;
 mod weight;
 
 use std::collections::HashMap;
@@ -191,7 +191,7 @@ pub(crate) struct Live {
     compacting: HashMap<TurnId, compactor::Began>,
     active_at: Timestamp,
     /// What the search index is told of.
-    told: told::Told,
+    indexed: indexed::Indexed,
     weight: weight::Weight,
 }
 
@@ -355,7 +355,8 @@ impl State {
             true => live.pending = reaction.events,
             false => live.pending.extend(reaction.events),
         }
-        live.told.decided(live.decided, live.machine.state().tree());
+        live.indexed
+            .decided(live.decided, live.machine.state().tree());
         if live.held && first && !live.pending.is_empty() {
             flush_later(myself);
         }

@@ -68,8 +68,8 @@ const CUT_OFF: &str = "[not made: your reply reached its longest length in the m
 
 /// How a call is carried out.
 enum Way {
-    /// It is known without running it.
-    Told(String),
+    /// Not at all: the model is told why.
+    Refused(String),
     /// Here.
     BuiltIn,
     /// By another agent.
@@ -189,7 +189,7 @@ pub(crate) async fn call_all(
             _ => None,
         };
         let (content, is_error) = match way {
-            Way::Told(wrong) => (wrong.into(), true),
+            Way::Refused(wrong) => (wrong.into(), true),
             Way::BuiltIn => match built_in.next() {
                 Some(Ok(content)) => (content.into(), false),
                 Some(Err(wrong)) => (wrong.into(), true),
@@ -216,7 +216,7 @@ fn sorted_out(calls: &[ToolCall], ctx: &Ctx) -> Sorted {
         outside: Vec::new(),
     };
     for call in calls {
-        let way = sorted.add(call, ctx).unwrap_or_else(Way::Told);
+        let way = sorted.add(call, ctx).unwrap_or_else(Way::Refused);
         sorted.ways.push(way);
     }
     sorted

@@ -60,14 +60,14 @@ struct Outcome {
 /// What a call is answered with.
 enum Answer {
     /// What came of it.
-    Told(Outcome),
+    Complete(Outcome),
     /// What a person has to be asked before.
     Asks(InputRequiredResult),
 }
 
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Answer {
-        Answer::Told(outcome)
+        Answer::Complete(outcome)
     }
 }
 
@@ -223,7 +223,7 @@ impl ServerHandler for Server {
         // A client that reads the text sees why; an error of the protocol it may not.
         let result = match self.call(request, &context).await {
             Ok(Answer::Asks(asks)) => return Ok(asks.into()),
-            Ok(Answer::Told(Outcome {
+            Ok(Answer::Complete(Outcome {
                 text,
                 structured,
                 is_error,

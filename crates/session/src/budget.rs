@@ -270,7 +270,7 @@ impl fmt::Display for Shortage {
 }
 
 /// As it is told where a run's answer is in part because of it.
-pub fn told(short: &Shortage) -> Arc<str> {
+pub fn describe_shortage(short: &Shortage) -> Arc<str> {
     format!("{EXCEEDED}: {short}").into()
 }
 

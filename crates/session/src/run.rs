@@ -185,7 +185,7 @@ impl Cause {
     }
 
     /// The code and a reason, for where the reason stands without its cause: an answer in part.
-    pub fn told(self, reason: &str) -> Arc<str> {
+    pub fn describe(self, reason: &str) -> Arc<str> {
         format!("{}: {reason}", self.code()).into()
     }
 

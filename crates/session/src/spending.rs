@@ -61,7 +61,7 @@ impl State {
             }
             if elapsed >= cap - cap / LAST_CALL_SHARE {
                 ask.short
-                    .get_or_insert_with(|| budget::told(&out_of_time(level, cap)));
+                    .get_or_insert_with(|| budget::describe_shortage(&out_of_time(level, cap)));
             }
         }
         loop {
@@ -75,7 +75,7 @@ impl State {
             if ask.short.is_some() {
                 return Some(Verdict::Refused(short.to_string().into()));
             }
-            ask.short = Some(budget::told(&short));
+            ask.short = Some(budget::describe_shortage(&short));
         }
     }
 

@@ -178,7 +178,7 @@ impl State {
     }
 
     /// The tools that the agents of the newest turn were told of.
-    pub fn told(&self) -> &[ToolSpec] {
+    pub fn newest_tools(&self) -> &[ToolSpec] {
         &self.told
     }
 

@@ -10,7 +10,7 @@ use unisono_config::setup::Setup;
 ///
 /// # Errors
 /// An agent that is asked for is unknown, or does not fit.
-pub fn told(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
+pub fn list(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
     let team = ask.team(setup)?;
     let agents = setup.roster.iter().map(|agent| {
         let definition = &agent.definition;

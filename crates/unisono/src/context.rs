@@ -4,7 +4,7 @@
 
 pub mod estimate;
 pub mod pins;
-pub mod told;
+pub mod sections;
 pub mod topics;
 mod usable;
 
@@ -56,7 +56,7 @@ pub struct Measured {
 pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measured> {
     let team = &by.team;
     // Servers are not asked here: what was offered to the newest turn is what counts.
-    let offered = state.told().iter();
+    let offered = state.newest_tools().iter();
     let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
     let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, offered));
     let lead = team.lead.limits;

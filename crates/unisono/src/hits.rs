@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_api::search as told;
+use unisono_api::search as api;
 use unisono_context::alteration::Form;
 use unisono_context::view::Standing;
 use unisono_context::{Message, SessionId};
@@ -59,10 +59,10 @@ impl Hit {
     }
 
     /// As clients are told.
-    pub fn told(&self) -> told::Hit {
+    pub fn to_api(&self) -> api::Hit {
         let message = &self.message;
         let marks = self.excerpt.marks.iter();
-        told::Hit {
+        api::Hit {
             session: self.session.to_string(),
             title: self.title.clone(),
             message: message.id.to_string(),

@@ -26,7 +26,7 @@ pub async fn turn(
 /// One of the turns that a trace tells of.
 pub fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
     let found = trace.turn(turn)?;
-    Some(told(trace, session, turn, found))
+    Some(to_api(trace, session, turn, found))
 }
 
 /// A part of the turns of a session, the newest first; `before`: those that were accepted before
@@ -51,7 +51,7 @@ pub async fn turns(
     let items = turns.into_iter();
     Ok(Page {
         items: items
-            .map(|(_, id, turn)| told(&trace, session.id(), id, turn))
+            .map(|(_, id, turn)| to_api(&trace, session.id(), id, turn))
             .collect(),
         next: oldest.filter(|_| more),
     })
@@ -63,11 +63,11 @@ pub fn of(trace: &Trace, session: SessionId) -> Vec<Turn> {
     all.sort_by_key(|(_, turn)| turn.accepted.0.seq);
     let turns = all.into_iter();
     turns
-        .map(|(id, turn)| told(trace, session, id, turn))
+        .map(|(id, turn)| to_api(trace, session, id, turn))
         .collect()
 }
 
-fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn {
+fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn {
     let (accepted, what) = &turn.accepted;
     let traced = |run: &RunId| Some((*run, trace.run(*run)?));
     let runs: Vec<(RunId, &RunTrace)> = turn.runs.iter().filter_map(traced).collect();

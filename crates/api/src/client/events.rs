@@ -18,7 +18,7 @@ pub struct Events {
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ServerEvent {
     /// Its number in the journal; none for what is not kept.
     pub seq: Option<u64>,
     /// Its kind: `piece`, `progress`, or that of the event.
@@ -40,10 +40,10 @@ impl Events {
     ///
     /// # Errors
     /// The connection is lost, or an event is larger than any there is.
-    pub async fn next(&mut self) -> Result<Option<Told>, Error> {
+    pub async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {
             if let Some(block) = self.block() {
-                match told(&block) {
+                match parse_event(&block) {
                     Some(told) => return Ok(Some(told)),
                     None => continue,
                 }
@@ -81,7 +81,7 @@ impl Events {
 }
 
 /// Reads an event; none for a comment.
-fn told(block: &[u8]) -> Option<Told> {
+fn parse_event(block: &[u8]) -> Option<ServerEvent> {
     let text = std::str::from_utf8(block).ok()?;
     let field = |name: &str| {
         let mut lines = text
@@ -91,7 +91,7 @@ fn told(block: &[u8]) -> Option<Told> {
             .next()
             .map(|value| value.strip_prefix(' ').unwrap_or(value))
     };
-    Some(Told {
+    Some(ServerEvent {
         seq: field("id").and_then(|id| id.parse().ok()),
         name: field("event").unwrap_or("message").to_owned(),
         data: field("data")?.to_owned(),
@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn events_are_read_and_comments_are_none() {
-        let found = told(b"event: piece\nid: 7\ndata: {\"a\": 1}").unwrap();
+        let found = parse_event(b"event: piece\nid: 7\ndata: {\"a\": 1}").unwrap();
         assert_eq!(
             (found.seq, found.name.as_str(), found.data.as_str()),
             (Some(7), "piece", "{\"a\": 1}")
         );
-        assert_eq!(told(b": still here"), None);
+        assert_eq!(parse_event(b": still here"), None);
     }
 }

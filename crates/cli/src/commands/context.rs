@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unisono::ask::{self, Ask};
-use unisono::context::{self, told};
+use unisono::context::{self, sections};
 use unisono::models;
 use unisono_api::agent::Whom;
 use unisono_api::client::Client;
@@ -110,7 +110,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 async fn counted(state: &mut State, setup: &Setup, ask: &Ask) -> Result<Context> {
     let team = ask.team(setup)?;
     let (policy, shown) = seen(state, (setup, &learnt_here(setup)), ask)?;
-    let told = told::told(&shown, state, ask.on_branch(), &policy);
+    let told = sections::to_api(&shown, state, ask.on_branch(), &policy);
     let exact = models::count(setup, &team.lead, Arc::new(shown.snapshot)).await;
     Ok(told.counted(exact))
 }
@@ -122,7 +122,7 @@ pub(crate) fn of_here(
     ask: &Ask,
 ) -> Result<Context> {
     let (policy, shown) = seen(state, by, ask)?;
-    Ok(told::told(&shown, state, ask.on_branch(), &policy))
+    Ok(sections::to_api(&shown, state, ask.on_branch(), &policy))
 }
 
 /// The same of those whom a daemon would ask: its agents and settings are its own.

@@ -168,9 +168,11 @@ impl There<'_> {
                 }
             };
             match stream.next().await? {
-                Some(client::Told { seq: Some(seq), .. }) => self.last = self.last.max(seq),
-                Some(client::Told { name, .. }) if name == "missed" => return Ok(Next::Missed),
-                Some(client::Told { name, data, .. }) => {
+                Some(client::ServerEvent { seq: Some(seq), .. }) => self.last = self.last.max(seq),
+                Some(client::ServerEvent { name, .. }) if name == "missed" => {
+                    return Ok(Next::Missed);
+                }
+                Some(client::ServerEvent { name, data, .. }) => {
                     if let Some(said) = said(&name, &data) {
                         return Ok(Next::Said(said));
                     }

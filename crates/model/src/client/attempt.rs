@@ -13,10 +13,10 @@ use unisono_context::Tokens;
 
 use super::body::Pieces;
 use super::entrance::Admitted;
+use super::headers::{self, Form, ResponseHeaders};
 use super::heard::Heard;
 use super::incoming::Incoming;
 use super::surrogates::Halves;
-use super::told::{self, Form, Told};
 use super::{Call, Client, transport};
 use crate::dialect::{Failure, Mode, Seen};
 use crate::language::{Class, Reply, Stage};
@@ -68,7 +68,7 @@ impl Client {
             }
             Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts).into()),
         };
-        let told = told::read(response.headers(), Timestamp::now());
+        let told = headers::read(response.headers(), Timestamp::now());
         self.entrance.learn(&told);
         let status = response.status().as_u16();
         let span = tracing::Span::current();
@@ -122,7 +122,7 @@ impl Client {
     async fn read(
         &self,
         call: &Call,
-        told: &Told,
+        told: &ResponseHeaders,
         incoming: &mut Incoming<'_>,
         heard: &mut Heard,
         admitted: &Admitted<'_>,

@@ -7,8 +7,8 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::gate::{Ask, Gate, Sent, Step};
+use super::headers::ResponseHeaders;
 use super::limits::Ticket;
-use super::told::Told;
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -124,7 +124,7 @@ impl Entrance {
     }
 
     /// Takes what the headers of an answer say of the provider's limits.
-    pub(super) fn learn(&self, told: &Told) {
+    pub(super) fn learn(&self, told: &ResponseHeaders) {
         self.locked(|gate, now| gate.learn(now, told));
     }
 

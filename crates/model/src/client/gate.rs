@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::breaker;
 use super::breakers::{Breakers, Passes};
 use super::cooldown::CoolDown;
+use super::headers::ResponseHeaders;
 use super::limits::{Limits, Meter, Ticket, Wait};
 use super::retry;
-use super::told::Told;
 use crate::dialect::Failure;
 use crate::language::Class;
 
@@ -113,7 +113,7 @@ impl Gate {
     }
 
     /// Takes what the headers of an answer say of the provider's limits.
-    pub fn learn(&mut self, now: Duration, told: &Told) {
+    pub fn learn(&mut self, now: Duration, told: &ResponseHeaders) {
         self.meter.learn(now, told.requests, told.tokens);
     }
 
@@ -135,7 +135,7 @@ impl Gate {
         self.meter.ended(sent.taken, None);
         self.breakers
             .failed(now, &sent.model, sent.passes, failure, reached);
-        let hold = match (class, retry::asked(class)) {
+        let hold = match (class, retry::retry_after(class)) {
             (_, Some(asked)) => asked.min(self.longest_hold),
             (Class::RateLimited { .. }, None) => self.shortest_hold,
             _ => return,

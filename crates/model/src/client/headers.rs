@@ -19,7 +19,7 @@ use super::limits;
 
 /// What the headers of an answer tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ResponseHeaders {
     /// The provider's id of the request.
     pub request_id: Option<Arc<str>>,
     /// What the body is.
@@ -29,9 +29,9 @@ pub struct Told {
     /// Whether trying again is of no use.
     pub vetoed: bool,
     /// The limit of requests.
-    pub requests: Option<limits::Told>,
+    pub requests: Option<limits::Reported>,
     /// The limit of tokens.
-    pub tokens: Option<limits::Told>,
+    pub tokens: Option<limits::Reported>,
 }
 
 /// What a body is, by its content type.
@@ -65,7 +65,7 @@ const LIMITS: &str = "ratelimit-";
 const LONGEST_ID: usize = 200;
 
 /// Reads the headers of an answer that came at `now`.
-pub fn read(headers: &HeaderMap, now: Timestamp) -> Told {
+pub fn read(headers: &HeaderMap, now: Timestamp) -> ResponseHeaders {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let asks_to_wait = text(&RETRY_AFTER_MS).or(text(&RETRY_AFTER)).is_some();
     let limited = headers.keys().any(|name| name.as_str().contains(LIMITS));
@@ -76,7 +76,7 @@ pub fn read(headers: &HeaderMap, now: Timestamp) -> Told {
         true => scarcest(names, headers, now),
         false => None,
     };
-    Told {
+    ResponseHeaders {
         request_id: REQUEST_IDS
             .iter()
             .filter_map(text)
@@ -112,7 +112,7 @@ fn form(content_type: &str) -> Form {
 }
 
 /// Of the limits of these names the one with the least left; of several the one that lasts.
-fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limits::Told> {
+fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limits::Reported> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let number = |name: String| text(&name)?.trim().parse::<u64>().ok();
     names
@@ -121,12 +121,12 @@ fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limit
             let openai = |what: &str| format!("x-ratelimit-{what}-{name}");
             let anthropic = |what: &str| format!("anthropic-ratelimit-{name}-{what}");
             [
-                number(openai("remaining")).map(|remaining| limits::Told {
+                number(openai("remaining")).map(|remaining| limits::Reported {
                     limit: number(openai("limit")),
                     remaining,
                     reset: text(&openai("reset")).and_then(|value| time::wait(value, now)),
                 }),
-                number(anthropic("remaining")).map(|remaining| limits::Told {
+                number(anthropic("remaining")).map(|remaining| limits::Reported {
                     limit: number(anthropic("limit")),
                     remaining,
                     reset: text(&anthropic("reset")).and_then(|value| time::wait(value, now)),

@@ -29,7 +29,7 @@ pub struct Limits {
 
 /// What a provider's headers say of one of its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// What the whole limit is, where it says so.
     pub limit: Option<u64>,
     /// What is left of it.
@@ -170,7 +170,7 @@ impl Meter {
     }
 
     /// Learns from a provider's headers.
-    pub fn learn(&mut self, now: Duration, requests: Option<Told>, tokens: Option<Told>) {
+    pub fn learn(&mut self, now: Duration, requests: Option<Reported>, tokens: Option<Reported>) {
         for (lane, told) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
             if let Some(told) = told {
                 lane.learn(now, told);
@@ -210,7 +210,7 @@ impl Lane {
         }
     }
 
-    fn learn(&mut self, now: Duration, told: Told) {
+    fn learn(&mut self, now: Duration, told: Reported) {
         if let Some(bucket) = &mut self.set {
             bucket.fill(now);
             bucket.level = bucket.level.min(told.remaining as f64);

@@ -14,7 +14,7 @@ use super::attempt::{redirection, refused_with, with_wait};
 use super::body::Pieces;
 use super::incoming::Incoming;
 use super::secrets::Secrets;
-use super::{Error, report, told, transport};
+use super::{Error, headers, report, transport};
 use crate::dialect::{Failure, foreign};
 use crate::language::{Class, Stage};
 use crate::provider::Settings;
@@ -82,7 +82,7 @@ impl Post {
             Ok(Err(error)) => return Err(transport::broken(&error, settings)),
             Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts)),
         };
-        let told = told::read(response.headers(), Timestamp::now());
+        let told = headers::read(response.headers(), Timestamp::now());
         let status = response.status().as_u16();
         let unreadable = unreadable(&response);
         let mut incoming = Incoming::new(settings, response, first_byte);

@@ -88,7 +88,7 @@ pub fn decide(policy: &Policy, failed: &Failed, left: Duration, draw: f64) -> De
     if failed.attempt >= policy.attempts {
         return Decision::GiveUp(Reason::Attempts(failed.attempt));
     }
-    let asked = asked(class);
+    let asked = retry_after(class);
     let most = left.min(policy.longest_wait);
     if let Some(asked) = asked
         && asked >= most
@@ -104,7 +104,7 @@ pub fn decide(policy: &Policy, failed: &Failed, left: Duration, draw: f64) -> De
 }
 
 /// How long the provider asks to wait.
-pub fn asked(class: Class) -> Option<Duration> {
+pub fn retry_after(class: Class) -> Option<Duration> {
     class.retry_after_ms().map(Duration::from_millis)
 }
 

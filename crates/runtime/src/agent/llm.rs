@@ -181,7 +181,7 @@ fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failur
     };
     Ok(Answer {
         text,
-        partial: Some(failure.cause.told(&failure.reason)),
+        partial: Some(failure.cause.describe(&failure.reason)),
         usage: replied(steps),
         ..Answer::default()
     })
@@ -214,7 +214,7 @@ fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<
     match run::said(steps) {
         Some(text) => Ok(Answer {
             text,
-            partial: Some(Cause::Overflow.told(&reason)),
+            partial: Some(Cause::Overflow.describe(&reason)),
             usage: replied(steps),
             ..Answer::default()
         }),

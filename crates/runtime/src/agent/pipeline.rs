@@ -53,7 +53,7 @@ fn missing(ending: &Ending) -> Option<String> {
         Ending::Finished { partial, .. } => {
             partial.as_ref().map(|why| format!("incomplete: {why}"))
         }
-        Ending::Failed { cause, reason, .. } => Some(cause.told(reason).to_string()),
+        Ending::Failed { cause, reason, .. } => Some(cause.describe(reason).to_string()),
         Ending::Cancelled => Some("cancelled".to_owned()),
     }
 }

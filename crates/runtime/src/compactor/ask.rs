@@ -25,7 +25,7 @@ use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
 use super::extract::{Block, cost, style, summary_of};
 use super::retry::{self, NoSummary};
-use super::{Told, Work};
+use super::{StepEvent, Work};
 use crate::clock;
 use crate::set_aside;
 
@@ -214,7 +214,7 @@ pub(super) async fn complete(
     let mut request = Request {
         listener: Listener::NONE.with_paid(move |usage, by| {
             let model = by.unwrap_or_else(|| asked_for.clone());
-            (told.0)(Told::Used { model, usage });
+            (told.0)(StepEvent::Used { model, usage });
         }),
         ..request
     };

@@ -11,7 +11,7 @@ use unisono_session::run::Cause;
 
 use super::carry_out::count;
 use super::chain::Summariser;
-use super::{Told, Work};
+use super::{StepEvent, Work};
 use crate::agent::llm::scales;
 use crate::set_aside::{Call, FRAME};
 
@@ -43,14 +43,14 @@ impl Work {
             short: None,
         };
         let (reply, granted) = oneshot::channel();
-        (self.listener.0)(Told::Asks { ask, reply });
+        (self.listener.0)(StepEvent::Asks { ask, reply });
         let granted = granted.await.map_err(|_| "the session is gone")?;
         let wrap_up = granted.map_err(|failure| match failure.cause {
-            Cause::Budget => failure.cause.told(&failure.reason),
+            Cause::Budget => failure.cause.describe(&failure.reason),
             _ => failure.reason,
         })?;
         let listener = self.listener.clone();
-        let settle = move |end| (listener.0)(Told::CallEnded { call, end });
+        let settle = move |end| (listener.0)(StepEvent::CallEnded { call, end });
         Ok(Call::set_aside(call, wrap_up, settle))
     }
 }

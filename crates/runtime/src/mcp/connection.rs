@@ -129,7 +129,8 @@ impl Connection {
         loop {
             let page = PaginatedRequestParams::default().with_cursor(cursor);
             let listed = self.peer.list_tools(Some(page)).await;
-            let listed = listed.map_err(|error| self.told("did not list its tools", &error))?;
+            let listed =
+                listed.map_err(|error| self.describe_failure("did not list its tools", &error))?;
             tools.extend(listed.tools);
             if tools.len() > TOOLS_MAX {
                 return Err(format!(
@@ -203,11 +204,11 @@ impl Connection {
                 content: format!("[failed: {}]", error.message).into(),
                 is_error: true,
             }),
-            Err(error) => Err(self.told("did not answer", &error)),
+            Err(error) => Err(self.describe_failure("did not answer", &error)),
         }
     }
 
-    fn told(&self, what: &str, error: &ServiceError) -> String {
+    fn describe_failure(&self, what: &str, error: &ServiceError) -> String {
         match error {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.trouble(),
             // Without the name of the type that sent it.

@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    fn told(result: serde_json::Value) -> String {
+    fn rendered(result: serde_json::Value) -> String {
         let output = of(serde_json::from_value(result).unwrap());
         format!("{}: {}", output.is_error, output.content)
     }
@@ -124,7 +124,7 @@ mod tests {
             ),
         ];
         for (result, expected) in cases {
-            assert_eq!(told(result), expected);
+            assert_eq!(rendered(result), expected);
         }
     }
 

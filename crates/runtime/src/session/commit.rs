@@ -70,7 +70,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         wakes: JoinSet::new(),
         compacting: HashMap::new(),
         active_at: now,
-        told: super::told::Told::default(),
+        indexed: super::indexed::Indexed::default(),
         weight: super::weight::Weight::default(),
     };
     Ok(Loaded::Live(Box::new(live), reaction))
@@ -172,7 +172,7 @@ impl State {
                 let observer = &self.args.env.options.observer;
                 observer.tell(self.args.id, &committed);
                 let tree = live.machine.state().tree();
-                live.told
+                live.indexed
                     .committed(&self.args.env.search, self.args.id, seq, tree);
                 let ready = live.outbox.committed(seq);
                 live.acknowledge();

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use unisono_session::brief::CompactionJob;
 use unisono_session::{Input, ids};
 
-use crate::compactor::{self, Told};
+use crate::compactor::{self, StepEvent};
 
 use super::effects::feed;
 use super::purse::Asking;
@@ -55,12 +55,12 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
     let (followers, myself) = (args.feed.clone(), myself.clone());
     compactor::Listener(Arc::new(move |told| {
         let (text, trouble) = match told {
-            Told::Doing(text) => (text, false),
-            Told::Trouble(text) => (text, true),
-            Told::Used { model, usage } => {
+            StepEvent::Doing(text) => (text, false),
+            StepEvent::Trouble(text) => (text, true),
+            StepEvent::Used { model, usage } => {
                 return feed(&myself, Input::SummariserUsed { turn, model, usage });
             }
-            Told::Asks { ask, reply } => {
+            StepEvent::Asks { ask, reply } => {
                 let asking = Asking {
                     run: ids::summaries(turn),
                     attempt: step,
@@ -70,7 +70,7 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
                 // A session that is gone drops the reply.
                 return drop(myself.send_message(Msg::Reserve(asking)));
             }
-            Told::CallEnded { call, end } => {
+            StepEvent::CallEnded { call, end } => {
                 let (run, attempt) = (ids::summaries(turn), step);
                 let ended = Input::Settle {
                     run,

@@ -8,14 +8,14 @@ use unisono_search::{Committed, Placed, Search};
 /// How far a session's messages were told. After a session was loaded all of them are told with the
 /// first commit: the index knows which it has.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Indexed {
     /// Messages told.
     messages: usize,
     /// How many messages there were when so many events were decided; ascending in both.
     grown: VecDeque<(u64, usize)>,
 }
 
-impl Told {
+impl Indexed {
     /// Notes how many messages there are once so many events are decided.
     pub(super) fn decided(&mut self, events: u64, tree: &Tree) {
         let last = self.grown.back().map_or(self.messages, |(_, len)| *len);

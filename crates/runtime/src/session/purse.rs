@@ -326,7 +326,7 @@ impl Purse {
                     && asking.ask.short.is_none()
                 {
                     // What was kept for its last words is lent already.
-                    asking.ask.short = Some(Cause::Budget.told(short));
+                    asking.ask.short = Some(Cause::Budget.describe(short));
                     return;
                 }
                 if let Some(asking) = self.asking.remove(at) {

@@ -23,12 +23,16 @@ pub(super) async fn of_message(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome
             r#"no agent took steps to write {ordinal}; {RECALL} {{"n":{n}}} reads the message"#
         )));
     }
-    let text = format!("{}, its steps:{}", heading(&message), told(&steps));
+    let text = format!(
+        "{}, its steps:{}",
+        heading(&message),
+        describe_steps(&steps)
+    );
     let next = |end| format!(r#"{RECALL} {{"n":{n},"steps":true,"skip":{end}}}"#);
     Ok(piece(&text, ordinal, skip, next))
 }
 
-fn told(steps: &[Arc<Step>]) -> String {
+fn describe_steps(steps: &[Arc<Step>]) -> String {
     let mut out = String::new();
     let mut asked: &[ToolCall] = &[];
     let aside = |step: &&Arc<Step>| !matches!(***step, Step::Narrowed { .. } | Step::Spent(_));

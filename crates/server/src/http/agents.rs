@@ -37,7 +37,7 @@ async fn agents(
     Query(whom): Query<Whom>,
 ) -> Result<Json<Vec<Agent>>, Fault> {
     let who = (whom.lead.as_deref(), whom.agents.as_deref());
-    let ask = asked(who, whom.settings.as_deref())?;
+    let ask = to_ask(who, whom.settings.as_deref())?;
     let daemon = &shared.daemon;
     let setup = match whom.session.as_deref() {
         Some(id) => {
@@ -47,7 +47,7 @@ async fn agents(
         }
         None => daemon.setup_with(Arc::default(), ask.settings()).await?,
     };
-    let told = unisono::agents::told(&setup, &ask);
+    let told = unisono::agents::list(&setup, &ask);
     Ok(Json(told.map_err(daemon::Error::from)?))
 }
 
@@ -68,7 +68,7 @@ struct Whom {
 }
 
 /// What is asked of a lead with these agents, a comma between them, with settings of its own.
-pub(super) fn asked(
+pub(super) fn to_ask(
     (lead, agents): (Option<&str>, Option<&str>),
     own: Option<&str>,
 ) -> Result<Ask, Fault> {
@@ -100,7 +100,7 @@ pub(super) fn asked(
     responses((status = 200, description = "What is different", body = Reload))
 )]
 async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault> {
-    let reload = told(&shared.daemon.reload_agents().await);
+    let reload = reload_to_api(&shared.daemon.reload_agents().await);
     if reload.taken {
         return Ok(Json(reload));
     }
@@ -108,7 +108,7 @@ async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault
 }
 
 /// What came of reading agents again, as it is told.
-pub(super) fn told(reload: &daemon::Reload) -> Reload {
+pub(super) fn reload_to_api(reload: &daemon::Reload) -> Reload {
     let names = |agents: &[AgentId]| agents.iter().map(ToString::to_string).collect();
     let problems = match reload {
         Ok((_, warnings)) => warnings,

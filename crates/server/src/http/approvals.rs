@@ -127,7 +127,10 @@ async fn list(
     all.retain(|(_, one)| after.is_none_or(|after| Place::of(one) > after));
     let limit = Page::<Approval>::size(which.limit);
     let part = Page::first(all, limit, |(_, last)| Place::of(last).to_string());
-    let items = part.items.iter().map(|(session, one)| told(*session, one));
+    let items = part
+        .items
+        .iter()
+        .map(|(session, one)| to_api(*session, one));
     Ok(Json(Page {
         items: items.collect(),
         next: part.next,
@@ -140,7 +143,7 @@ pub(super) async fn waiting(
     session: Option<&str>,
 ) -> Result<Vec<Approval>, Fault> {
     let all = open(shared, session).await?;
-    let all = all.iter().map(|(session, one)| told(*session, one));
+    let all = all.iter().map(|(session, one)| to_api(*session, one));
     Ok(all.collect())
 }
 
@@ -239,7 +242,7 @@ fn decision(asked: Decide) -> Result<Decision, Fault> {
     })
 }
 
-fn told(session: SessionId, waiting: &Waiting) -> Approval {
+fn to_api(session: SessionId, waiting: &Waiting) -> Approval {
     let planned = &waiting.call.planned;
     let approval = planned.approval.as_ref();
     let in_doubt = waiting.call.status == Status::InDoubt;

@@ -22,7 +22,7 @@ use unisono_session::event::Writing;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::compactions::{told, writing};
+use super::compactions::{read_compaction, writing};
 use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
 use super::part::OnBranch;
@@ -178,7 +178,7 @@ pub(super) async fn detail(
         key_facts: key_facts.collect(),
         duration_ms: found.duration_ms,
         cost_usd: values::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
-        restore: without.map(|without| without.told()),
+        restore: without.map(|without| without.to_api()),
     })
 }
 
@@ -215,11 +215,11 @@ async fn edit(
     extract::Json(new): extract::Json<NewText>,
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::asked(&headers, new.wait);
+    let how = How::from_headers(&headers, new.wait);
     let ask = edited(&session, &number, new.text)
         .await?
         .branch(new.branch);
-    turns::answer(&shared, &session, &ask, how, told).await
+    turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
 /// What is asked to put a text in place of a checkpoint's.
@@ -245,12 +245,19 @@ async fn regenerate(
     extract::Json(new): extract::Json<Anew>,
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::asked(&headers, new.wait);
+    let how = How::from_headers(&headers, new.wait);
     let writing = writing(new.instructions, new.summariser, new.on_failure);
     let own = settings::of_request(&new.settings)?;
     let ask = anew(&session, &number, writing).await?;
     let ask = ask.with_settings(own);
-    turns::answer(&shared, &session, &ask.branch(new.branch), how, told).await
+    turns::answer(
+        &shared,
+        &session,
+        &ask.branch(new.branch),
+        how,
+        read_compaction,
+    )
+    .await
 }
 
 /// What is asked to have a checkpoint written anew.
@@ -276,9 +283,9 @@ async fn restore(
     extract::Json(new): extract::Json<TakeBack>,
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::asked(&headers, new.wait);
+    let how = How::from_headers(&headers, new.wait);
     let ask = taken_back(&session, &number).await?.branch(new.branch);
-    turns::answer(&shared, &session, &ask, how, told).await
+    turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
 /// What is asked to take a checkpoint back.

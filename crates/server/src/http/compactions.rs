@@ -54,11 +54,11 @@ async fn create(
     extract::Json(new): extract::Json<NewCompaction>,
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::asked(&headers, new.wait);
-    turns::answer(&shared, &session, &asked(new)?, how, told).await
+    let how = How::from_headers(&headers, new.wait);
+    turns::answer(&shared, &session, &to_ask(new)?, how, read_compaction).await
 }
 
-fn asked(new: NewCompaction) -> Result<Ask, Fault> {
+fn to_ask(new: NewCompaction) -> Result<Ask, Fault> {
     let keep = match (new.keep_messages, new.keep_tokens) {
         (Some(_), Some(_)) => {
             let detail = "keep_messages contradicts keep_tokens: leave one out";
@@ -118,7 +118,7 @@ pub(crate) fn writing(
             OnFailure::Extractive => Unwritten::Extractive,
             OnFailure::Leave => Unwritten::Leave,
         },
-        ..Writing::told(instructions)
+        ..Writing::with_instructions(instructions)
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
 }
 
 /// A turn that compacted, restored or rewrote something, and what it changed.
-pub(super) async fn told(
+pub(super) async fn read_compaction(
     shared: &Shared,
     session: &Handle,
     turn: TurnId,
@@ -185,7 +185,7 @@ async fn dry_run(
     extract::Json(new): extract::Json<NewCompaction>,
 ) -> Result<Json<Estimate>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    estimated(&shared, &session, asked(new)?).await.map(Json)
+    estimated(&shared, &session, to_ask(new)?).await.map(Json)
 }
 
 /// What a compaction would do.
@@ -198,5 +198,5 @@ pub(super) async fn estimated(
     let mut state = session.inspect(Clone::clone).await?;
     let learnt = shared.daemon.calibrations().clone();
     let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
-    Ok(super::off_thread(work).await??.told())
+    Ok(super::off_thread(work).await??.to_api())
 }

@@ -11,13 +11,13 @@ use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::agents::asked;
+use super::agents::to_ask;
 use super::extract::{Path, Query};
 use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use unisono::ask::Ask;
-use unisono::context::{Shown, told};
+use unisono::context::{Shown, sections};
 use unisono::models;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -57,7 +57,7 @@ async fn show(
 ) -> Result<Json<Context>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let who = (of.lead.as_deref(), of.agents.as_deref());
-    let ask = asked(who, of.settings.as_deref())?;
+    let ask = to_ask(who, of.settings.as_deref())?;
     let ask = ask.branch(of.branch.as_str());
     of_team(&shared, &session, &ask, of.exact).await.map(Json)
 }
@@ -89,7 +89,7 @@ async fn of_team(
     // Counting takes a tokenizer, and time.
     let look = move || {
         let shown = Shown::new(&mut state, head, &by)?;
-        let told = told::told(&shown, &state, &branch, &by.policy);
+        let told = sections::to_api(&shown, &state, &branch, &by.policy);
         Ok::<_, unisono::context::Error>((told, shown.snapshot, by.team.lead))
     };
     let (told, snapshot, lead) = super::off_thread(look).await??;

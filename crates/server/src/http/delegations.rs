@@ -50,16 +50,16 @@ async fn create(
         let detail = "a delegation names at least one agent; a turn is for a lead alone";
         return Err(Fault::new(Code::Refused, detail));
     }
-    let how = How::asked(&headers, new.wait);
+    let how = How::from_headers(&headers, new.wait);
     let same = NewDelegation {
         wait: true,
         ..new.clone()
     };
-    let ask = asked(&new).keyed(turns::key(&headers, &same)?);
+    let ask = to_ask(&new).keyed(turns::key(&headers, &same)?);
     turns::answer(&shared, &session, &ask, how, read).await
 }
 
-fn asked(new: &NewDelegation) -> Ask {
+fn to_ask(new: &NewDelegation) -> Ask {
     let agents = new.agents.iter();
     let agents = agents.map(|delegate| (delegate.agent.as_str(), delegate.task.as_deref()));
     let ask = Ask::delegation(&new.task, agents).branch(new.branch.as_str());
@@ -70,11 +70,11 @@ fn asked(new: &NewDelegation) -> Ask {
 }
 
 async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegation, Fault> {
-    Ok(told(turns::read(shared, session, turn).await?))
+    Ok(to_api(turns::read(shared, session, turn).await?))
 }
 
 /// A turn as the fan-out that it is: what is not there is said.
-fn told(turn: Turn) -> Delegation {
+fn to_api(turn: Turn) -> Delegation {
     let usage = values::together(turn.runs.iter().map(|run| &run.usage));
     let given = turn.runs.into_iter().filter(|run| run.role != "lead");
     let runs: Vec<_> = given.collect();

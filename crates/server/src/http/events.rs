@@ -229,14 +229,14 @@ impl Stream {
             Next::Recorded(seq, event) => {
                 let ends = matches!(&event.fact, Fact::TurnEnded { turn, .. } if Some(*turn) == self.until);
                 self.ended = ends;
-                let data = event.text(|event| json(&told(seq, event)));
+                let data = event.text(|event| json(&to_api(seq, event)));
                 let named = sse::Event::default().event(event.fact.name());
                 named.data(data).id(seq.to_string())
             }
             Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().event("missed").data("{}"),
-            Next::Agents(reload) => named("agents", &agents::told(&reload)),
+            Next::Agents(reload) => named("agents", &agents::reload_to_api(&reload)),
         };
         Some((event, self))
     }
@@ -294,7 +294,7 @@ fn progress(said: &Said) -> Progress {
 }
 
 /// An event as it is told.
-fn told(seq: u64, event: &Recorded) -> Event {
+fn to_api(seq: u64, event: &Recorded) -> Event {
     let (turn, run) = about(&event.fact);
     let agent = match &event.fact {
         Fact::RunOpened { run } => Some(run.agent.to_string()),

@@ -200,7 +200,7 @@ async fn complete(
             parallel: request.parallel_tool_calls,
         },
     };
-    let asked = asked(&shared, &headers, conversation).await?;
+    let asked = prepare(&shared, &headers, conversation).await?;
     let session = asked.continued();
     if request.stream {
         let shape = |id| chat::Chunks {
@@ -296,7 +296,11 @@ impl Asked {
     }
 }
 
-async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Result<Asked, Refused> {
+async fn prepare(
+    shared: &Shared,
+    headers: &HeaderMap,
+    said: Conversation,
+) -> Result<Asked, Refused> {
     let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
     let named = match header.or(said.session.as_deref()) {
         Some(id) => Some(sessions::open(shared, id).await?),

@@ -51,13 +51,13 @@ async fn list(
     let session = sessions::open(&shared, &id).await?;
     let (branch, part) = on.split();
     let (after, limit) = (part.after()?, part.limit());
-    told(&shared, &session, &branch, after, limit)
+    read_pins(&shared, &session, &branch, after, limit)
         .await
         .map(Json)
 }
 
 /// What is pinned on a branch after a message.
-async fn told(
+async fn read_pins(
     shared: &Shared,
     session: &Handle,
     branch: &str,
@@ -89,7 +89,7 @@ async fn told(
 
 /// What is pinned on a branch once that has changed, from the first message on.
 async fn now(shared: &Shared, session: &Handle, branch: &str) -> Result<Pins, Fault> {
-    told(shared, session, branch, None, Page::<Pin>::size(None)).await
+    read_pins(shared, session, branch, None, Page::<Pin>::size(None)).await
 }
 
 /// Pins a message, and the call or results it belongs together with.

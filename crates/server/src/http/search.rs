@@ -126,7 +126,7 @@ pub(super) async fn found(
         let (branch, stems) = (sought.branch.clone(), stems.clone());
         let look = move |state: &SessionState| hits::Hit::of(&found, state, &branch, &stems);
         let hit = session.inspect(look).await?;
-        hits.extend(hit.map(|hit| hit.told()));
+        hits.extend(hit.map(|hit| hit.to_api()));
     }
     Ok(Found {
         notes: query.notes.iter().map(ToString::to_string).collect(),

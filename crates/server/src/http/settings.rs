@@ -39,16 +39,16 @@ async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Setting>> {
 
 /// Every setting.
 pub(super) fn all(shared: &Shared) -> Vec<Setting> {
-    told(&shared.daemon.setup(), settings::is_changeable)
+    to_api(&shared.daemon.setup(), settings::is_changeable)
 }
 
 /// Every setting as it counts for a session.
 pub(super) async fn of_session(shared: &Shared, session: &Handle) -> Result<Vec<Setting>, Fault> {
     let setup = shared.daemon.setup_of(session).await?;
-    Ok(told(&setup, settings::is_settable))
+    Ok(to_api(&setup, settings::is_settable))
 }
 
-fn told(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
+fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
     let each = setup.loaded.show().into_iter().map(|setting| Setting {
         changeable: changeable(&setting.key),
         origin: setting.place.to_string(),

@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use super::extract::{self, Path};
 use super::problem::Fault;
 use super::{Shared, sessions};
-use unisono::context::told;
+use unisono::context::sections;
 use unisono::past;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -68,7 +68,7 @@ pub(super) async fn frozen(
     let limits = replay.state().definition(turn.accepted.lead);
     let limits = limits.map(|lead| lead.limits);
     let limits = limits.ok_or_else(|| Fault::new(Code::Failed, "its lead is not recorded"))?;
-    let tokens = told::Tokens {
+    let tokens = sections::Tokens {
         state: replay.state(),
         encoding: limits.encoding,
         overhead: limits.per_message,
@@ -80,8 +80,8 @@ pub(super) async fn frozen(
         agents,
         encoding: limits.encoding.name().to_owned(),
         system: frozen.preamble().system().to_string(),
-        tools: told::tools(frozen.preamble()),
-        summaries: told::summaries(&frozen, &tokens),
-        messages: told::entries(&frozen, &tokens),
+        tools: sections::tools(frozen.preamble()),
+        summaries: sections::summaries(&frozen, &tokens),
+        messages: sections::entries(&frozen, &tokens),
     })
 }

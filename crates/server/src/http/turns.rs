@@ -71,7 +71,7 @@ async fn create(
     extract::Json(new): extract::Json<NewTurn>,
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::asked(&headers, new.wait);
+    let how = How::from_headers(&headers, new.wait);
     let key = key(
         &headers,
         &NewTurn {
@@ -79,7 +79,7 @@ async fn create(
             ..new.clone()
         },
     )?;
-    answer(&shared, &session, &asked(&new)?.keyed(key), how, read).await
+    answer(&shared, &session, &to_ask(&new)?.keyed(key), how, read).await
 }
 
 /// The header under which a request can be made again.
@@ -111,7 +111,7 @@ pub(super) struct How {
 
 impl How {
     /// As the request says.
-    pub(super) fn asked(headers: &HeaderMap, wait: bool) -> How {
+    pub(super) fn from_headers(headers: &HeaderMap, wait: bool) -> How {
         let mut accepted = headers.get_all(header::ACCEPT).iter();
         let events = accepted.any(|accept| {
             let accept = accept.to_str().unwrap_or_default();
@@ -156,7 +156,7 @@ pub(super) async fn answer<T: Serialize>(
     Ok((StatusCode::ACCEPTED, location, Json(body)).into_response())
 }
 
-fn asked(new: &NewTurn) -> Result<Ask, Fault> {
+fn to_ask(new: &NewTurn) -> Result<Ask, Fault> {
     let results = new.results.iter().map(|result| Part::ToolResult {
         call_id: result.call_id.as_str().into(),
         content: result.content.as_str().into(),

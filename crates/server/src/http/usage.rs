@@ -6,7 +6,7 @@ use unisono::values;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unisono_api::usage::{self as told, Amounts, Row, Usage};
+use unisono_api::usage::{self as api, Amounts, Row, Usage};
 use unisono_context::SessionId;
 use unisono_session::usage::{Asker, Deleted};
 use utoipa_axum::router::OpenApiRouter;
@@ -93,7 +93,7 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
         all: Usage {
             rows: rows.collect(),
             total: values::amounts(&ledger.total()),
-            deleted: (gone.sessions > 0).then(|| told::Deleted {
+            deleted: (gone.sessions > 0).then(|| api::Deleted {
                 sessions: gone.sessions,
                 jobs: gone.ledger.jobs(),
                 amounts: values::amounts(&gone.ledger.total()),

@@ -235,7 +235,7 @@ fn to_answer(tool: &str, followed: Followed) -> Done {
     if let Some(waiting) = waiting {
         structured["waiting"] = waiting;
     }
-    Ok(Answer::Told(Outcome {
+    Ok(Answer::Complete(Outcome {
         text,
         structured,
         is_error,

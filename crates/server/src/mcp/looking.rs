@@ -82,7 +82,7 @@ pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
     if structured.is_empty() {
         text = "nothing found; try other words".to_owned();
     }
-    Ok(Answer::Told(Outcome {
+    Ok(Answer::Complete(Outcome {
         text: text.trim_end().to_owned(),
         structured: json!({"session": id.to_string(), "messages": structured}),
         is_error: false,
@@ -160,7 +160,7 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
     for note in &query.notes {
         text = format!("{}\n\n({note})", text.trim_end());
     }
-    Ok(Answer::Told(Outcome {
+    Ok(Answer::Complete(Outcome {
         text: text.trim_end().to_owned(),
         structured: json!({
             "found": structured, "complete": answer.complete, "notes": query.notes,
@@ -190,7 +190,7 @@ pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
     if all.is_empty() {
         text = "there are no sessions".to_owned();
     }
-    Ok(Answer::Told(Outcome {
+    Ok(Answer::Complete(Outcome {
         text: text.trim_end().to_owned(),
         structured: json!({"sessions": all, "next": found.next}),
         is_error: false,

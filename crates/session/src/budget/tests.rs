@@ -75,7 +75,7 @@ fn reserve(tree: &mut Tree, of: u128, ask: &Ask) -> String {
     let verdict = loop {
         match tree.afford(run(of), &ask) {
             Verdict::Waits(short) if tree.turn(TURN).unwrap().open == Amount::ZERO => {
-                if ask.short.replace(told(&short)).is_some() {
+                if ask.short.replace(describe_shortage(&short)).is_some() {
                     break Verdict::Refused(short.to_string().into());
                 }
             }
@@ -482,7 +482,7 @@ fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
         None
     );
     assert_eq!(house.holders().collect::<Vec<_>>(), [b]);
-    let _: Arc<str> = told(&short);
+    let _: Arc<str> = describe_shortage(&short);
 
     // A session that is deleted has spent what it held, and the day after that is forgotten.
     let leased = house.leased();

@@ -7,7 +7,7 @@ use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
 use unisono_context::{Digest, RunId, Tokens, TurnId};
 
-use super::{Amount, Caps, Level, Shortage, TurnCaps, told, unknown_price};
+use super::{Amount, Caps, Level, Shortage, TurnCaps, describe_shortage, unknown_price};
 use crate::ids;
 
 /// What one level has in use.
@@ -194,7 +194,7 @@ impl Tree {
             (Some(short), _) => short.clone(),
             (None, Fit::Fits) => return granted(keep, None),
             (None, Fit::Later(short)) => return Verdict::Waits(short),
-            (None, Fit::Never(short)) => told(&short),
+            (None, Fit::Never(short)) => describe_shortage(&short),
         };
         match self.fits(run, own, amount) {
             Fit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),

@@ -129,7 +129,7 @@ pub struct Writing {
 
 impl Writing {
     /// By those that are configured, who are told this.
-    pub fn told(instructions: Option<impl Into<Arc<str>>>) -> Writing {
+    pub fn with_instructions(instructions: Option<impl Into<Arc<str>>>) -> Writing {
         Writing {
             instructions: instructions.map(Into::into),
             ..Writing::default()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::{RunId, TurnId};
 
-use crate::budget::{EXCEEDED, Shortage, told};
+use crate::budget::{EXCEEDED, Shortage, describe_shortage};
 use crate::event::Fact;
 use crate::fold;
 use crate::run::{Cause, Ending, said, used};
@@ -57,7 +57,7 @@ fn end_run(tx: &mut Tx<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Err
         Some(text) => Ending::Finished {
             text,
             calls: Vec::new(),
-            partial: Some(told(short)),
+            partial: Some(describe_shortage(short)),
             usage,
             duration_ms,
         },

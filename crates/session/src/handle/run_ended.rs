@@ -81,7 +81,7 @@ pub(super) fn failed(
         return Ok(());
     };
     let ends_turn = rules(tx, run).ends_turn;
-    let told = told(tx, run, &cause.told(&reason));
+    let told = turn_failure(tx, run, &cause.describe(&reason));
     let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
     let ending = Ending::Failed {
         cause,
@@ -99,7 +99,7 @@ pub(super) fn failed(
 
 /// What a turn fails with whose agent's failure is that: where a pipeline stopped, and what of it
 /// was not begun, included.
-fn told(tx: &Tx<'_>, run: &Run, reason: &str) -> String {
+fn turn_failure(tx: &Tx<'_>, run: &Run, reason: &str) -> String {
     let mut told = format!("agent {} failed: {reason}", run.agent);
     let turn = tx.state.turns.get(&run.turn);
     let turn = turn.filter(|turn| turn.in_order());

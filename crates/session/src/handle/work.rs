@@ -112,7 +112,7 @@ fn outcome(tx: &Tx<'_>, turn: &Turn) -> Option<Outcome> {
         Ending::Finished { .. } => Outcome::Answered,
         Ending::Failed { cause, reason, .. } => Outcome::Failed {
             code: "lead_failed".into(),
-            reason: format!("agent {} failed: {}", run.agent, cause.told(reason)).into(),
+            reason: format!("agent {} failed: {}", run.agent, cause.describe(reason)).into(),
         },
         Ending::Cancelled => Outcome::Cancelled,
     })

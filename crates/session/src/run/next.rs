@@ -133,7 +133,7 @@ fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next 
         return match said(steps) {
             Some(text) => Next::Done {
                 text,
-                partial: Some(Cause::Overflow.told(&reason)),
+                partial: Some(Cause::Overflow.describe(&reason)),
             },
             None => Next::Overflow {
                 reason: reason.into(),

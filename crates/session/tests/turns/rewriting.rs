@@ -21,7 +21,7 @@ fn anew(n: u64, work: Work) -> NewTurn {
 
 fn regenerate(n: u64, of: u64) -> NewTurn {
     let checkpoint = ids::checkpoint(turn_id(of), 1);
-    let writing = Writing::told(Some("keep the figures"));
+    let writing = Writing::with_instructions(Some("keep the figures"));
     anew(
         n,
         Work::Regenerate {

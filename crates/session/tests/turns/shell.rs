@@ -353,7 +353,7 @@ pub fn manual(n: u64) -> NewTurn {
     NewTurn {
         work: Work::Compact {
             keep: None,
-            writing: Writing::told(Some("keep the names")),
+            writing: Writing::with_instructions(Some("keep the names")),
         },
         ..compacting(n, team(agent("lead"), []), 10_000)
     }

@@ -6,7 +6,7 @@ mod next_turn;
 
 use std::collections::BTreeSet;
 
-use unisono_api::compaction as told;
+use unisono_api::compaction as api;
 use unisono_context::checkpoint::{Body, block_text};
 use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
@@ -136,7 +136,7 @@ impl Estimate {
     }
 
     /// As clients are told.
-    pub fn told(&self) -> told::Estimate {
+    pub fn to_api(&self) -> api::Estimate {
         let covers = self.plans.iter().filter_map(|plan| plan.step.cover());
         let fresh = covers.flat_map(|cover| &cover.fresh);
         let forms = self.plans.iter().map(|plan| plan.step.forms());
@@ -144,7 +144,7 @@ impl Estimate {
         let steps: Vec<String> = (self.plans.iter())
             .map(|plan| short::step(&plan.step))
             .collect();
-        told::Estimate {
+        api::Estimate {
             total_messages: self.total,
             messages_to_summarise: fresh.map(|span| u64::from(span.len())).sum(),
             messages_to_shorten: shortened.len() as u64,
@@ -267,8 +267,8 @@ impl Without {
     }
 
     /// As clients are told.
-    pub fn told(&self) -> told::Restoring {
-        told::Restoring {
+    pub fn to_api(&self) -> api::Restoring {
+        api::Restoring {
             tokens_before: self.before.0,
             tokens_after: self.after.tokens.0,
             usable_tokens: self.usable.0,

@@ -12,7 +12,7 @@ use super::{Shown, entry_count, entry_text};
 use crate::values::instant;
 
 /// What is seen of a branch, by section. `state` is the one it was made of.
-pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
+pub fn to_api(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
         state,

@@ -1,6 +1,6 @@
 //! Topics of a branch, and what tiers have, for those that only look.
 
-use unisono_api::topic as told;
+use unisono_api::topic as api;
 use unisono_context::Ordinal;
 use unisono_context::budget::Budget;
 use unisono_context::checkpoint::Span;
@@ -22,7 +22,7 @@ pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
 }
 
 /// The topics of a branch as clients see them, oldest first; none where the branch is not there.
-pub fn to_api(state: &State, branch: &str) -> Option<Vec<told::Topic>> {
+pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
     let head = state.tree().head(branch)?;
     let view = state.view(head, false)?;
     let said = |at: Ordinal| {
@@ -30,7 +30,7 @@ pub fn to_api(state: &State, branch: &str) -> Option<Vec<told::Topic>> {
         node.map_or_else(String::new, |node| instant(node.message.at))
     };
     let each = of_branch(state, branch).into_iter();
-    let each = each.map(|topic| told::Topic {
+    let each = each.map(|topic| api::Topic {
         first: topic.span.first.0,
         last: topic.span.last.0,
         messages: topic.span.len(),

@@ -235,7 +235,13 @@ impl Spans {
     }
 
     /// A request was made, whatever came of it.
-    fn asked(&mut self, session: SessionId, run: RunId, usage: &Usage, at: Timestamp) -> Vec<Span> {
+    fn request_made(
+        &mut self,
+        session: SessionId,
+        run: RunId,
+        usage: &Usage,
+        at: Timestamp,
+    ) -> Vec<Span> {
         let asked = self.runs.get_mut(&run).map(|run| {
             run.stepped = run.stepped + *usage;
             run.chat(session, usage, at)
@@ -250,7 +256,7 @@ impl Spans {
         spent: &Spent,
         at: Timestamp,
     ) -> Vec<Span> {
-        let mut spans = self.asked(session, run, &spent.usage, at);
+        let mut spans = self.request_made(session, run, &spent.usage, at);
         if let (Some(span), Some(model)) = (spans.first_mut(), &spent.stand_in) {
             span.put("gen_ai.response.model", text(bare(model)));
         }
@@ -264,7 +270,7 @@ impl Spans {
         reply: &Reply,
         at: Timestamp,
     ) -> Vec<Span> {
-        let mut spans = self.asked(session, run, &reply.usage, at);
+        let mut spans = self.request_made(session, run, &reply.usage, at);
         let Some(span) = spans.first_mut() else {
             return spans;
         };

@@ -208,7 +208,7 @@ pub async fn part<T>(
         }
         for (run, wanted) in runs.into_iter().rev() {
             if found.len() == limit {
-                return Ok((found, told(session, run, &traced)));
+                return Ok((found, place_before(session, run, &traced)));
             }
             found.push(wanted);
         }
@@ -220,7 +220,7 @@ pub async fn part<T>(
 }
 
 /// The place before a run that is not told any more: after the one that was opened next to it.
-fn told(session: SessionId, next: RunId, traced: &Trace) -> Option<Place> {
+fn place_before(session: SessionId, next: RunId, traced: &Trace) -> Option<Place> {
     let next = opened(traced, next)?;
     let later = traced.runs().map(|(id, run)| (run.opened.0.seq, id));
     let run = later.filter(|(seq, _)| *seq > next).min();

@@ -270,7 +270,8 @@ impl<'t> Talk<'t> {
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
         let session = self.begun()?;
-        let ask = Ask::compaction(None, Writing::told(instructions)).branch(self.branch.as_str());
+        let ask = Ask::compaction(None, Writing::with_instructions(instructions))
+            .branch(self.branch.as_str());
         let mut watch = self.host.begin(session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);

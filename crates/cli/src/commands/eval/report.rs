@@ -120,7 +120,7 @@ impl Report {
     pub(super) fn json(&self) -> Value {
         let probes: BTreeMap<&str, usize> = Category::ALL
             .into_iter()
-            .map(|category| (category.name(), asked(&self.whole, category)))
+            .map(|category| (category.name(), probes_of(&self.whole, category)))
             .collect();
         let sizes: Vec<Value> = self.sizes.iter().map(size_json).collect();
         json!({
@@ -136,7 +136,7 @@ impl Report {
 }
 
 /// How many probes there are of a category.
-pub(super) fn asked(report: &retention::Report, category: Category) -> usize {
+pub(super) fn probes_of(report: &retention::Report, category: Category) -> usize {
     report
         .by_category
         .get(&category)

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use unisono::daemon::Opened;
 use unisono::hits::Hit;
-use unisono_api::search as told;
+use unisono_api::search as api;
 use unisono_config::setup::Setup;
 use unisono_context::{AgentId, Role, SessionId, Timestamp};
 use unisono_runtime::clock;
@@ -113,7 +113,7 @@ async fn here(
     query: &Query,
     only: Option<SessionId>,
     args: &Args,
-) -> Result<told::Found> {
+) -> Result<api::Found> {
     let sessions = Sessions::new(opened.journal.clone());
     let search = opened.search(setup)?;
     if let Some(id) = only {
@@ -136,9 +136,9 @@ async fn here(
     let stems = query.stems();
     let hits = answer.found.iter().filter_map(|found| {
         let state = states.get(&found.session)?;
-        Some(Hit::of(found, state, &args.branch, &stems)?.told())
+        Some(Hit::of(found, state, &args.branch, &stems)?.to_api())
     });
-    Ok(told::Found {
+    Ok(api::Found {
         hits: hits.collect(),
         notes: query.notes.iter().map(ToString::to_string).collect(),
         complete: answer.complete,
@@ -217,7 +217,7 @@ async fn states(sessions: &Sessions, found: &[Found]) -> Result<HashMap<SessionI
     Ok(states)
 }
 
-fn text(hit: &told::Hit, paint: Paint) -> String {
+fn text(hit: &api::Hit, paint: Paint) -> String {
     let author = hit.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();
     let standing = match (&*hit.standing, hit.checkpoint) {
@@ -242,7 +242,7 @@ fn text(hit: &told::Hit, paint: Paint) -> String {
 }
 
 /// The excerpt with its words set off.
-fn marked(hit: &told::Hit, paint: Paint) -> String {
+fn marked(hit: &api::Hit, paint: Paint) -> String {
     let (mut out, mut from) = (String::new(), 0);
     for [start, end] in &hit.marks {
         let place = |at: &u64| usize::try_from(*at).unwrap_or(usize::MAX);

@@ -347,13 +347,13 @@ fn what_headers_say_and_replies_use_is_counted() {
     gate.succeeded(ms(0), &sent(Passes::ORDINARY, 30), None);
     let waiting = queued(gate.step(ms(0), &ask(), 0.0), ms(10_000));
     assert_eq!(gate.step(ms(10_000), &waiting, 0.0), GO);
-    let told = Told {
-        requests: Some(limits::Told {
+    let told = ResponseHeaders {
+        requests: Some(limits::Reported {
             limit: Some(1),
             remaining: 0,
             reset: Some(ms(30_000)),
         }),
-        ..Told::default()
+        ..ResponseHeaders::default()
     };
     gate.learn(ms(20_000), &told);
     queued(gate.step(ms(20_000), &ask(), 0.0), ms(30_000));

@@ -20,7 +20,7 @@ fn now() -> Timestamp {
     "2026-05-26T05:00:04Z".parse().unwrap()
 }
 
-fn told(lines: Lines<'_>) -> Told {
+fn told(lines: Lines<'_>) -> ResponseHeaders {
     read(&headers(lines), now())
 }
 
@@ -140,12 +140,12 @@ fn limits_of_openai() {
         ("x-ratelimit-reset-requests", "1s"),
         ("x-ratelimit-reset-tokens", "6m0s"),
     ]);
-    let requests = limits::Told {
+    let requests = limits::Reported {
         limit: Some(60),
         remaining: 59,
         reset: Some(ms(1_000)),
     };
-    let tokens = limits::Told {
+    let tokens = limits::Reported {
         limit: Some(150_000),
         remaining: 0,
         reset: Some(ms(360_000)),
@@ -169,12 +169,12 @@ fn limits_of_anthropic_the_scarcest_counts() {
             "2026-05-26T05:00:10Z",
         ),
     ]);
-    let requests = limits::Told {
+    let requests = limits::Reported {
         limit: Some(50),
         remaining: 0,
         reset: Some(ms(12_000)),
     };
-    let tokens = limits::Told {
+    let tokens = limits::Reported {
         limit: Some(8_000),
         remaining: 100,
         reset: Some(ms(6_000)),

@@ -70,7 +70,7 @@ impl Line {
         self.meter.leave(ticket);
     }
 
-    fn learn(&mut self, now: Duration, requests: Option<Told>, tokens: Option<Told>) {
+    fn learn(&mut self, now: Duration, requests: Option<Reported>, tokens: Option<Reported>) {
         self.until(now);
         self.meter.learn(now, requests, tokens);
     }
@@ -191,8 +191,8 @@ fn what_was_not_used_is_put_right() {
     );
 }
 
-fn told(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Told> {
-    Some(Told {
+fn told(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reported> {
+    Some(Reported {
         limit,
         remaining,
         reset: Some(ms(reset_ms)),
@@ -246,7 +246,7 @@ fn odd_headers_do_no_harm() {
         told(Some(0), 0, 1_000),
         told(Some(u64::MAX), 0, u64::MAX),
         told(None, 0, 0),
-        Some(Told {
+        Some(Reported {
             limit: Some(5),
             remaining: 0,
             reset: None,

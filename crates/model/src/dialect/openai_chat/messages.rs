@@ -62,7 +62,9 @@ impl<'j> Messages<'j> {
         let persona = shared.own().map(own_system).unwrap_or_default();
         let session = context.map_or("", |snapshot| snapshot.preamble().system());
         let summaries = context.map_or(&[][..], |snapshot| snapshot.blocks());
-        let standing = [&*persona, session].into_iter().filter(|text| told(text));
+        let standing = [&*persona, session]
+            .into_iter()
+            .filter(|text| has_text(text));
         let standing: Vec<&str> = standing.collect();
         let summaries: Vec<&str> = summaries.iter().map(Block::text).map(|t| &**t).collect();
         if standing.is_empty() && summaries.is_empty() {
@@ -178,7 +180,7 @@ pub(in crate::dialect) fn expected_bytes(shared: &Shared<'_>, turns: &[Turn<'_>]
         + shared.output_schema.map_or(0, str::len)
 }
 
-fn told(text: &str) -> bool {
+fn has_text(text: &str) -> bool {
     !text.trim().is_empty()
 }
 

@@ -16,7 +16,7 @@ use crate::language::Class;
 
 /// What a server tells of an error.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct ErrorBody {
     message: String,
     /// Its codes and types in lower case, the most telling first. Numbers are left out.
     codes: Vec<String>,
@@ -28,7 +28,7 @@ struct Told {
 
 /// An answer with an error status.
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
-    match told(body) {
+    match parse_error(body) {
         Some(told) => Failure::new(class(&told, Some(status)), told.reason()),
         None => foreign(status, body),
     }
@@ -36,20 +36,20 @@ pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
 
 /// An error that came with a status of success, whole or in mid-stream. None: it is no error.
 pub(in crate::dialect) fn reported(body: &[u8]) -> Option<Failure> {
-    told(body).map(|told| Failure::new(class(&told, told.status), told.reason()))
+    parse_error(body).map(|told| Failure::new(class(&told, told.status), told.reason()))
 }
 
 /// An error by its code alone, as a response that failed has one.
 pub(in crate::dialect) fn failed(code: &str, message: &str) -> Failure {
-    let told = Told {
+    let told = ErrorBody {
         message: message.to_owned(),
         codes: vec![code.to_ascii_lowercase()],
-        ..Told::default()
+        ..ErrorBody::default()
     };
     Failure::new(class(&told, None), told.reason())
 }
 
-fn told(body: &[u8]) -> Option<Told> {
+fn parse_error(body: &[u8]) -> Option<ErrorBody> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let body = match &body {
         Value::Array(several) => several.first()?,
@@ -89,7 +89,7 @@ fn told(body: &[u8]) -> Option<Told> {
             let value = inside.get(key)?;
             value.as_u64().or_else(|| value.as_str()?.parse().ok())
         });
-    Some(Told {
+    Some(ErrorBody {
         message: message.unwrap_or_default(),
         codes,
         status: status
@@ -124,7 +124,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-impl Told {
+impl ErrorBody {
     fn reason(&self) -> String {
         let message = reason(&self.message);
         let message = message.trim_end_matches('.');
@@ -144,7 +144,7 @@ impl Told {
 
 /// What is told decides, since servers differ in the status they send it with; else the status;
 /// else it is taken for a fault that may pass.
-fn class(told: &Told, status: Option<u16>) -> Class {
+fn class(told: &ErrorBody, status: Option<u16>) -> Class {
     let by_code = told.codes.iter().find_map(|code| by_code(code, told));
     let refused = !matches!(status, Some(429 | 500..));
     let by_message = || refused.then(|| by_message(told)).flatten();
@@ -159,7 +159,7 @@ fn class(told: &Told, status: Option<u16>) -> Class {
 }
 
 /// The class of a code or type ("Error codes"); none: it says no more than the status.
-fn by_code(code: &str, told: &Told) -> Option<Class> {
+fn by_code(code: &str, told: &ErrorBody) -> Option<Class> {
     Some(match code {
         "invalid_api_key" | "authentication_error" | "invalid_authentication" | "unauthorized" => {
             Class::Unauthorised
@@ -193,7 +193,7 @@ fn by_code(code: &str, told: &Told) -> Option<Class> {
 }
 
 /// The class of a message, where servers have no code for what it says.
-fn by_message(told: &Told) -> Option<Class> {
+fn by_message(told: &ErrorBody) -> Option<Class> {
     let overflow = [
         "context length",
         "context window",
@@ -216,7 +216,7 @@ fn by_message(told: &Told) -> Option<Class> {
 }
 
 /// The window that a message names.
-fn limit(told: &Told) -> Option<Tokens> {
+fn limit(told: &ErrorBody) -> Option<Tokens> {
     let lower = told.message.to_ascii_lowercase();
     let named = || {
         [

@@ -24,7 +24,7 @@ use super::answer::{self, Used, is_cut_off};
 use super::form::Form;
 use steps::Steps;
 
-use super::{Conversation, Refused, answer_of, asked, named, now};
+use super::{Conversation, Refused, answer_of, named, now, prepare};
 use crate::http::lent::Wanted;
 use crate::http::problem::Fault;
 use crate::http::{Shared, extract};
@@ -54,7 +54,7 @@ async fn respond(
     request: Result<extract::Json<ResponseRequest>, Fault>,
 ) -> Result<HttpResponse, Refused> {
     let extract::Json(request) = request?;
-    let asked = asked(&shared, &headers, conversation(&request)?).await?;
+    let asked = prepare(&shared, &headers, conversation(&request)?).await?;
     let session = asked.continued();
     let started = Draft {
         created: now(),

@@ -51,7 +51,7 @@ pub(super) fn card(call: &Approval, back: &str) -> Markup {
                 @if let Some(until) = &call.until { " · denied by itself at " (when(until)) }
                 " · " a href=(turn) { "turn" } " · " a href=(run) { "run" }
             }
-            @if in_doubt { (doubtful(call, back)) } @else { (asked(call, back)) }
+            @if in_doubt { (doubtful(call, back)) } @else { (approval_forms(call, back)) }
         }
     }
 }
@@ -60,7 +60,7 @@ fn arguments(call: &Approval) -> String {
     serde_json::to_string_pretty(&call.arguments).unwrap_or_default()
 }
 
-fn asked(call: &Approval, back: &str) -> Markup {
+fn approval_forms(call: &Approval, back: &str) -> Markup {
     html! {
         (at_once(call, back, "approve", "Approve"))
         (with_text(call, back, "deny", "Deny …", "Why, for the model (may be left empty)", false))

@@ -30,7 +30,7 @@ pub(super) async fn show(
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let turn: TurnId = extract::id("turn", &turn)?;
-    let told = compactions::told(&shared, &session, turn).await?;
+    let told = compactions::read_compaction(&shared, &session, turn).await?;
     let place = Place::of(&session, &told.turn.branch).await?;
     let chosen = match told.offers.is_empty() {
         true => None,

@@ -256,7 +256,7 @@ fn pipeline() -> Fact {
 }
 
 fn told(instructions: &str) -> Writing {
-    Writing::told(Some(instructions))
+    Writing::with_instructions(Some(instructions))
 }
 
 fn turn_facts() -> Vec<(&'static str, Fact)> {

@@ -1,6 +1,6 @@
 //! What the next turn of a branch would compact by itself.
 
-use unisono_api::compaction as told;
+use unisono_api::compaction as api;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::{Mode, Plan};
 use unisono_context::policy::{Keep, Policy, Preset};
@@ -67,10 +67,10 @@ impl NextTurn {
     }
 
     /// As clients are told.
-    pub(super) fn to_api(&self) -> told::NextTurn {
+    pub(super) fn to_api(&self) -> api::NextTurn {
         let steps = self.plans.iter().map(|plan| short::step(&plan.step));
         let starts = self.policy.trigger_amount(&self.budget);
-        told::NextTurn {
+        api::NextTurn {
             preset: self.policy.preset.name().to_owned(),
             starts_above_tokens: starts
                 .filter(|_| self.policy.tiers().is_none())

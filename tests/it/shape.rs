@@ -1,0 +1,338 @@
+//! The form of the code: lengths of functions, circles of modules, names that cannot be searched.
+//! Exceptions are listed, and a list only shrinks: what is listed and not needed fails as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::tidy::{root, sources};
+
+/// The most lines of a function.
+const LONGEST: usize = 60;
+
+/// Functions that are longer, and how long they may be. Most are one `match` over all variants.
+const LONG: &[(&str, &str, usize)] = &[
+    ("cli/src/commands/agents/import.rs", "run", 71),
+    ("cli/src/commands/doctor.rs", "run", 75),
+    ("cli/src/commands/runs/show.rs", "text", 66),
+    ("cli/src/commands/serve.rs", "run", 65),
+    ("cli/src/live/follow.rs", "follow", 68),
+    ("cli/src/live/screen.rs", "show", 66),
+    ("cli/src/live/watch.rs", "apply", 72),
+    ("interchange/src/agents/crew.rs", "stage", 63),
+    ("runtime/src/agent/llm.rs", "run", 87),
+    ("runtime/src/compactor/summarise.rs", "by_models", 79),
+    ("runtime/src/replay.rs", "one", 67),
+    ("runtime/src/worker.rs", "carry_out", 63),
+    ("server/src/http.rs", "bind", 64),
+    ("server/src/http/metrics.rs", "counted", 80),
+    ("server/src/http/openai.rs", "prepare", 70),
+    ("server/src/http/page/session.rs", "show", 68),
+    ("server/src/mcp/looking.rs", "recall", 62),
+    ("server/src/mcp/looking.rs", "search", 61),
+    ("server/src/mcp/tools.rs", "specs", 96),
+    ("session/src/brief.rs", "compaction_job", 66),
+    ("session/src/event/kinds.rs", "kind", 91),
+    ("session/src/event/summary.rs", "fmt", 233),
+    ("session/src/fold.rs", "apply_to_conversation", 75),
+    ("session/src/fold.rs", "apply_to_turns", 91),
+    ("session/src/handle.rs", "input", 76),
+    ("session/src/handle/import.rs", "handle", 70),
+    ("unisono/src/ask.rs", "turn", 67),
+    ("unisono/src/otel/spans.rs", "take", 75),
+];
+
+/// Modules of a crate that need each other, by crate.
+const CIRCLES: &[(&str, &[&[&str]])] = &[
+    ("api", &[&["compaction", "run", "session", "turn"]]),
+    (
+        "cli",
+        &[&[
+            "app",
+            "approvals",
+            "args",
+            "ask",
+            "commands",
+            "completing",
+            "conversation",
+            "help",
+            "host",
+            "live",
+            "markdown",
+            "output",
+            "show",
+        ]],
+    ),
+    (
+        "config",
+        &[
+            &["agents", "providers", "settings"],
+            &["setup", "summarisers", "telemetry", "thresholds"],
+        ],
+    ),
+    ("context", &[&["alteration", "checkpoint", "tree"]]),
+    (
+        "model",
+        &[&[
+            "catalogue",
+            "client",
+            "dialect",
+            "estimate",
+            "language",
+            "provider",
+        ]],
+    ),
+    (
+        "runtime",
+        &[&[
+            "agent",
+            "compactor",
+            "extensions",
+            "line",
+            "measure",
+            "pool",
+            "runtime",
+            "session",
+            "supervisor",
+            "tokenizer",
+            "tools",
+            "worker",
+        ]],
+    ),
+    ("search", &[&["follow", "service"], &["index", "writer"]]),
+    ("server", &[&["http", "mcp"]]),
+    (
+        "session",
+        &[
+            &[
+                "ahead", "brief", "budget", "event", "ids", "input", "reserve", "run", "state",
+                "turn",
+            ],
+            &["due", "measure"],
+            &["handle", "machine"],
+        ],
+    ),
+    (
+        "store",
+        &[&["engine", "error"], &["journal", "leases", "remains"]],
+    ),
+    ("unisono", &[&["ask", "context"]]),
+];
+
+/// Names under which a function cannot be found.
+const UNSEARCHABLE: [&str; 2] = ["told", "asked"];
+
+/// A file of a crate's own code, without its tests.
+struct Source {
+    name: String,
+    crate_name: String,
+    /// Its module below the root of the crate.
+    top: String,
+    text: String,
+}
+
+fn production() -> Vec<Source> {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let mut found: Vec<Source> = files.iter().filter_map(|file| source(file)).collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+fn source(file: &Path) -> Option<Source> {
+    let name = file.strip_prefix(root().join("crates")).ok()?;
+    let parts: Vec<&str> = name.iter().filter_map(|part| part.to_str()).collect();
+    let [crate_name, "src", inner @ ..] = &parts[..] else {
+        return None;
+    };
+    let is_test = |part: &&str| matches!(*part, "tests" | "tests.rs" | "fixture.rs");
+    if inner.iter().any(is_test) {
+        return None;
+    }
+    let text = std::fs::read_to_string(file).expect("source");
+    let text = text.split("\n#[cfg(test)]\nmod ").next()?.to_owned();
+    Some(Source {
+        name: parts.join("/"),
+        crate_name: (*crate_name).to_owned(),
+        top: Path::new(inner.first()?).file_stem()?.to_str()?.to_owned(),
+        text,
+    })
+}
+
+/// The functions of a file: their names, and their lines from the first to the closing brace.
+/// Relies on the formatter, which puts that brace under the `fn`.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let Some(name) = function_name(line.trim_start()) else {
+            continue;
+        };
+        let end = format!("{indent}}}");
+        let ends = |line: &str| {
+            let rest = line.strip_prefix(indent).unwrap_or("  ");
+            line == end || (!rest.starts_with(' ') && rest.ends_with(';'))
+        };
+        let one_line = line.ends_with('}') || line.ends_with(';');
+        let length = match one_line {
+            true => 1,
+            false => {
+                2 + lines[at + 1..]
+                    .iter()
+                    .take_while(|line| !ends(line))
+                    .count()
+            }
+        };
+        found.push((name, length));
+    }
+    found
+}
+
+/// The name, where a line begins a function.
+fn function_name(line: &str) -> Option<&str> {
+    let mut words = line.split_inclusive([' ', '(', ')']);
+    let mut before = words.by_ref().take_while(|word| *word != "fn ");
+    let known = [
+        "pub ", "const ", "async ", "pub(", "crate) ", "crate)", "super)", "super) ", " ",
+    ];
+    if !before.all(|word| known.contains(&word)) || !line.contains("fn ") {
+        return None;
+    }
+    let name = line.split("fn ").nth(1)?;
+    name.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
+}
+
+#[test]
+fn no_function_is_longer_than_a_page() {
+    let mut long = BTreeMap::new();
+    let mut seen = 0;
+    for source in production() {
+        for (name, lines) in functions(&source.text) {
+            seen += 1;
+            if lines > LONGEST {
+                long.insert((source.name.clone(), name.to_owned()), lines);
+            }
+        }
+    }
+    assert!(seen > 4_000, "{seen} functions were seen");
+    let allowed = LONG.iter().map(|(file, name, lines)| {
+        let key = ((*file).to_owned(), (*name).to_owned());
+        (key, *lines)
+    });
+    let allowed: BTreeMap<_, _> = allowed.collect();
+    for (function, lines) in &long {
+        let most = allowed.get(function).copied().unwrap_or(LONGEST);
+        assert!(
+            *lines <= most,
+            "{function:?} has {lines} lines, {most} are allowed"
+        );
+    }
+    for (function, most) in &allowed {
+        let lines = long.get(function).copied().unwrap_or(LONGEST);
+        assert_eq!(
+            lines, *most,
+            "{function:?} is shorter: shorten its entry, or take it out"
+        );
+    }
+}
+
+/// The modules of each crate, with those that each uses.
+fn uses() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
+    let sources = production();
+    let mut crates: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for source in &sources {
+        let modules = crates.entry(source.crate_name.clone()).or_default();
+        modules.entry(source.top.clone()).or_default();
+    }
+    for source in &sources {
+        let modules = crates.get_mut(&source.crate_name).expect("a crate");
+        let known: BTreeSet<String> = modules.keys().cloned().collect();
+        let used = modules.get_mut(&source.top).expect("a module");
+        let lines = source.text.lines();
+        let code = lines.filter(|line| !line.trim_start().starts_with("//"));
+        for name in named(&code.collect::<Vec<_>>().join("\n")) {
+            if known.contains(name) && name != source.top {
+                used.insert(name.to_owned());
+            }
+        }
+    }
+    for modules in crates.values_mut() {
+        modules.remove("lib");
+        modules.remove("main");
+    }
+    crates
+}
+
+/// The modules that follow `crate::`, also in braces.
+fn named(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for part in code.split("crate::").skip(1) {
+        let listed = part.strip_prefix('{');
+        let inner = listed.map_or(part, |list| list.split('}').next().unwrap_or(list));
+        let most = if listed.is_some() { usize::MAX } else { 1 };
+        for name in inner.split(',').take(most).map(str::trim_start) {
+            let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
+            found.push(&name[..end.unwrap_or(name.len())]);
+        }
+    }
+    found
+}
+
+/// The modules that can be reached from one.
+fn reached(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
+    while let Some(module) = next.pop() {
+        for used in uses.get(&module).into_iter().flatten() {
+            if seen.insert(used.clone()) {
+                next.push(used.clone());
+            }
+        }
+    }
+    seen
+}
+
+/// Sets of modules of which each can be reached from each other.
+fn circles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
+    let modules = uses.keys();
+    let reach: BTreeMap<&String, BTreeSet<String>> = modules
+        .map(|module| (module, reached(uses, module)))
+        .collect();
+    let circle = |(module, own): (&&String, &BTreeSet<String>)| {
+        let with = reach
+            .iter()
+            .filter(|(other, theirs)| own.contains(**other) && theirs.contains(*module));
+        let with: Vec<String> = with.map(|(other, _)| (*other).clone()).collect();
+        (with.len() > 1).then_some(with)
+    };
+    reach.iter().filter_map(circle).collect()
+}
+
+#[test]
+fn modules_do_not_need_each_other() {
+    let found = uses();
+    let found = found
+        .iter()
+        .map(|(name, uses)| (name.as_str(), circles(uses)));
+    let found: BTreeMap<&str, BTreeSet<Vec<String>>> =
+        found.filter(|(_, circles)| !circles.is_empty()).collect();
+    let owned = |circle: &&[&str]| circle.iter().map(|module| (*module).to_owned()).collect();
+    let allowed = CIRCLES.iter();
+    let allowed: BTreeMap<&str, BTreeSet<Vec<String>>> = allowed
+        .map(|(name, circles)| (*name, circles.iter().map(owned).collect()))
+        .collect();
+    assert_eq!(found, allowed, "circles of modules: found, and allowed");
+}
+
+#[test]
+fn functions_have_names_that_can_be_searched() {
+    for source in production() {
+        for (name, _) in functions(&source.text) {
+            assert!(
+                !UNSEARCHABLE.contains(&name),
+                "{}: `fn {name}`",
+                source.name
+            );
+        }
+    }
+}
