@@ -26,8 +26,10 @@ const ASKED: &str = "UNISONO_BENCH_MEMORY";
 
 /// Messages of about 200 tokens: a context of 80k.
 const LONG: u32 = 400;
-/// Sessions that come and go.
-const SESSIONS: u128 = 2_000;
+/// Sessions that come and go, and how many of them are over before memory is looked at: the store's
+/// cache is full then.
+const SESSIONS: u128 = 3_000;
+const SETTLED: u128 = 1_000;
 /// So long the provider keeps all agents waiting, so that they are there at the same time.
 const PAUSE: Duration = Duration::from_millis(400);
 /// How long a session without work stays in memory here.
@@ -94,14 +96,14 @@ async fn turns(runtime: &Runtime, sessions: u128, agents: usize, branch: &'stati
     }
 }
 
-/// What sessions leave behind that are created and deleted, beyond the first hundred.
+/// What sessions leave behind that are created and deleted, once the store's cache is full.
 async fn deleted(runtime: &Runtime) -> Vec<f64> {
     let mut before = 0.0;
     for n in 0..SESSIONS {
         let import = Conversation::new(0, 50).import(SessionId::from_u128(n + 1));
         let session = runtime.create(import).await.unwrap();
         runtime.delete(session.id()).await.unwrap();
-        if n == 100 {
+        if n == SETTLED {
             before = memory::resident().0;
         }
     }
@@ -166,7 +168,9 @@ fn report(stub: &Stub) {
         "sessions",
         150.0 * MIB,
     );
-    let what = format!("more after {SESSIONS} sessions of 10k tokens were made and deleted");
+    let what = format!(
+        "more after {SESSIONS} sessions of 10k tokens were made and deleted than after {SETTLED}"
+    );
     peak(&what, "deleted", 32.0 * MIB);
     peak(
         "more at most, a conversation of 25 MB becomes a session",
