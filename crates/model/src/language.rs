@@ -130,12 +130,18 @@ impl Models {
 
     /// Adds a model, as `provider/model`. A later one of the same name wins.
     #[must_use]
-    pub fn with(
+    pub fn with(self, name: impl Into<Arc<str>>, model: impl LanguageModel + 'static) -> Models {
+        self.with_shared(name, Arc::new(model))
+    }
+
+    /// Adds a model that others hold too.
+    #[must_use]
+    pub fn with_shared(
         mut self,
         name: impl Into<Arc<str>>,
-        model: impl LanguageModel + 'static,
+        model: Arc<dyn LanguageModel>,
     ) -> Models {
-        self.known.insert(name.into(), Arc::new(model));
+        self.known.insert(name.into(), model);
         self
     }
 

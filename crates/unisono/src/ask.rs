@@ -35,8 +35,8 @@ use unisono_config::setup::Setup;
 use unisono_config::summarisers::{self, Unaskable};
 
 pub use bounds::{Bounds, Shape};
-pub(crate) use tools::given;
 pub(crate) use tools::lend;
+pub(crate) use tools::offered_to;
 pub use tools::{NotLent, rules_of, servers_of, tools_of};
 
 /// A task for a session. What is not said is as configured.

@@ -212,6 +212,11 @@ impl Daemon {
         &self.metrics
     }
 
+    /// What the program adds in Rust.
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
     /// The runtime.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
@@ -311,7 +316,7 @@ impl Daemon {
         let servers = ask::servers_of(&turn.team).into_iter();
         let offers = servers.map(|server| self.runtime.offers(server));
         let mut offers = try_join_all(offers).await?.concat();
-        offers.extend(ask::given(&turn.team, self.extensions.offers()));
+        offers.extend(ask::offered_to(&turn.team, self.extensions.offers()));
         Ok(offers)
     }
 

@@ -142,9 +142,9 @@ impl Evaluation {
             ..(*team.lead).clone()
         };
         let opened = Opened::nothing();
-        let kinds = Extensions::default().agent(SILENT, Silent);
+        let extensions = Extensions::default().agent(SILENT, Silent);
         Ok(Evaluation {
-            daemon: Daemon::on(opened, setup, kinds).await?,
+            daemon: Daemon::on(opened, setup, extensions).await?,
             lead: Arc::new(lead),
             safety,
         })

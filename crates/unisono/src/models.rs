@@ -238,11 +238,12 @@ pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
 /// Why that is not known.
 pub async fn count(
     setup: &Setup,
+    extensions: &Extensions,
     agent: &Definition,
     snapshot: Arc<Snapshot>,
 ) -> Result<u64, String> {
-    let own = Extensions::default();
-    let models = build(setup, &own, &Calibrations::default(), &Warmth::default());
+    let (learnt, warmth) = (Calibrations::default(), Warmth::default());
+    let models = build(setup, extensions, &learnt, &warmth);
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;
@@ -252,15 +253,21 @@ pub async fn count(
     Ok(counted.ok_or_else(cannot)?.0)
 }
 
-/// Models of these names as they render and word their requests, with no way to ask anybody: no
-/// key is looked at and no client is made. Those that the catalogue does not know any more are left
-/// out.
-pub fn on_paper<'d>(setup: &Setup, names: impl Iterator<Item = &'d Arc<str>>) -> Models {
+/// Models of these names, to render and word requests again: no key is looked at and no client is
+/// made. Models that neither the catalogue nor the program has any more are left out.
+pub fn on_paper<'d>(
+    setup: &Setup,
+    extensions: &Extensions,
+    names: impl Iterator<Item = &'d Arc<str>>,
+) -> Models {
     let catalogue = Arc::new(setup.loaded.catalogue.clone());
     let mut names: Vec<&Arc<str>> = names.collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().fold(Models::default(), |all, name| {
+        if let Some(own) = extensions.models().get(name) {
+            return all.with_shared(name.clone(), own.clone());
+        }
         let entry = catalogue.get(None, name).ok();
         let Some(entry) = entry.filter(|entry| entry.model.provider != EXTRACTIVE) else {
             return all;

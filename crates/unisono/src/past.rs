@@ -7,6 +7,7 @@ pub mod usage;
 use std::collections::BTreeMap;
 
 use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::Extensions;
 use unisono_runtime::replay::{self, Rebuilt};
 use unisono_runtime::{Handle, clock};
 use unisono_session::budget::Left;
@@ -257,12 +258,12 @@ pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Resu
 }
 
 /// The requests of a turn, rebuilt without any way to send them. Takes a tokenizer, and time.
-pub fn rebuild(setup: &Setup, replay: &Replay) -> Rebuilt {
+pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebuilt {
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
     let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
     let steps = replay.runs().flat_map(|run| &run.steps);
     let stood_in = steps.filter_map(|step| step.stand_in());
-    let models = models::on_paper(setup, named.chain(stood_in));
+    let models = models::on_paper(setup, extensions, named.chain(stood_in));
     replay::rebuild(replay, &models)
 }
 

@@ -17,6 +17,7 @@ use unisono_config::setup::Setup;
 use unisono_context::SessionId;
 use unisono_context::policy::Policy;
 use unisono_model::calibration::Calibrations;
+use unisono_runtime::Extensions;
 use unisono_runtime::mcp;
 use unisono_session::State;
 use unisono_session::agent::Team;
@@ -83,7 +84,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let setup = store.setup_of(app, &setup, &state)?;
     let context = match &store {
-        Where::Here(_) if args.exact => counted(&mut state, &setup, &ask).await?,
+        Where::Here(_) if args.exact => {
+            counted(&mut state, (&setup, &app.extensions), &ask).await?
+        }
         Where::Here(_) => of_here(&mut state, (&setup, &learnt_here(&setup)), &ask)?,
         Where::There(client) => {
             let ask = ask.clone().with_settings(flags(&setup));
@@ -107,11 +110,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// The same as [`of_here`], counted by the provider of the lead's model too.
-async fn counted(state: &mut State, setup: &Setup, ask: &Ask) -> Result<Context> {
+async fn counted(
+    state: &mut State,
+    (setup, extensions): (&Setup, &Extensions),
+    ask: &Ask,
+) -> Result<Context> {
     let team = ask.team(setup)?;
     let (policy, shown) = seen(state, (setup, &learnt_here(setup)), ask)?;
     let told = sections::to_api(&shown, state, ask.on_branch(), &policy);
-    let exact = models::count(setup, &team.lead, Arc::new(shown.snapshot)).await;
+    let exact = models::count(setup, extensions, &team.lead, Arc::new(shown.snapshot)).await;
     Ok(told.counted(exact))
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let found = args.within.turn(&sessions, &args.turn).await?;
     let replay = traces::replay(&sessions, found.session, found.id).await?;
     sessions.close().await?;
-    let rebuilt = traces::rebuild(&setup, &replay);
+    let rebuilt = traces::rebuild(&setup, &app.extensions, &replay);
     if app.out.json {
         app.out
             .json(&json(found.session, found.id, &replay, &rebuilt));

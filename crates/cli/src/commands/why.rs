@@ -62,7 +62,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let replay = traces::replay(&sessions, found.session, turn).await?;
     sessions.close().await?;
-    let rebuilt = traces::rebuild(&setup, &replay);
+    let rebuilt = traces::rebuild(&setup, &app.extensions, &replay);
     let own = requests(&rebuilt, found.id).ok_or_else(|| unreadable(&rebuilt))?;
     if app.out.json {
         let against = sibling::find(&found, args.against.as_deref())?;

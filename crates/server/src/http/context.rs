@@ -96,6 +96,12 @@ async fn of_team(
     if !exact {
         return Ok(told);
     }
-    let counted = models::count(&setup, &lead, Arc::new(snapshot)).await;
+    let counted = models::count(
+        &setup,
+        shared.daemon.extensions(),
+        &lead,
+        Arc::new(snapshot),
+    )
+    .await;
     Ok(told.counted(counted))
 }

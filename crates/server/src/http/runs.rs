@@ -220,8 +220,7 @@ pub(super) async fn explained(
     let other = sibling(&found, beside.against.as_deref())?;
     let journal = shared.daemon.runtime().journal();
     let replay = past::replay(journal, found.session.id(), turn).await?;
-    let setup = shared.daemon.setup();
-    let rebuilt = super::off_thread(move || past::rebuild(&setup, &replay)).await?;
+    let rebuilt = rebuild(shared, replay).await?;
     let own = why::requests(&rebuilt, found.id);
     let sent = own.map_or(&[][..], |own| &own.sent);
     let at = beside.number.unwrap_or(1).checked_sub(1);
@@ -346,8 +345,7 @@ async fn replay_turn(
     if replay.turn().is_none() {
         return Err(Fault::not_found("turn", turn));
     }
-    let setup = shared.daemon.setup();
-    let rebuilt = super::off_thread(move || past::rebuild(&setup, &replay)).await?;
+    let rebuilt = rebuild(&shared, replay).await?;
     let requests: usize = rebuilt.runs.iter().map(|run| run.sent.len()).sum();
     Ok(Json(Replay {
         session: session.id().to_string(),
@@ -356,4 +354,10 @@ async fn replay_turn(
         checks: checks(&rebuilt, None),
         mismatches: rebuilt.mismatches().count() as u64,
     }))
+}
+
+/// The requests of a turn, rebuilt off the async threads.
+async fn rebuild(shared: &Shared, replay: unisono_session::replay::Replay) -> Result<Rebuilt, Fault> {
+    let (setup, extensions) = (shared.daemon.setup(), shared.daemon.extensions().clone());
+    super::off_thread(move || past::rebuild(&setup, &extensions, &replay)).await
 }

@@ -24,7 +24,7 @@ pub fn servers_of(team: &Team) -> BTreeSet<&str> {
 }
 
 /// Those of the program's tools that a team may call.
-pub(crate) fn given(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item = Offer> {
+pub(crate) fn offered_to(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item = Offer> {
     let offers = offers.into_iter();
     offers.filter(|offer| {
         let mut agents = team.definitions();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
+use unisono::past;
 use unisono::tool::Call;
 use unisono::{
     Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Daemon, Extensions, Failure,
@@ -105,7 +106,7 @@ fn tents() -> Conversation {
     talk.user("We sold three tents.").assistant("Noted.")
 }
 
-async fn asked(task: &str) -> String {
+async fn answer_to(task: &str) -> String {
     let daemon = with_buyers(program(extensions())).in_memory();
     let daemon = daemon.start().await.unwrap();
     let session = daemon.import(tents()).await.unwrap();
@@ -117,7 +118,7 @@ async fn asked(task: &str) -> String {
 
 #[tokio::test]
 async fn agents_tools_and_models_of_the_program_work_on_one_snapshot() {
-    let answer = asked(r#"{"item":"tent"}"#).await;
+    let answer = answer_to(r#"{"item":"tent"}"#).await;
     let lines: Vec<&str> = answer.lines().collect();
     let [north, south, lead] = lines[..] else {
         panic!("{answer}");
@@ -126,6 +127,23 @@ async fn agents_tools_and_models_of_the_program_work_on_one_snapshot() {
     assert!(north.ends_with(" | 7 | And you?"), "{north}");
     assert_eq!(north.find(" | "), Some(64));
     assert_eq!(lead, r#"{"item":"tent"}"#);
+}
+
+#[tokio::test]
+async fn a_turn_of_own_models_is_rebuilt_as_it_was() {
+    let daemon = with_buyers(program(extensions())).in_memory();
+    let daemon = daemon.start().await.unwrap();
+    let session = daemon.import(tents()).await.unwrap();
+    let ask = Ask::new("Well?").agents(["north"]);
+    let finished = daemon.ask(&session, &ask).await.unwrap();
+    let journal = daemon.runtime().journal();
+    let replay = past::replay(journal, session.id(), finished.turn).await;
+    let rebuilt = past::rebuild(&daemon.setup(), daemon.extensions(), &replay.unwrap());
+    assert_eq!(rebuilt.mismatches().count(), 0);
+    let unknown: Vec<_> = rebuilt.runs.iter().map(|run| &run.unknown).collect();
+    let code = "the code of kind `buyer` writes its requests".to_owned();
+    assert_eq!(unknown, [&Some(code), &None]);
+    daemon.shutdown().await;
 }
 
 #[tokio::test]
@@ -138,7 +156,7 @@ async fn what_goes_wrong_in_a_tool_is_told_to_who_called_it() {
         (r#"{"item":"boat"}"#, "[failed: there is no Some(\"boat\")]"),
         (r#"{"items":1}"#, "\"item\" is a required property"),
     ] {
-        let answer = asked(task).await;
+        let answer = answer_to(task).await;
         assert!(answer.contains(told), "{task}: {answer}");
     }
 }
