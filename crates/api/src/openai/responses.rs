@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Input, PromptTokens, ToolChoice};
+use super::PromptTokens;
 
 /// A request of the Responses API.
 #[derive(Clone, Debug, Deserialize)]
@@ -16,9 +16,9 @@ pub struct ResponseRequest {
     pub model: String,
     /// The task as a text, or the conversation as items. The last item is the task. A session
     /// appends the new items.
-    #[cfg_attr(feature = "description", schema(value_type = Input))]
+    #[cfg_attr(feature = "description", schema(value_type = super::Input))]
     pub input: Value,
-    /// The system text, in place of that of the items.
+    /// The system text. It replaces the system text of the items.
     #[serde(default)]
     pub instructions: Option<String>,
     /// Whether the answer is sent piece by piece.
@@ -34,7 +34,7 @@ pub struct ResponseRequest {
     pub tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or one function.
     #[serde(default)]
-    #[cfg_attr(feature = "description", schema(value_type = Option<ToolChoice>))]
+    #[cfg_attr(feature = "description", schema(value_type = Option<super::ToolChoice>))]
     pub tool_choice: Option<Value>,
     /// Whether one answer may leave several calls to the client.
     #[serde(default)]
@@ -93,7 +93,7 @@ pub struct Response {
     #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub tools: Vec<Value>,
     /// As in the request.
-    #[cfg_attr(feature = "description", schema(value_type = ToolChoice))]
+    #[cfg_attr(feature = "description", schema(value_type = super::ToolChoice))]
     pub tool_choice: Value,
     /// As in the request.
     pub parallel_tool_calls: bool,
@@ -192,7 +192,7 @@ pub struct ResponseTokens {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputTokens {
-    /// Those of reasoning: counted with the others, and not told apart.
+    /// Reasoning tokens. Always 0: the other count includes them.
     pub reasoning_tokens: u64,
 }
 
