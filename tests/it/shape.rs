@@ -190,15 +190,16 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
 
 /// The name, where a line begins a function.
 fn function_name(line: &str) -> Option<&str> {
-    let mut words = line.split_inclusive([' ', '(', ')']);
-    let mut before = words.by_ref().take_while(|word| *word != "fn ");
-    let known = [
-        "pub ", "const ", "async ", "pub(", "crate) ", "crate)", "super)", "super) ", " ",
-    ];
-    if !before.all(|word| known.contains(&word)) || !line.contains("fn ") {
+    let (before, name) = line.split_once("fn ")?;
+    let is_keyword = |word| {
+        matches!(
+            word,
+            "pub" | "pub(crate)" | "pub(super)" | "const" | "async"
+        )
+    };
+    if !before.split_whitespace().all(is_keyword) {
         return None;
     }
-    let name = line.split("fn ").nth(1)?;
     name.split(|c: char| !c.is_alphanumeric() && c != '_')
         .next()
 }

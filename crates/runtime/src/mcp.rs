@@ -29,7 +29,7 @@ use unisono_session::tool::{Contract, allows, matches};
 
 use crate::slot::Slot;
 use connection::Connection;
-pub use names::{SEPARATOR, is_server_name, server_of};
+pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
 /// A server as it is configured.
 #[derive(Clone, Debug)]

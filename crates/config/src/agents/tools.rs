@@ -65,10 +65,11 @@ pub(super) fn allowed(
     tools
 }
 
-/// A built-in tool, or one of a server that is configured: which it has is known when it is asked.
+/// A built-in tool, one of the program, or one of a configured server, whose tools are listed when it
+/// is asked.
 fn is_known(name: &str, known: &Tools) -> bool {
-    let own = TOOLS.contains(&name) || known.own.contains(name);
-    own || server_of(name).is_some_and(|server| known.has(server))
+    let inside = TOOLS.contains(&name) || known.own.contains(name);
+    inside || server_of(name).is_some_and(|server| known.has(server))
 }
 
 fn unknown_server(name: &str, known: &Tools) -> Option<String> {

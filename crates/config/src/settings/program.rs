@@ -5,13 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use unisono_context::Tokens;
 use unisono_model::catalogue::Catalogue;
 use unisono_runtime::Extensions;
-use unisono_runtime::mcp::SEPARATOR;
+use unisono_runtime::mcp::{LONGEST_NAME, SEPARATOR};
 
 use crate::agents::{BUILT_IN_KINDS, TOOLS};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
-
-/// The longest name of a tool that every provider takes, in bytes.
-const LONGEST_TOOL: usize = 64;
 
 /// The names of what a program adds in Rust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,9 +63,9 @@ impl Program {
     pub(super) fn check(&self, found: &mut Diagnostics) {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         for name in &self.tools {
-            let spelt = name.chars().all(fits) && !name.is_empty() && name.len() <= LONGEST_TOOL;
+            let spelt = name.chars().all(fits) && !name.is_empty() && name.len() <= LONGEST_NAME;
             if !spelt || name.contains(SEPARATOR) {
-                let rule = format!("[a-zA-Z0-9_-]{{1,{LONGEST_TOOL}}} without {SEPARATOR}");
+                let rule = format!("[a-zA-Z0-9_-]{{1,{LONGEST_NAME}}} without {SEPARATOR}");
                 found.push(wrong(format!("tool `{name}` has to be named {rule}")));
             } else if TOOLS.contains(&name.as_str()) {
                 found.push(wrong(format!(

@@ -11,7 +11,7 @@ use super::{Offer, Server};
 pub const SEPARATOR: &str = "__";
 
 /// The longest name of a tool that every provider takes, in bytes.
-const LONGEST: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 /// Hex digits that tell names apart which had to be changed.
 const MARK: usize = 8;
 
@@ -36,12 +36,12 @@ pub fn is_server_name(name: &str) -> bool {
 pub(super) fn shown(server: &str, tool: &str) -> String {
     let name = format!("{server}{SEPARATOR}{tool}");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.len() <= LONGEST && name.chars().all(fits) && !tool.is_empty() {
+    if name.len() <= LONGEST_NAME && name.chars().all(fits) && !tool.is_empty() {
         return name;
     }
     let digest = Hasher::new("unisono/tool-name", 1).str(&name).finish();
     let digits: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    let kept = LONGEST - MARK - 1;
+    let kept = LONGEST_NAME - MARK - 1;
     let changed = name.chars().map(|c| if fits(c) { c } else { '_' });
     let changed: String = changed.take(kept).collect();
     format!("{changed}_{}", &digits[..MARK])
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(shown("files", "a/b.c"), "files__a_b_c_17965c1b");
         assert_ne!(shown("files", "a/b.c"), shown("files", "a.b/c"));
         let long = "x".repeat(100);
-        assert_eq!(shown("files", &long).len(), LONGEST);
+        assert_eq!(shown("files", &long).len(), LONGEST_NAME);
         assert_ne!(shown("files", &long), shown("files", &"x".repeat(101)));
         assert_eq!(server_of("files__a__b"), Some("files"));
         assert_eq!(server_of("recall"), None);

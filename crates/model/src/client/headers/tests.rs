@@ -20,7 +20,7 @@ fn now() -> Timestamp {
     "2026-05-26T05:00:04Z".parse().unwrap()
 }
 
-fn told(lines: Lines<'_>) -> ResponseHeaders {
+fn read_lines(lines: Lines<'_>) -> ResponseHeaders {
     read(&headers(lines), now())
 }
 
@@ -57,22 +57,22 @@ fn waits() {
         ("99999999999999999999999999", None),
     ];
     for (value, expected) in table {
-        let told = told(&[("retry-after", value)]);
+        let told = read_lines(&[("retry-after", value)]);
         assert_eq!(told.retry_after, expected.map(ms), "{value:?}");
     }
 }
 
 #[test]
 fn milliseconds_go_before_seconds() {
-    let both = told(&[("retry-after", "2"), ("retry-after-ms", "1500")]);
+    let both = read_lines(&[("retry-after", "2"), ("retry-after-ms", "1500")]);
     assert_eq!(both.retry_after, Some(ms(1_500)));
-    let odd = told(&[("retry-after", "2"), ("retry-after-ms", "soon")]);
+    let odd = read_lines(&[("retry-after", "2"), ("retry-after-ms", "soon")]);
     assert_eq!(odd.retry_after, Some(ms(2_000)));
 }
 
 #[test]
 fn times_of_day_are_by_the_clock_of_the_answer() {
-    let told = told(&[
+    let told = read_lines(&[
         ("date", "Mon, 25 May 2026 00:00:00 GMT"),
         ("retry-after", "Mon, 25 May 2026 00:00:07 GMT"),
     ]);
@@ -94,10 +94,14 @@ fn the_id_of_the_request() {
         (&[("server", "s")], None),
     ];
     for (lines, expected) in table {
-        assert_eq!(told(lines).request_id.as_deref(), *expected, "{lines:?}");
+        assert_eq!(
+            read_lines(lines).request_id.as_deref(),
+            *expected,
+            "{lines:?}"
+        );
     }
     let long = "x".repeat(LONGEST_ID + 1);
-    assert_eq!(told(&[("x-request-id", &long)]).request_id, None);
+    assert_eq!(read_lines(&[("x-request-id", &long)]).request_id, None);
 }
 
 #[test]
@@ -113,9 +117,13 @@ fn what_the_body_is() {
         ("", Form::Other),
     ];
     for (value, form) in table {
-        assert_eq!(told(&[("content-type", value)]).form, form, "{value:?}");
+        assert_eq!(
+            read_lines(&[("content-type", value)]).form,
+            form,
+            "{value:?}"
+        );
     }
-    assert_eq!(told(&[]).form, Form::Other);
+    assert_eq!(read_lines(&[]).form, Form::Other);
 }
 
 #[test]
@@ -126,13 +134,17 @@ fn a_veto_is_the_word_false() {
         ("true", false),
         ("0", false),
     ] {
-        assert_eq!(told(&[("x-should-retry", value)]).vetoed, vetoed, "{value}");
+        assert_eq!(
+            read_lines(&[("x-should-retry", value)]).vetoed,
+            vetoed,
+            "{value}"
+        );
     }
 }
 
 #[test]
 fn limits_of_openai() {
-    let told = told(&[
+    let told = read_lines(&[
         ("x-ratelimit-limit-requests", "60"),
         ("x-ratelimit-limit-tokens", "150000"),
         ("x-ratelimit-remaining-requests", "59"),
@@ -155,7 +167,7 @@ fn limits_of_openai() {
 
 #[test]
 fn limits_of_anthropic_the_scarcest_counts() {
-    let told = told(&[
+    let told = read_lines(&[
         ("anthropic-ratelimit-requests-limit", "50"),
         ("anthropic-ratelimit-requests-remaining", "0"),
         ("anthropic-ratelimit-requests-reset", "2026-05-26T05:00:16Z"),
@@ -185,10 +197,10 @@ fn limits_of_anthropic_the_scarcest_counts() {
 #[test]
 fn limits_that_are_no_numbers_are_none() {
     for value in ["", "-1", "many", "1.5"] {
-        let told = told(&[("x-ratelimit-remaining-requests", value)]);
+        let told = read_lines(&[("x-ratelimit-remaining-requests", value)]);
         assert_eq!(told.requests, None, "{value:?}");
     }
-    let alone = told(&[("x-ratelimit-remaining-requests", "3")])
+    let alone = read_lines(&[("x-ratelimit-remaining-requests", "3")])
         .requests
         .unwrap();
     assert_eq!((alone.limit, alone.remaining, alone.reset), (None, 3, None));

@@ -191,7 +191,7 @@ fn what_was_not_used_is_put_right() {
     );
 }
 
-fn told(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reported> {
+fn reported(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reported> {
     Some(Reported {
         limit,
         remaining,
@@ -203,7 +203,7 @@ fn told(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reported> {
 fn a_limit_the_provider_says_is_used_up_is_waited_for() {
     // 10 requests a minute, of which none is left: one each 6 s, until all is as new.
     let mut meter = meter(None, None);
-    meter.learn(ms(0), told(Some(10), 0, 60_000), None);
+    meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
     assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
     assert_eq!(turns(&mut meter, 59_000, &[1]), [0]);
     assert_eq!(turns(&mut meter, 60_000, &[1; 20]), [0; 20], "it is over");
@@ -212,13 +212,13 @@ fn a_limit_the_provider_says_is_used_up_is_waited_for() {
 #[test]
 fn nobody_waits_longer_than_until_the_provider_is_as_new() {
     let mut meter = meter(None, None);
-    meter.learn(ms(0), None, told(Some(1_000), 0, 10_000));
+    meter.learn(ms(0), None, reported(Some(1_000), 0, 10_000));
     assert_eq!(
         turns(&mut meter, 0, &[100, 5_000, 5_000]),
         [1_000, 10_000, 10_000]
     );
     let mut unknown = meter.clone();
-    unknown.learn(ms(0), None, told(None, 0, 3_000));
+    unknown.learn(ms(0), None, reported(None, 0, 3_000));
     assert_eq!(
         turns(&mut unknown, 1_000, &[1, 1]),
         [2_000, 2_000],
@@ -229,10 +229,14 @@ fn nobody_waits_longer_than_until_the_provider_is_as_new() {
 #[test]
 fn a_limit_with_something_left_holds_nobody_back() {
     let mut unset = meter(None, None);
-    unset.learn(ms(0), told(Some(10), 1, 60_000), told(Some(10), 5, 60_000));
+    unset.learn(
+        ms(0),
+        reported(Some(10), 1, 60_000),
+        reported(Some(10), 5, 60_000),
+    );
     assert_eq!(turns(&mut unset, 0, &[100; 5]), [0; 5]);
     let mut set = meter(Some(60), None);
-    set.learn(ms(0), told(Some(60), 1, 59_000), None);
+    set.learn(ms(0), reported(Some(60), 1, 59_000), None);
     assert_eq!(
         turns(&mut set, 0, &[1, 1]),
         [0, 1_000],
@@ -243,9 +247,9 @@ fn a_limit_with_something_left_holds_nobody_back() {
 #[test]
 fn odd_headers_do_no_harm() {
     for odd in [
-        told(Some(0), 0, 1_000),
-        told(Some(u64::MAX), 0, u64::MAX),
-        told(None, 0, 0),
+        reported(Some(0), 0, 1_000),
+        reported(Some(u64::MAX), 0, u64::MAX),
+        reported(None, 0, 0),
         Some(Reported {
             limit: Some(5),
             remaining: 0,
@@ -262,9 +266,9 @@ fn odd_headers_do_no_harm() {
 #[test]
 fn those_in_the_queue_keep_their_place_when_the_provider_tells_more() {
     let mut meter = meter(None, None);
-    meter.learn(ms(0), told(Some(10), 0, 60_000), None);
+    meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
     assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
-    meter.learn(ms(0), told(Some(10), 0, 60_000), None);
+    meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
     assert_eq!(turns(&mut meter, 0, &[1]), [18_000]);
 }
 
