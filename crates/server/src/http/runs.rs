@@ -357,7 +357,10 @@ async fn replay_turn(
 }
 
 /// The requests of a turn, rebuilt off the async threads.
-async fn rebuild(shared: &Shared, replay: unisono_session::replay::Replay) -> Result<Rebuilt, Fault> {
+async fn rebuild(
+    shared: &Shared,
+    replay: unisono_session::replay::Replay,
+) -> Result<Rebuilt, Fault> {
     let (setup, extensions) = (shared.daemon.setup(), shared.daemon.extensions().clone());
     super::off_thread(move || past::rebuild(&setup, &extensions, &replay)).await
 }
