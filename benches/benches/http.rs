@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use unisono::Daemon;
+use unisono::Local;
 use unisono_benches::bare::local;
 use unisono_benches::memory::resident;
 use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
@@ -54,9 +54,9 @@ fn ids() -> impl Iterator<Item = SessionId> {
     (1..=SESSIONS).map(SessionId::from_u128)
 }
 
-async fn daemon(dir: &Path) -> Daemon {
+async fn daemon(dir: &Path) -> Local {
     let at = |name: &str| dir.join(name).display().to_string();
-    let daemon = Daemon::builder()
+    let local = Local::builder()
         .directory(dir)
         .extensions(team::extensions())
         .set("store.path", at("store"))
@@ -68,7 +68,7 @@ async fn daemon(dir: &Path) -> Daemon {
         .set("run.lead", "instant")
         .set("run.agents", "")
         .set("compaction.preset", "off");
-    daemon.start().await.unwrap()
+    local.start().await.unwrap()
 }
 
 /// Makes the sessions.
@@ -77,12 +77,12 @@ async fn fill(dir: &Path) {
                   model = \"extractive\"\n";
     std::fs::create_dir_all(dir.join("config")).unwrap();
     std::fs::write(dir.join("config/unisono.toml"), config).unwrap();
-    let daemon = daemon(dir).await;
+    let local = daemon(dir).await;
     let conversation = Conversation::new(0, MESSAGES);
     for id in ids() {
-        daemon.import(conversation.import(id)).await.unwrap();
+        local.import(conversation.import(id)).await.unwrap();
     }
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
 /// Loads the tokenizer as the daemon does, by counting.
@@ -121,8 +121,8 @@ struct Served {
 
 impl Served {
     async fn start(dir: &Path) -> Served {
-        let daemon = daemon(dir).await;
-        let server = Server::bind(daemon).await.unwrap();
+        let local = daemon(dir).await;
+        let server = Server::bind(local).await.unwrap();
         let address = server.address();
         let token = std::fs::read_to_string(dir.join("token")).unwrap();
         let (stop, stopped) = oneshot::channel();

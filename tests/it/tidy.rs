@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("unisono-api", &[]),
+    ("unisono-client", &["unisono-api"]),
     (
         "unisono-config",
         &[
@@ -87,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono-interchange",
             "unisono",
             "unisono-api",
+            "unisono-client",
         ],
     ),
 ];
@@ -168,11 +170,10 @@ fn heavy_dependencies_stay_in_their_crate() {
     let product: BTreeSet<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
     for (crate_name, dependencies) in dependencies() {
         for (confined, home) in CONFINED {
-            // The other side of MCP is the server's; the client of a daemon is in `api`, behind a
-            // feature.
+            // The other side of MCP is the server's; a daemon's client speaks HTTP as well.
             let elsewhere_too = match crate_name.as_str() {
                 "unisono-server" => *confined == "rmcp",
-                "unisono-api" => matches!(*confined, "reqwest" | "rustls"),
+                "unisono-client" => matches!(*confined, "reqwest" | "rustls"),
                 _ => false,
             };
             let elsewhere =

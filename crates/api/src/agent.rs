@@ -78,8 +78,7 @@ pub struct Whom {
 
 impl Whom {
     /// As the query of an address has it.
-    #[cfg(feature = "client")]
-    pub(crate) fn query(&self) -> [(&'static str, Option<String>); 3] {
+    pub fn query(&self) -> [(&'static str, Option<String>); 3] {
         let own = &self.settings;
         let own = own.iter().map(|(key, value)| (key.clone(), value.clone()));
         let own: serde_json::Map<_, _> = own.collect();

@@ -11,8 +11,6 @@
 
 pub mod agent;
 pub mod approval;
-#[cfg(feature = "client")]
-pub mod client;
 pub mod compaction;
 pub mod context;
 pub mod delegation;
@@ -26,6 +24,7 @@ pub mod pin;
 pub mod problem;
 pub mod run;
 pub mod search;
+pub mod service;
 pub mod session;
 pub mod settings;
 pub mod store;
@@ -35,3 +34,4 @@ pub mod usage;
 
 pub use page::Page;
 pub use problem::{Code, Problem};
+pub use service::Service;

@@ -182,6 +182,9 @@ pub struct Problem {
     pub code: Code,
     /// What happened here, and what to do.
     pub detail: String,
+    /// Seconds after which it is worth asking again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
@@ -193,6 +196,7 @@ impl Problem {
             status: code.status(),
             code,
             detail: detail.into(),
+            retry_after: None,
         }
     }
 }

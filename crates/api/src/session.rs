@@ -1,12 +1,36 @@
 //! Conversations.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::store::LostEvents;
 use crate::turn::{Fault, Settings};
+
+/// Which sessions of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct SessionQuery {
+    /// Only sessions with this label: `name=value`, or `name` with any value. A part may then have
+    /// fewer than asked for, and still `next`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Only the sessions whose id begins or ends with this text, hyphens aside; `latest`: the one
+    /// that changed last, those of MCP clients aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
+}
 
 /// A session as a list has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +45,8 @@ pub struct Listed {
     pub labels: BTreeMap<String, String>,
     /// Events in its journal.
     pub events: u64,
+    /// Their size on disk, in bytes.
+    pub bytes: u64,
     /// When it was made.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub created: String,

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unisono::Daemon;
-use unisono::daemon::{self, Opened};
+use unisono::Local;
+use unisono::local::{self, Opened};
 use unisono::telemetry;
-use unisono_api::client::Client;
+use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
 use unisono_config::settings::{Override, Own, Program, Sources};
 use unisono_config::setup::Setup;
@@ -127,7 +127,7 @@ impl App {
         };
         let reason = error.to_string();
         // What cannot be read either is told as what it was first.
-        let opened = daemon::open_read_only(path, reason).await;
+        let opened = local::open_read_only(path, reason).await;
         let opened = opened.map_err(|_| Problem::from(error))?;
         if let Health::ReadOnly { reason } = opened.journal.health() {
             self.out
@@ -145,7 +145,7 @@ impl App {
             Err(error) => return Err(error.into()),
         };
         let first = error.to_string();
-        match daemon::open_degraded(path, error).await {
+        match local::open_degraded(path, error).await {
             Ok(opened) => Ok(Where::Here(opened)),
             // What cannot be read either is told as what it was first.
             Err(_) => Err(Problem::failed(first)),
@@ -199,7 +199,7 @@ impl App {
     /// Opens the store that is there and tells what had to be repaired.
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
         self.say_store(setup);
-        let opened = daemon::open_store(&setup.loaded.config.store.path).await?;
+        let opened = local::open_store(&setup.loaded.config.store.path).await?;
         self.tell_opening(&opened);
         Ok(opened)
     }
@@ -242,7 +242,7 @@ impl App {
         let path = &setup.loaded.config.store.path;
         self.check_named(path)?;
         self.say_store(setup);
-        let held = match daemon::open_store(path).await {
+        let held = match local::open_store(path).await {
             Ok(opened) => {
                 self.tell_opening(&opened);
                 return Ok(Ok(Where::Here(opened)));
@@ -265,8 +265,8 @@ impl App {
     }
 
     /// Starts a daemon on a store that is open.
-    pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Daemon> {
-        Ok(Daemon::on(opened, setup, self.extensions.clone()).await?)
+    pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Local> {
+        Ok(Local::on(opened, setup, self.extensions.clone()).await?)
     }
 
     /// Who works on the sessions of a store: this process from now on, or the daemon that has it.

@@ -5,17 +5,18 @@ mod taken;
 
 use std::time::Duration;
 
-use unisono::Daemon;
+use unisono::Local;
 use unisono::ask::Ask;
 use unisono::context::estimate::{self, Without};
-use unisono::daemon::Opened;
+use unisono::local::Opened;
 use unisono::models;
 use unisono_api::agent::{Agent, Whom};
 use unisono_api::approval::{Decide, Verdict};
-use unisono_api::client::{Client, File};
 use unisono_api::compaction::{Estimate, Restoring};
 use unisono_api::context::Context;
+use unisono_api::service::Sessions as _;
 use unisono_api::session::{NewBranch, NewSession};
+use unisono_client::{Client, File};
 use unisono_config::settings::{Override, own};
 use unisono_config::setup::Setup;
 use unisono_context::checkpoint::Checkpoint;
@@ -149,7 +150,7 @@ impl Where {
         match self {
             Where::Here(opened) => Ok(opened.journal.delete(session).await?),
             Where::There(client) => {
-                client.delete(&session.to_string(), purge).await?;
+                client.delete_session(&session.to_string(), purge).await?;
                 Ok(true)
             }
         }
@@ -175,7 +176,7 @@ pub(crate) enum Cancel {
 #[derive(Debug)]
 pub(crate) enum Host {
     /// This process.
-    Here(Box<Daemon>),
+    Here(Box<Local>),
     /// A daemon.
     There {
         client: Client,
@@ -188,7 +189,7 @@ impl Host {
     /// The sessions it has, to be looked at.
     pub(crate) fn sessions(&self) -> Sessions {
         Sessions::new(match self {
-            Host::Here(daemon) => daemon.runtime().journal().clone(),
+            Host::Here(local) => local.journal().clone(),
             Host::There { client, .. } => remote::journal(client.clone()),
         })
     }
@@ -200,10 +201,10 @@ impl Host {
                 let ask = ask.with_settings(flags.clone());
                 context::of_daemon(client, id, &ask, false).await
             }
-            Host::Here(daemon) => {
-                let setup = daemon.setup_with(own(state), &[]).await?;
+            Host::Here(local) => {
+                let setup = local.setup_with(own(state), &[]).await?;
                 let mut state = state.clone();
-                let learnt = daemon.calibrations().clone();
+                let learnt = local.calibrations().clone();
                 // Counting takes a tokenizer, and time.
                 let count = move || context::of_here(&mut state, (&setup, &learnt), &ask);
                 let counted = tokio::task::spawn_blocking(count).await;
@@ -220,8 +221,8 @@ impl Host {
         ask: &Ask,
     ) -> Result<Vec<Agent>> {
         match self {
-            Host::Here(daemon) => {
-                let setup = daemon.setup_with(own(state), &[]).await?;
+            Host::Here(local) => {
+                let setup = local.setup_with(own(state), &[]).await?;
                 Ok(unisono::agents::list(&setup, ask)?)
             }
             Host::There { client, flags } => {
@@ -238,8 +239,8 @@ impl Host {
     /// Takes over what happened in a session since its state was looked at.
     pub(crate) async fn look(&self, session: SessionId, state: &mut State) -> Result<()> {
         match self {
-            Host::Here(daemon) => {
-                let session = daemon.open(session).await?;
+            Host::Here(local) => {
+                let session = local.open(session).await?;
                 *state = session.inspect(Clone::clone).await?;
                 Ok(())
             }
@@ -257,19 +258,19 @@ impl Host {
     /// Makes a session without messages.
     pub(crate) async fn create(&self, title: &str) -> Result<SessionId> {
         match self {
-            Host::Here(daemon) => {
+            Host::Here(local) => {
                 let import = Import {
                     title: title.into(),
                     ..Import::default()
                 };
-                Ok(daemon.import(import).await?.id())
+                Ok(local.import(import).await?.id())
             }
             Host::There { client, .. } => {
                 let new = NewSession {
                     title: Some(title.to_owned()),
                     ..NewSession::default()
                 };
-                id("session", &client.create(&new).await?.session)
+                id("session", &client.create_session(new).await?.session)
             }
         }
     }
@@ -277,12 +278,12 @@ impl Host {
     /// Makes a session of a conversation.
     pub(crate) async fn import(&self, taken: Taken<'_>) -> Result<Imported> {
         match self {
-            Host::Here(daemon) => {
+            Host::Here(local) => {
                 let mut import = taken.import;
                 if taken.copy {
                     import.session = None;
                 }
-                let session = daemon.import(import).await?;
+                let session = local.import(import).await?;
                 let id = session.id();
                 Ok(session
                     .inspect(move |state| Imported::of(id, state))
@@ -322,10 +323,10 @@ impl Host {
             return Err(unknown_branch(&state, branch));
         }
         match self {
-            Host::Here(daemon) => {
-                let session = daemon.open(session).await?;
+            Host::Here(local) => {
+                let session = local.open(session).await?;
                 let followed = session.follow(state.events()).await?;
-                let mut watch = Watch::new(state, daemon.begin(&session, ask).await?);
+                let mut watch = Watch::new(state, local.begin(&session, ask).await?);
                 watch.followed = Some(followed);
                 Ok(watch)
             }
@@ -342,7 +343,7 @@ impl Host {
     /// What happens in a session, until a turn of it has ended.
     pub(crate) async fn feed(&self, session: SessionId, watch: &mut Watch) -> Result<Feed<'_>> {
         match self {
-            Host::Here(daemon) => Feed::here(daemon, session, watch).await,
+            Host::Here(local) => Feed::here(local, session, watch).await,
             Host::There { client, .. } => Ok(Feed::there(client, session)),
         }
     }
@@ -350,7 +351,7 @@ impl Host {
     /// Cancels a turn. One that ended meanwhile needs no cancelling.
     pub(crate) async fn cancel(&self, session: SessionId, turn: TurnId) {
         let cancelled: Result<()> = match self {
-            Host::Here(daemon) => match daemon.open(session).await {
+            Host::Here(local) => match local.open(session).await {
                 Ok(session) => session.cancel(turn).await.map_err(Into::into),
                 Err(error) => Err(error.into()),
             },
@@ -372,7 +373,7 @@ impl Host {
         decision: Decision,
     ) -> Result<()> {
         match self {
-            Host::Here(daemon) => Ok(daemon.open(session).await?.decide(call, decision).await?),
+            Host::Here(local) => Ok(local.open(session).await?.decide(call, decision).await?),
             Host::There { client, .. } => decide(client, call, decision).await,
         }
     }
@@ -380,7 +381,7 @@ impl Host {
     /// Starts a branch at a message, or sets it there.
     pub(crate) async fn fork(&self, session: SessionId, name: &str, at: MessageId) -> Result<()> {
         match self {
-            Host::Here(daemon) => Ok(daemon.open(session).await?.fork(name, at).await?),
+            Host::Here(local) => Ok(local.open(session).await?.fork(name, at).await?),
             Host::There { client, .. } => {
                 let new = NewBranch {
                     name: name.to_owned(),
@@ -402,8 +403,8 @@ impl Host {
         pinned: bool,
     ) -> Result<()> {
         match self {
-            Host::Here(daemon) => {
-                let session = daemon.open(session).await?;
+            Host::Here(local) => {
+                let session = local.open(session).await?;
                 Ok(session.pin(branch, messages, pinned).await?)
             }
             Host::There { client, .. } => {
@@ -420,8 +421,8 @@ impl Host {
     /// Lets the current topic of a branch end, and says which messages it has.
     pub(crate) async fn seal(&self, session: SessionId, branch: &str) -> Result<(u32, u32)> {
         match self {
-            Host::Here(daemon) => {
-                let session = daemon.open(session).await?;
+            Host::Here(local) => {
+                let session = local.open(session).await?;
                 session.seal(branch).await?;
                 let branch = branch.to_owned();
                 let span = session.inspect(move |state| {
@@ -441,12 +442,12 @@ impl Host {
 
     /// Stops what runs here. After an interruption nobody wants to wait for it. A daemon goes on.
     pub(crate) async fn stop(self, end: End) {
-        let Host::Here(daemon) = self else { return };
+        let Host::Here(local) = self else { return };
         let patience = match end {
             End::Interrupted => Duration::from_secs(2),
             End::Ended | End::TimedOut => Duration::from_secs(10),
         };
-        if tokio::time::timeout(patience, daemon.shutdown())
+        if tokio::time::timeout(patience, local.shutdown())
             .await
             .is_err()
         {

@@ -36,6 +36,7 @@ mod problem;
 #[cfg(test)]
 mod reference;
 mod remote;
+mod service;
 mod sessions;
 mod show;
 mod topics;

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use unisono::daemon::{self, NotChanged};
+use unisono::local::{self, NotChanged};
 use unisono_api::Code;
-use unisono_api::client::Error as ClientError;
+use unisono_client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
-use unisono_server::http;
 use unisono_store::Error as StoreError;
 
 use crate::remote;
@@ -131,7 +130,7 @@ impl From<ClientError> for Problem {
                 };
                 Problem::with_hint_of(exit, &what).code(problem.code)
             }
-            ClientError::Answer { .. } | ClientError::Unreadable { .. } => Problem::failed(what),
+            _ => Problem::failed(what),
         }
     }
 }
@@ -177,7 +176,7 @@ impl From<StoreError> for Problem {
             } => Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING),
             _ => {
                 let problem = Problem::with_hint_of(Exit::Failed, &what);
-                problem.code(http::code(daemon::Error::Store(error)))
+                problem.code(local::Error::Store(error).code())
             }
         }
     }
@@ -200,7 +199,7 @@ impl From<unisono_runtime::Error> for Problem {
             _ => Exit::Failed,
         };
         let problem = Problem::with_hint_of(exit, &error.to_string());
-        problem.code(http::code(daemon::Error::from(error)))
+        problem.code(local::Error::from(error).code())
     }
 }
 
@@ -267,29 +266,35 @@ impl From<unisono::context::Error> for Problem {
     }
 }
 
-impl From<daemon::Error> for Problem {
-    fn from(error: daemon::Error) -> Problem {
+impl From<local::Error> for Problem {
+    fn from(error: local::Error) -> Problem {
         match error {
-            daemon::Error::Setup(found) => found.into(),
-            daemon::Error::Settings(NotChanged::Session(error)) => error.into(),
-            error @ daemon::Error::Settings(_) => refused(error),
-            daemon::Error::Store(error) => error.into(),
-            daemon::Error::Search(error) => error.into(),
-            daemon::Error::Runtime(error) => error.into(),
-            daemon::Error::Agents(error) => error.into(),
-            daemon::Error::Model(error) => error.into(),
-            error @ (daemon::Error::Summariser(_) | daemon::Error::Lent(_)) => refused(error),
-            error @ daemon::Error::Tools(_) => Problem::failed(error).code(Code::Unavailable).hint(
+            local::Error::Setup(found) => found.into(),
+            local::Error::Settings(NotChanged::Session(error)) => error.into(),
+            error @ local::Error::Settings(_) => refused(error),
+            local::Error::Store(error) => error.into(),
+            local::Error::Search(error) => error.into(),
+            local::Error::Runtime(error) => error.into(),
+            local::Error::Agents(error) => error.into(),
+            local::Error::Model(error) => error.into(),
+            error @ (local::Error::Summariser(_) | local::Error::Lent(_)) => refused(error),
+            error @ local::Error::Tools(_) => Problem::failed(error).code(Code::Unavailable).hint(
                 "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
                  its standard error",
             ),
-            daemon::Error::Price(error) => error.into(),
-            error @ daemon::Error::Directory(_) => Problem::failed(error),
+            local::Error::Price(error) => error.into(),
+            local::Error::Past(error) => error.into(),
+            local::Error::Context(error) => error.into(),
+            local::Error::Estimate(error) => error.into(),
+            local::Error::Problem(problem) => ClientError::Problem(problem).into(),
+            error @ (local::Error::Directory(_) | local::Error::OnlyReads) => {
+                Problem::failed(error)
+            }
         }
     }
 }
 
-fn refused(error: daemon::Error) -> Problem {
+fn refused(error: local::Error) -> Problem {
     let problem = Problem::usage(&error);
-    problem.code(http::code(error))
+    problem.code(error.code())
 }

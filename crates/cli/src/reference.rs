@@ -65,7 +65,7 @@ fn configuration() -> String {
 fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
     let mut out = "# HTTP API\n\nEvery route. The whole description, with requests and responses, is at \
-                   `/v1/openapi.json`\nof a daemon. Every route but health and the pages about problems wants the token.\n\n\
+                   `/v1/openapi.json`\nof a local. Every route but health and the pages about problems wants the token.\n\n\
                    | route | what it does |\n|---|---|\n"
         .to_owned();
     for (path, methods) in described["paths"].as_object().unwrap() {

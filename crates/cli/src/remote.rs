@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use unisono_api::Code;
-use unisono_api::client::{Client, Error as ClientError};
 use unisono_api::journal::{EventBlock, Info};
+use unisono_client::{Client, Error as ClientError};
 use unisono_store::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Error, Event, Health, Journal, Result,
     SessionId, SessionInfo,
@@ -29,9 +29,7 @@ impl Remote {
     fn failed(error: &ClientError) -> Error {
         let doing = match error {
             ClientError::Unreachable { .. } => REACH,
-            ClientError::Problem(_)
-            | ClientError::Answer { .. }
-            | ClientError::Unreadable { .. } => "read the store",
+            _ => "read the store",
         };
         Error::Engine {
             doing,

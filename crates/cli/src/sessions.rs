@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
+use unisono::labels::MCP_CHANNEL;
+pub(crate) use unisono::service::sessions::is_meant;
 use unisono_context::SessionId;
-use unisono_server::mcp;
 use unisono_session::{Event, Fact, State};
 use unisono_store::{Journal, SessionInfo};
 
@@ -24,7 +25,6 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) id: SessionId,
-    pub(crate) info: SessionInfo,
     /// Its first event, which says what it is.
     pub(crate) created: Fact,
 }
@@ -52,26 +52,12 @@ impl Sessions {
         }
     }
 
-    /// What a list shows of all of them, the oldest first, but of those whose first event is not a
-    /// creation.
-    pub(crate) async fn listed(&self) -> Result<Vec<Listed>> {
-        let mut listed = Vec::new();
-        for part in self.ids().await?.chunks(PAGE) {
-            listed.extend(self.described(part).await?);
-        }
-        Ok(listed)
-    }
-
     async fn described(&self, part: &[(SessionId, SessionInfo)]) -> Result<Vec<Listed>> {
         let ids: Vec<SessionId> = part.iter().map(|(id, _)| *id).collect();
         let firsts = self.journal.first_events(&ids).await?;
-        let each = part.iter().zip(firsts).filter_map(|((id, info), first)| {
+        let each = part.iter().zip(firsts).filter_map(|((id, _), first)| {
             let created = first?.fact;
-            matches!(created, Fact::Created { .. }).then(|| Listed {
-                id: *id,
-                info: *info,
-                created,
-            })
+            matches!(created, Fact::Created { .. }).then(|| Listed { id: *id, created })
         });
         Ok(each.collect())
     }
@@ -201,7 +187,7 @@ impl Sessions {
 
 /// Whether that is the first event of a session that a client of the Model Context Protocol made.
 fn is_of_client(first: &Event) -> bool {
-    let (key, value) = mcp::CHANNEL;
+    let (key, value) = MCP_CHANNEL;
     match &first.fact {
         Fact::Created { labels, .. } => labels.get(key).is_some_and(|label| **label == *value),
         _ => false,
@@ -212,17 +198,6 @@ fn is_of_client(first: &Event) -> bool {
 pub(crate) fn unfit(id: SessionId, seq: u64, error: &impl std::fmt::Display) -> Problem {
     let problem = Problem::failed(format!("event {seq} of session {id} does not fit: {error}"));
     problem.hint("run `unisono doctor` to see the extent")
-}
-
-/// Of ids that do not tell themselves apart by their start, the end may be written; so much of it.
-const LEAST_END: usize = 4;
-
-/// Whether an id is the one a person means: it starts or ends so, hyphens aside.
-pub(crate) fn is_meant(name: &str, id: &impl ToString) -> bool {
-    let plain = |text: &str| text.replace('-', "").to_lowercase();
-    let (name, id) = (plain(name), plain(&id.to_string()));
-    let end = name.len() >= LEAST_END && id.ends_with(&name);
-    !name.is_empty() && (id.starts_with(&name) || end)
 }
 
 /// The session a person means by a part of its id.

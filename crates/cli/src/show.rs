@@ -139,6 +139,17 @@ pub(crate) fn date(at: Timestamp) -> String {
     }
 }
 
+/// The minute of an instant as the API has it, for people.
+pub(crate) fn minute(instant: &str) -> String {
+    let minute = instant.get(..16).unwrap_or(instant);
+    minute.replace('T', " ")
+}
+
+/// As much of an id as tells apart what was not made in the same millisecond.
+pub(crate) fn short_id(id: &str) -> String {
+    id.chars().take(13).collect()
+}
+
 /// Adds the fields of one JSON object to another.
 pub(crate) fn merge(to: &mut serde_json::Value, from: serde_json::Value) {
     if let (Some(to), serde_json::Value::Object(from)) = (to.as_object_mut(), from) {

@@ -1,7 +1,7 @@
 //! The daemon over HTTP: `/v1`, an endpoint for OpenAI's clients, health.
 //!
 //! ```text
-//! connection ─► guard (host, origin, token, room) ─► route ─► Daemon
+//! connection ─► guard (host, origin, token, room) ─► route ─► Local
 //!               connections    guard                  sessions, turns, events …
 //! ```
 //!
@@ -68,11 +68,10 @@ use utoipa_axum::routes;
 use bodies::Bodies;
 use openai::passing::Passings;
 use page::login::Logins;
-pub use problem::code;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
-use unisono::Daemon;
+use unisono::Local;
 use unisono::past::usage::Folds;
 use unisono::retention;
 
@@ -110,7 +109,7 @@ pub enum Error {
 
 /// What every route uses.
 pub(crate) struct Shared {
-    daemon: Arc<Daemon>,
+    local: Arc<Local>,
     token: Token,
     logins: Logins,
     /// Host names that may be asked for, lower case.
@@ -161,9 +160,9 @@ impl Server {
     ///
     /// # Errors
     /// The address is taken or open to others, or the token cannot be read or made.
-    pub async fn bind(daemon: Daemon) -> Result<Server, Error> {
-        daemon.log_notices();
-        let settings = daemon.setup().loaded.config.server.clone();
+    pub async fn bind(local: Local) -> Result<Server, Error> {
+        local.log_notices();
+        let settings = local.setup().loaded.config.server.clone();
         if !settings.bind.ip().is_loopback() && !settings.allow_remote {
             return Err(Error::Remote(settings.bind));
         }
@@ -178,9 +177,9 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
         let calls = Arc::new(Semaphore::new(settings.streams as usize));
-        let logins = Logins::open(&daemon.setup().loaded.config.store.path, &token);
+        let logins = Logins::open(&local.setup().loaded.config.store.path, &token);
         let shared = Arc::new(Shared {
-            daemon: Arc::new(daemon),
+            local: Arc::new(local),
             token,
             logins,
             hosts: hosts(address, &settings.hosts),
@@ -257,17 +256,17 @@ impl Server {
             full,
             ..
         } = self;
-        let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
+        let calls_at_a_time = shared.local.setup().loaded.config.server.streams;
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
         let pruning = tokio::spawn(prune(shared.clone()));
-        let vacuuming = tokio::spawn(unisono::vacuum::follow(shared.daemon.clone()));
+        let vacuuming = tokio::spawn(unisono::vacuum::follow(shared.local.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {
             let failed = tokio::select! {
                 () = stop => None,
-                reason = shared.daemon.runtime().failed() => Some(reason),
+                reason = shared.local.failed() => Some(reason),
             };
             notify(sd_notify::NotifyState::Stopping);
             told.send_replace(true);
@@ -288,8 +287,8 @@ impl Server {
         if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
             tracing::warn!("a call of a tool did not end in time");
         }
-        match Arc::into_inner(shared).and_then(|shared| Arc::into_inner(shared.daemon)) {
-            Some(daemon) => daemon.shutdown().await,
+        match Arc::into_inner(shared).and_then(|shared| Arc::into_inner(shared.local)) {
+            Some(local) => local.shutdown().await,
             None => tracing::warn!("a request is still held; the store closes with the process"),
         }
         failed
@@ -327,34 +326,34 @@ fn notify(state: sd_notify::NotifyState<'_>) {
 
 /// Notices agents that are defined anew, as often as it is set.
 async fn follow_agents(shared: Arc<Shared>) {
-    let seconds = shared.daemon.setup().loaded.config.server.reload_seconds;
+    let seconds = shared.local.setup().loaded.config.server.reload_seconds;
     if seconds > 0 {
         let every = Duration::from_secs(seconds);
-        shared.daemon.follow_agents(every).await;
+        shared.local.follow_agents(every).await;
     }
 }
 
 /// Deletes sessions that are older than the settings allow.
 async fn prune(shared: Arc<Shared>) {
-    retention::follow(&shared.daemon, retention::hourly()).await;
+    retention::follow(&shared.local, retention::hourly()).await;
 }
 
 /// Opens each session that was left in the middle of its work, so that its open turns go on; what
 /// nobody waits for any more is removed.
 async fn resume(shared: Arc<Shared>) {
-    let daemon = &shared.daemon;
+    let local = &shared.local;
     // A store that was opened on a full disk takes writes later; until then nothing can go on.
-    if daemon.runtime().journal().writable().await.is_err() {
+    if local.journal().writable().await.is_err() {
         return;
     }
     let unfinished = async {
-        let unfinished = daemon.unfinished().await?;
-        shared.passings.without(daemon, unfinished).await
+        let unfinished = local.unfinished().await?;
+        shared.passings.without(local, unfinished).await
     };
     match unfinished.await {
         Ok(unfinished) => {
             for session in unfinished {
-                if let Err(error) = daemon.open(session).await {
+                if let Err(error) = local.open(session).await {
                     tracing::error!(%session, %error, "a session cannot be opened");
                 }
             }
@@ -363,7 +362,7 @@ async fn resume(shared: Arc<Shared>) {
             tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
         }
     }
-    if let Err(error) = shared.passings.sweep(daemon).await {
+    if let Err(error) = shared.passings.sweep(local).await {
         tracing::warn!(%error, "sessions for one request are left until the next start");
     }
 }

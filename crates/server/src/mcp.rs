@@ -27,10 +27,7 @@ use rmcp::{ErrorData, RoleServer, ServiceExt as _};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use unisono::Daemon;
-
-/// The label of sessions that clients made: a person's newest session is none of them.
-pub const CHANNEL: (&str, &str) = ("channel", "mcp");
+use unisono::Local;
 
 /// What a client is told of the server.
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \
@@ -41,7 +38,7 @@ const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted 
 /// The server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Server {
-    daemon: Weak<Daemon>,
+    local: Weak<Local>,
     stopping: watch::Receiver<bool>,
     /// Calls at the same time.
     places: Arc<Semaphore>,
@@ -75,19 +72,19 @@ type Done = Result<Answer, String>;
 
 /// A call that holds the daemon. The daemon is let go of before the place is.
 struct Held {
-    daemon: Arc<Daemon>,
+    local: Arc<Local>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Server {
     /// Answers for a daemon until it stops: so many calls at a time, more are told to come back.
     pub fn new(
-        daemon: &Arc<Daemon>,
+        local: &Arc<Local>,
         stopping: watch::Receiver<bool>,
         places: Arc<Semaphore>,
     ) -> Server {
         Server {
-            daemon: Arc::downgrade(daemon),
+            local: Arc::downgrade(local),
             stopping,
             places,
             can_request: false,
@@ -131,14 +128,14 @@ impl Server {
     }
 
     fn hold(&self) -> Result<Held, String> {
-        let daemon = self.daemon.upgrade().filter(|_| !*self.stopping.borrow());
-        let daemon = daemon.ok_or("the program is stopping; ask again when it is back")?;
+        let local = self.local.upgrade().filter(|_| !*self.stopping.borrow());
+        let local = local.ok_or("the program is stopping; ask again when it is back")?;
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(
             |_| "as many calls as are allowed are being answered; ask again in a moment",
         )?;
         Ok(Held {
-            daemon,
+            local,
             _place: place,
         })
     }
@@ -151,27 +148,27 @@ impl Server {
         let held = self.hold()?;
         if let Some(state) = &request.request_state {
             let asked = (&*request.name, state.as_str(), request.input_responses);
-            return asking::go_on(self, &held.daemon, asked, context).await;
+            return asking::go_on(self, &held.local, asked, context).await;
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         match &*request.name {
-            tools::ASK => asking::ask(self, &held.daemon, tools::read(arguments)?, context).await,
+            tools::ASK => asking::ask(self, &held.local, tools::read(arguments)?, context).await,
             tools::DELEGATE => {
-                asking::delegate(self, &held.daemon, tools::read(arguments)?, context).await
+                asking::delegate(self, &held.local, tools::read(arguments)?, context).await
             }
             tools::COMPACT => {
-                asking::compact(self, &held.daemon, tools::read(arguments)?, context).await
+                asking::compact(self, &held.local, tools::read(arguments)?, context).await
             }
-            tools::WAIT => asking::wait(self, &held.daemon, tools::read(arguments)?, context).await,
+            tools::WAIT => asking::wait(self, &held.local, tools::read(arguments)?, context).await,
             tools::RECALL => {
-                let recalling = looking::recall(&held.daemon, tools::read(arguments)?);
+                let recalling = looking::recall(&held.local, tools::read(arguments)?);
                 while_wanted(context, recalling).await
             }
             tools::SEARCH => {
-                let searching = looking::search(&held.daemon, tools::read(arguments)?);
+                let searching = looking::search(&held.local, tools::read(arguments)?);
                 while_wanted(context, searching).await
             }
-            tools::SESSIONS => looking::sessions(&held.daemon, tools::read(arguments)?).await,
+            tools::SESSIONS => looking::sessions(&held.local, tools::read(arguments)?).await,
             other => Err(format!("there is no tool {other:?}")),
         }
     }
@@ -259,7 +256,7 @@ impl ServerHandler for Server {
         let held = self
             .hold()
             .map_err(|reason| ErrorData::internal_error(reason, None))?;
-        resources::list(&held.daemon, page).await
+        resources::list(&held.local, page).await
     }
 
     async fn list_resource_templates(
@@ -280,7 +277,7 @@ impl ServerHandler for Server {
         let held = self
             .hold()
             .map_err(|reason| ErrorData::internal_error(reason, None))?;
-        let read = resources::read(&held.daemon, &request.uri).await?;
+        let read = resources::read(&held.local, &request.uri).await?;
         Ok(read.into())
     }
 }

@@ -26,7 +26,7 @@ use unisono_session::state::MAIN;
 use uuid::Uuid;
 
 use crate::ask::{self, Ask};
-use crate::daemon::{self, Daemon, Opened};
+use crate::local::{self, Local, Opened};
 use crate::models;
 use unisono_config::settings::{Compaction, Numbers};
 use unisono_config::setup::Setup;
@@ -63,7 +63,7 @@ pub enum Error {
     Failed(Arc<str>),
     /// The runtime failed.
     #[error(transparent)]
-    Daemon(#[from] daemon::Error),
+    Local(#[from] local::Error),
 }
 
 /// What is evaluated.
@@ -120,7 +120,7 @@ pub fn said(conversation: &Import) -> Vec<String> {
 /// A runtime in memory whose summaries one summariser writes.
 #[derive(Debug)]
 pub struct Evaluation {
-    daemon: Daemon,
+    local: Local,
     lead: Arc<Definition>,
     safety: Ppm,
 }
@@ -144,7 +144,7 @@ impl Evaluation {
         let opened = Opened::nothing();
         let extensions = Extensions::default().agent(SILENT, Silent);
         Ok(Evaluation {
-            daemon: Daemon::on(opened, setup, extensions).await?,
+            local: Local::on(opened, setup, extensions).await?,
             lead: Arc::new(lead),
             safety,
         })
@@ -183,24 +183,24 @@ impl Evaluation {
                 }
             }
         };
-        let session = self.daemon.import(import).await?;
+        let session = self.local.import(import).await?;
         let turn = self.turn(work, self.policy(how, size));
         let id = turn.id;
         let started = Instant::now();
-        session.accept(turn).await.map_err(daemon::Error::from)?;
-        let ended = session.wait(id).await.map_err(daemon::Error::from)?;
+        session.accept(turn).await.map_err(local::Error::from)?;
+        let ended = session.wait(id).await.map_err(local::Error::from)?;
         if let Outcome::Failed { reason, .. } = ended.outcome {
             return Err(Error::Failed(reason));
         }
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let kept = session.inspect(move |state| kept(state, head, duration_ms));
-        let kept = kept.await.map_err(daemon::Error::from)?;
+        let kept = kept.await.map_err(local::Error::from)?;
         kept.ok_or(Error::Empty)
     }
 
     /// Ends the runtime.
     pub async fn shutdown(self) {
-        self.daemon.shutdown().await;
+        self.local.shutdown().await;
     }
 
     fn turn(&self, work: Work, policy: Policy) -> NewTurn {
@@ -209,12 +209,12 @@ impl Evaluation {
             delegates: Vec::new(),
             available: Vec::new(),
         };
-        let learnt = self.daemon.calibrations();
+        let learnt = self.local.calibrations();
         NewTurn {
             id: TurnId::new(Uuid::now_v7()),
             branch: MAIN.into(),
             work,
-            calibrations: models::calibrations(&self.daemon.setup(), &team, learnt),
+            calibrations: models::calibrations(&self.local.setup(), &team, learnt),
             team,
             policy,
             phrases: Vec::new(),
@@ -242,7 +242,7 @@ impl Evaluation {
                 };
             }
         };
-        let setup = self.daemon.setup();
+        let setup = self.local.setup();
         let loaded = &setup.loaded;
         let own = Compaction {
             all: Numbers {
@@ -273,7 +273,7 @@ impl Evaluation {
 /// The configured lead, alone.
 fn team(setup: &Setup) -> Result<Team, Error> {
     let team = Ask::compaction(None, Writing::default()).team(setup);
-    Ok(team.map_err(daemon::Error::Agents)?)
+    Ok(team.map_err(local::Error::Agents)?)
 }
 
 /// The same setup, with one summariser for all models.

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use unisono_session::{Event, Fact};
 
+/// The label of a session that a client of the Model Context Protocol made.
+pub const MCP_CHANNEL: (&str, &str) = ("channel", "mcp");
+
 /// A label that sessions must have: `name=value`, or `name` with any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {

@@ -4,7 +4,7 @@
 //! An agent in Rust is a type that implements [`Agent`], added under a kind that definitions name:
 //!
 //! ```
-//! use unisono::{Agent, Answer, Ask, Conversation, Ctx, Daemon, Failure, Task};
+//! use unisono::{Agent, Answer, Ask, Conversation, Ctx, Failure, Local, Task};
 //!
 //! struct Words;
 //!
@@ -16,7 +16,7 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let daemon = Daemon::builder()
+//! let daemon = Local::builder()
 //!     .agent("words", Words)
 //!     .set("agents.counter.description", "counts the words of a task")
 //!     .set("agents.counter.kind", "words")
@@ -56,29 +56,34 @@ pub mod ask;
 pub mod context;
 pub mod conversation;
 mod current;
-pub mod daemon;
 pub mod evaluation;
 pub mod hits;
 pub mod labels;
+pub mod local;
 pub mod metrics;
 pub mod models;
 #[cfg(feature = "otel")]
 mod otel;
 pub mod outline;
 pub mod past;
+mod problem;
 pub mod replace;
 pub mod retention;
+pub mod service;
 pub mod short;
 pub mod spool;
 pub mod telemetry;
 pub mod turn_view;
 pub mod vacuum;
 pub mod values;
+pub mod view;
 pub mod why;
 
 pub use ask::{Ask, Finished};
 pub use conversation::{Conversation, parse_conversation, read_conversation};
-pub use daemon::{Builder, Daemon, Error};
+pub use local::{Builder, Error, Local};
+pub use unisono_api as api;
+pub use unisono_api::Service;
 pub use unisono_context::snapshot::ToolSpec;
 pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
 pub use unisono_model::language;

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
+use unisono_runtime::clock;
 use unisono_runtime::replay::{self, Rebuilt};
-use unisono_runtime::{Handle, clock};
 use unisono_session::budget::Left;
 use unisono_session::{Event, Fact, Replay, State, Trace};
 use unisono_store::{Journal, Leases};
 
 use crate::models;
+use crate::view::Inspect;
 use unisono_config::settings::Budget;
 use unisono_config::setup::Setup;
 
@@ -76,6 +77,38 @@ async fn read_from<E: From<unisono_store::Error>>(
     }
 }
 
+/// The state of a session, as its journal has it; none where it has no events.
+///
+/// # Errors
+/// The store fails, or an event does not follow from those before it.
+pub async fn state(journal: &Journal, session: SessionId) -> Result<Option<State>, Error> {
+    let mut state = State::default();
+    catch_up(journal, session, &mut state).await?;
+    Ok((state.events() > 0).then_some(state))
+}
+
+/// Takes over what the journal has of a session after what its state knows.
+///
+/// # Errors
+/// The store fails, or an event does not follow from those before it.
+pub async fn catch_up(
+    journal: &Journal,
+    session: SessionId,
+    state: &mut State,
+) -> Result<(), Error> {
+    read_from(journal, session, state.events() + 1, |event| {
+        let seq = state.events() + 1;
+        let applied = state.apply(event);
+        applied.map_err(|error| Error::Unfit {
+            session,
+            seq,
+            error: error.to_string(),
+        })?;
+        Ok(true)
+    })
+    .await
+}
+
 /// The turns and runs of a session.
 ///
 /// # Errors
@@ -120,7 +153,7 @@ impl Sought {
 /// The store fails, or the session cannot be asked.
 pub async fn turn(
     journal: &Journal,
-    session: &Handle,
+    session: &impl Inspect,
     mut sought: Sought,
 ) -> Result<Option<Trace>, Error> {
     let found = since(journal, session, u64::MAX, |_, event| {
@@ -145,7 +178,7 @@ pub async fn turn(
 /// The store fails, or the session cannot be asked.
 pub async fn turns(
     journal: &Journal,
-    session: &Handle,
+    session: &impl Inspect,
     before: u64,
     many: usize,
 ) -> Result<Trace, Error> {
@@ -178,7 +211,7 @@ pub async fn turns(
 /// however long the session is.
 async fn since(
     journal: &Journal,
-    session: &Handle,
+    session: &impl Inspect,
     until: u64,
     mut begins_at: impl FnMut(u64, &Event) -> bool,
 ) -> Result<Option<(Trace, u64)>, Error> {

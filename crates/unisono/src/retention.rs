@@ -12,7 +12,7 @@ use unisono_runtime::clock;
 use unisono_session::Fact;
 use unisono_store::{Error, Journal, SessionInfo};
 
-use crate::Daemon;
+use crate::Local;
 use crate::labels::Label;
 
 /// Sessions that are looked at with one read.
@@ -103,14 +103,14 @@ fn is_old(info: &SessionInfo, before: Timestamp) -> bool {
 
 /// Deletes what is older than the settings of that moment allow, at each of these times, up to the
 /// last.
-pub async fn follow(daemon: &Daemon, times: impl Stream<Item = Timestamp>) {
+pub async fn follow(local: &Local, times: impl Stream<Item = Timestamp>) {
     let mut times = pin!(times);
     while let Some(now) = times.next().await {
-        let days = daemon.setup().loaded.config.store.retention_days;
+        let days = local.setup().loaded.config.store.retention_days;
         if days == 0 {
             continue;
         }
-        if let Err(error) = daemon.prune(days, now).await {
+        if let Err(error) = local.prune(days, now).await {
             tracing::warn!(%error, "old sessions cannot be deleted; the next try is in an hour");
         }
     }
@@ -126,21 +126,21 @@ pub fn hourly() -> impl Stream<Item = Timestamp> {
     })
 }
 
-impl Daemon {
+impl Local {
     /// Deletes the sessions that by then have not changed for so many days, and says in the log
     /// which. Gives how many.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn prune(&self, days: u32, now: Timestamp) -> Result<usize, unisono_runtime::Error> {
+    pub async fn prune(&self, days: u32, now: Timestamp) -> Result<usize, crate::Error> {
         let before = now.plus_ms(-i64::from(days) * MS_PER_DAY);
-        let journal = self.runtime().journal();
+        let journal = self.journal();
         let mut deleted = 0;
         for old in older_than(journal, before, &[]).await?.old {
             if !is_still_old(journal, &old).await? {
                 continue;
             }
-            self.runtime().delete(old.session).await?;
+            self.runtime()?.delete(old.session).await?;
             deleted += 1;
             let (session, title) = (old.session, &old.title);
             tracing::info!(%session, title, "a session is deleted: store.retention_days are over");
@@ -159,7 +159,7 @@ mod tests {
 
     const OLD: SessionId = SessionId::from_u128(1);
 
-    async fn daemon(days: &str) -> Daemon {
+    async fn daemon(days: &str) -> Local {
         // Nothing is read there, and nothing made.
         let nowhere = || Some("/nowhere".into());
         let sources = Sources {
@@ -172,23 +172,23 @@ mod tests {
             overrides: vec![Override::new("set", "store.retention_days", days)],
             ..Sources::default()
         };
-        let daemon = Daemon::builder().sources(sources).in_memory();
-        let daemon = daemon.start().await.unwrap();
+        let local = Local::builder().sources(sources).in_memory();
+        let local = local.start().await.unwrap();
         let import = Import {
             session: Some(OLD),
             title: "An old one".into(),
             ..Import::default()
         };
-        daemon.import(import).await.unwrap();
-        daemon
+        local.import(import).await.unwrap();
+        local
     }
 
     /// Whether it is there after the daemon has looked so many days later, one time after the other.
-    async fn stays(daemon: &Daemon, days: &[i64]) -> bool {
+    async fn stays(local: &Local, days: &[i64]) -> bool {
         let now = clock::now();
         let times = days.iter().map(|days| now.plus_ms(days * MS_PER_DAY));
-        follow(daemon, stream::iter(times)).await;
-        daemon.runtime().journal().exists(OLD).await.unwrap()
+        follow(local, stream::iter(times)).await;
+        local.journal().exists(OLD).await.unwrap()
     }
 
     #[tokio::test]

@@ -3,7 +3,6 @@
 use unisono_api::Page;
 use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_runtime::Handle;
 use unisono_session::Trace;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
@@ -12,11 +11,12 @@ use unisono_store::Journal;
 
 use crate::past::{self, Sought};
 use crate::values;
+use crate::view::Inspect;
 
 /// A turn, found in its session's journal; none where it is not there.
 pub async fn turn(
     journal: &Journal,
-    session: &Handle,
+    session: &impl Inspect,
     turn: TurnId,
 ) -> Result<Option<Turn>, past::Error> {
     let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
@@ -33,7 +33,7 @@ pub fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
 /// that event.
 pub async fn turns(
     journal: &Journal,
-    session: &Handle,
+    session: &impl Inspect,
     before: Option<u64>,
     limit: usize,
 ) -> Result<Page<Turn>, past::Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unisono_store::Space;
 
-use crate::Daemon;
+use crate::Local;
 use unisono_config::settings::Vacuum;
 
 const MIB: u64 = 1 << 20;
@@ -27,15 +27,15 @@ fn unsaved(space: Space) -> u64 {
 }
 
 /// Looks as often as it is set, and vacuums where it is worth it; for ever.
-pub async fn follow(daemon: Arc<Daemon>) {
+pub async fn follow(local: Arc<Local>) {
     let mut unsaved_bytes = SEGMENT;
     loop {
-        let store = daemon.setup().loaded.config.store.clone();
+        let store = local.setup().loaded.config.store.clone();
         if store.vacuum == Vacuum::Off {
             return;
         }
         tokio::time::sleep(Duration::from_secs(store.vacuum_every_seconds.max(1))).await;
-        let journal = daemon.runtime().journal();
+        let journal = local.journal();
         let space = match journal.space().await {
             Ok(space) => space,
             Err(error) => {

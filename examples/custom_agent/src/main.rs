@@ -10,21 +10,21 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use glossary::Glossary;
-use unisono::{Ask, Daemon};
+use unisono::{Ask, Local};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let daemon = Daemon::builder()
+    let local = Local::builder()
         .agent("glossary", Glossary)
         .directory(here)
         .in_memory();
-    let daemon = daemon.start().await?;
+    let local = local.start().await?;
     let talk = unisono::read_conversation(&here.join("../orders-migration.jsonl"))?;
-    let session = daemon.import(talk.import).await?;
+    let session = local.import(talk.import).await?;
     let task = Ask::new("Which names does a newcomer have to know?");
-    let finished = daemon.ask(&session, &task).await?;
-    daemon.shutdown().await;
+    let finished = local.ask(&session, &task).await?;
+    local.shutdown().await;
     let answer = finished
         .answer
         .ok_or_else(|| finished.outcome.to_string())?;

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use serde_json::Value;
 use unisono::tool::Call;
-use unisono::{Agent, Answer, Ask, Completion, Conversation, Ctx, Daemon, Failure};
+use unisono::{Agent, Answer, Ask, Completion, Conversation, Ctx, Local, Failure};
 use unisono::{LanguageModel, Reply, Request, Task, Tool, ToolSpec};
 
 struct Buyer;
@@ -47,7 +47,7 @@ impl LanguageModel for Echo {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let daemon = Daemon::builder()
+    let local = Local::builder()
         .agent("buyer", Buyer)
         .tool(Stock)
         .model("own/echo", Echo)
@@ -59,12 +59,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .set("agents.south.kind", "buyer")
         .set("agents.south.tools", "stock")
         .store(std::env::temp_dir().join("embed"));
-    let daemon = daemon.start().await?;
+    let local = local.start().await?;
     let talk = Conversation::new("Tents").user("We sold three tents.");
-    let session = daemon.import(talk).await?;
+    let session = local.import(talk).await?;
     let task = Ask::new("Do we buy?").agents(["north", "south"]);
-    let finished = daemon.ask(&session, &task).await?;
+    let finished = local.ask(&session, &task).await?;
     println!("{}", finished.answer.ok_or(finished.outcome.to_string())?);
-    daemon.shutdown().await;
+    local.shutdown().await;
     Ok(())
 }

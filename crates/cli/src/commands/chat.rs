@@ -81,13 +81,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.say(format_args!("daemon     {}", client.url()));
     }
     let host = app.host(store, setup.clone()).await?;
-    if let Host::Here(daemon) = &host {
+    if let Host::Here(local) = &host {
         let state = match known {
             Some(id) => host.state(id).await?,
             None => State::default(),
         };
         let setup = app.setup_with(&setup, &own(&state))?;
-        say_model(&app.out, &setup, &team(&setup, &asked)?, daemon).await;
+        say_model(&app.out, &setup, &team(&setup, &asked)?, local).await;
     }
     let mut talk = Talk::new(app, &setup, &host, &args);
     let done = match known {

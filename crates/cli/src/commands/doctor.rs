@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use unisono::models::notices;
+use unisono_api::service::Store as _;
 use unisono_config::providers::Access;
 use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
@@ -219,7 +220,7 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
             .data(format_args!("daemon at {}: {health}", running.url));
         app.out.say(format_args!(
             "the records in {store} were not checked: that takes a store that nobody uses; stop the \
-             daemon, then call again"
+             local, then call again"
         ));
     }
     match ready.is_ok() && works {

@@ -39,10 +39,10 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
         Where::Here(opened) => opened,
         Where::There(client) => return bridge::run(&app.out, client, &mut interrupts).await,
     };
-    let daemon = Arc::new(app.daemon(opened, setup).await?);
+    let local = Arc::new(app.daemon(opened, setup).await?);
     let (stop, stopping) = watch::channel(false);
     let calls = Arc::new(Semaphore::new(CALLS as usize));
-    let serving = Server::new(&daemon, stopping, calls.clone()).serve_stdio();
+    let serving = Server::new(&local, stopping, calls.clone()).serve_stdio();
     tokio::pin!(serving);
     let served = tokio::select! {
         served = &mut serving => served,
@@ -57,8 +57,8 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
         tracing::warn!("a call of a tool did not end in time");
     }
-    match Arc::into_inner(daemon) {
-        Some(daemon) => daemon.shutdown().await,
+    match Arc::into_inner(local) {
+        Some(local) => local.shutdown().await,
         None => tracing::warn!("a call is still held; the store closes with the process"),
     }
     served.map_err(|error| Problem::failed(format!("the client cannot be served: {error}")))

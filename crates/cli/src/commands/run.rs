@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use unisono::Daemon;
+use unisono::Local;
 use unisono::ask::Ask;
 use unisono::models::{self, notices};
 use unisono_config::settings::{AUTO, Override, own};
@@ -150,9 +150,9 @@ pub(super) async fn followed(
         From::Session(id) => own(&host.state(*id).await?),
         From::File(taken) => Arc::new(taken.import.settings.clone()),
     };
-    if let Host::Here(daemon) = &host {
+    if let Host::Here(local) = &host {
         let setup = app.setup_with(&setup, &own)?;
-        say_model(&app.out, &setup, &team(&setup, ask)?, daemon).await;
+        say_model(&app.out, &setup, &team(&setup, ask)?, local).await;
     }
     let config = app.setup_beside(&setup, &own).loaded.config;
     let id = open(&host, from, &screen, ask.on_branch()).await?;
@@ -218,10 +218,10 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
 
 /// Says once what answers, where nobody chose it, and how to change that; and what is to be known
 /// of the models that are asked.
-pub(super) async fn say_model(out: &Out, setup: &Setup, team: &Team, daemon: &Daemon) {
+pub(super) async fn say_model(out: &Out, setup: &Setup, team: &Team, local: &Local) {
     let loaded = &setup.loaded;
-    daemon.ask_servers(setup, team).await;
-    for notice in notices::of_team(setup, team, daemon.calibrations(), notices::today()) {
+    local.ask_servers(setup, team).await;
+    for notice in notices::of_team(setup, team, local.calibrations(), notices::today()) {
         out.warn(notice);
     }
     if loaded.config.models.instead.is_some() {

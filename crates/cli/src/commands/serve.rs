@@ -57,10 +57,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
     };
     let degraded = opened.degraded;
-    let daemon = app.daemon(opened, setup).await?;
-    let journal = daemon.runtime().journal().clone();
-    let store = daemon.setup().loaded.config.store.path.clone();
-    let server = Server::bind(daemon).await?;
+    let local = app.daemon(opened, setup).await?;
+    let journal = local.journal().clone();
+    let store = local.setup().loaded.config.store.path.clone();
+    let server = Server::bind(local).await?;
     let url = format!("http://{}", server.address());
     let announced = match announce(&server, &store) {
         Err(problem) if degraded => {

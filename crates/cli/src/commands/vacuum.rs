@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use unisono_api::service::Store as _;
 use unisono_api::store::Vacuumed;
 use unisono_store::Disk;
 

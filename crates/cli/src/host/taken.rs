@@ -3,7 +3,7 @@
 use std::io::Seek;
 
 use unisono::spool::Spooled;
-use unisono_api::client::Content;
+use unisono_client::Content;
 use unisono_context::SessionId;
 use unisono_session::State;
 use unisono_session::machine::Import;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use unisono::Daemon;
-use unisono_api::client::{self, Client};
+use unisono::Local;
 use unisono_api::event::Progress as Said;
+use unisono_client::{self as client, Client};
 use unisono_context::SessionId;
 use unisono_runtime::{Error, Events, Handle, Progress, SharedEvent};
 use unisono_session::Event;
@@ -44,18 +44,18 @@ enum Source<'f> {
 impl Feed<'_> {
     /// Of a session that this process works on.
     pub(crate) async fn here<'f>(
-        daemon: &'f Daemon,
+        local: &'f Local,
         session: SessionId,
         watch: &mut Watch,
     ) -> Result<Feed<'f>> {
-        let (session, turn) = (daemon.open(session).await?, watch.turn);
+        let (session, turn) = (local.open(session).await?, watch.turn);
         let waiting = session.clone();
         let (events, progress) = match watch.followed.take() {
             Some(followed) => followed,
             None => session.follow(watch.events()).await?,
         };
         Ok(Feed(Source::Here(Here {
-            daemon,
+            local,
             events,
             progress,
             gone: Box::pin(async move { waiting.wait(turn).await }),
@@ -87,7 +87,7 @@ impl Feed<'_> {
 }
 
 struct Here<'f> {
-    daemon: &'f Daemon,
+    local: &'f Local,
     session: Handle,
     events: Events,
     progress: broadcast::Receiver<Progress>,
@@ -122,7 +122,7 @@ impl Here<'_> {
                     result?;
                     self.ended = true;
                 }
-                reason = self.daemon.runtime().failed() => {
+                reason = self.local.failed() => {
                     return Err(Problem::failed(format!("the runtime gave up: {reason}")));
                 }
             }

@@ -180,7 +180,7 @@ fn a_session_without_open_turns_is_not_read_to_see_that() {
     let store = place.path("data/unisono");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let opened = unisono::daemon::open_store(&store).await.unwrap();
+        let opened = unisono::local::open_store(&store).await.unwrap();
         let engine = opened.journal.engine();
         let claim = opened.journal.claim(session).await.unwrap();
         let last = engine

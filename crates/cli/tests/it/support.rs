@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use unisono::daemon::open_store;
+use unisono::local::open_store;
 use unisono_context::SessionId;
 use unisono_session::Event;
 

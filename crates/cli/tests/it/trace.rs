@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
-use unisono::daemon::open_store;
+use unisono::local::open_store;
 use unisono_context::SessionId;
 use unisono_context::message::Part;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, block_on};

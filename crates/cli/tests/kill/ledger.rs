@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use tempfile::TempDir;
-use unisono::daemon::open_store;
+use unisono::local::open_store;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::{Ending, Step};
 use unisono_session::{Event, Fact};

@@ -291,7 +291,7 @@ impl Handle {
         &self,
         look: impl Fn(&State) -> T + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let make = |reply: oneshot::Sender<Result<T, Error>>| {
+        let make = move |reply: oneshot::Sender<Result<T, Error>>| {
             let look = look.clone();
             Msg::Inspect(Box::new(move |state| drop(reply.send(state.map(look)))))
         };

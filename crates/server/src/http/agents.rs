@@ -18,7 +18,7 @@ use super::extract::Query;
 use super::problem::Fault;
 use super::{Shared, sessions, settings};
 use unisono::ask::Ask;
-use unisono::daemon;
+use unisono::local;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -38,17 +38,17 @@ async fn agents(
 ) -> Result<Json<Vec<Agent>>, Fault> {
     let who = (whom.lead.as_deref(), whom.agents.as_deref());
     let ask = to_ask(who, whom.settings.as_deref())?;
-    let daemon = &shared.daemon;
+    let local = &shared.local;
     let setup = match whom.session.as_deref() {
         Some(id) => {
-            daemon
+            local
                 .setup_for(&sessions::open(&shared, id).await?, &ask)
                 .await?
         }
-        None => daemon.setup_with(Arc::default(), ask.settings()).await?,
+        None => local.setup_with(Arc::default(), ask.settings()).await?,
     };
     let told = unisono::agents::list(&setup, &ask);
-    Ok(Json(told.map_err(daemon::Error::from)?))
+    Ok(Json(told.map_err(local::Error::from)?))
 }
 
 /// Who would be asked.
@@ -100,7 +100,7 @@ pub(super) fn to_ask(
     responses((status = 200, description = "What is different", body = Reload))
 )]
 async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault> {
-    let reload = reload_to_api(&shared.daemon.reload_agents().await);
+    let reload = reload_to_api(&shared.local.reload_agents().await);
     if reload.taken {
         return Ok(Json(reload));
     }
@@ -108,7 +108,7 @@ async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault
 }
 
 /// What came of reading agents again, as it is told.
-pub(super) fn reload_to_api(reload: &daemon::Reload) -> Reload {
+pub(super) fn reload_to_api(reload: &local::Reload) -> Reload {
     let names = |agents: &[AgentId]| agents.iter().map(ToString::to_string).collect();
     let problems = match reload {
         Ok((_, warnings)) => warnings,
@@ -131,7 +131,7 @@ pub(super) fn reload_to_api(reload: &daemon::Reload) -> Reload {
     responses((status = 200, description = "The models, by name", body = Vec<Model>))
 )]
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
-    let setup = shared.daemon.setup();
+    let setup = shared.local.setup();
     let loaded = &setup.loaded;
     let models = loaded.catalogue.entries().map(|entry| {
         let lacks = loaded.providers.lacks(&entry.model.provider);
@@ -141,7 +141,7 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
             lacks,
             default: model == loaded.default_model,
             model,
-            learnt_window_tokens: learnt_window(&entry, shared.daemon.calibrations()),
+            learnt_window_tokens: learnt_window(&entry, shared.local.calibrations()),
             window_tokens: entry.window.0,
             max_output_tokens: entry.max_output.0,
         }

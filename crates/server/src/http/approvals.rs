@@ -198,8 +198,8 @@ pub(super) async fn answer(shared: &Shared, call: &str, asked: Decide) -> Result
 /// The sessions in which something may wait: those with open turns.
 async fn unfinished(shared: &Shared) -> Result<Vec<Handle>, Fault> {
     let mut handles = Vec::new();
-    for id in shared.daemon.unfinished().await? {
-        handles.push(shared.daemon.open(id).await?);
+    for id in shared.local.unfinished().await? {
+        handles.push(shared.local.open(id).await?);
     }
     Ok(handles)
 }

@@ -50,7 +50,7 @@ async fn list(
         }
         let all = tree.branches();
         let left = all.filter(|(name, _)| after.as_deref().is_none_or(|after| *name > after));
-        let left = left.map(|(name, head)| sessions::branch(state, name, head));
+        let left = left.map(|(name, head)| unisono::service::sessions::branch(state, name, head));
         Some(Page::first(left, limit, |last| last.name.clone()))
     };
     let found = session.inspect(look).await?;
@@ -88,7 +88,7 @@ async fn create(
         None => extract::id("message", &new.at)?,
     };
     session.fork(&new.name, at).await?;
-    let look = move |state: &SessionState| sessions::branch(state, &new.name, at);
+    let look = move |state: &SessionState| unisono::service::sessions::branch(state, &new.name, at);
     Ok((StatusCode::CREATED, Json(session.inspect(look).await?)))
 }
 

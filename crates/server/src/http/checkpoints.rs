@@ -152,14 +152,14 @@ pub(super) async fn detail(
     branch: &str,
 ) -> Result<CheckpointDetail, Fault> {
     let found = numbered(session, number).await?;
-    let setup = shared.daemon.setup_of(session).await?;
+    let setup = shared.local.setup_of(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;
     let checkpoint = described(&state, &active(&state, branch), &found);
     let ask = Ask::restore(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
-    let learnt = shared.daemon.calibrations().clone();
+    let learnt = shared.local.calibrations().clone();
     let without = move || Without::of((&setup, &learnt), &ask, &mut state, head, id);
     let work = move || active.then(without);
     let without = super::off_thread(work).await?.transpose()?;

@@ -194,9 +194,9 @@ pub(super) async fn estimated(
     session: &Handle,
     ask: Ask,
 ) -> Result<Estimate, Fault> {
-    let setup = shared.daemon.setup_for(session, &ask).await?;
+    let setup = shared.local.setup_for(session, &ask).await?;
     let mut state = session.inspect(Clone::clone).await?;
-    let learnt = shared.daemon.calibrations().clone();
+    let learnt = shared.local.calibrations().clone();
     let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
     Ok(super::off_thread(work).await??.to_api())
 }

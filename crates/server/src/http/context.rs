@@ -78,9 +78,9 @@ async fn of_team(
     ask: &Ask,
     exact: bool,
 ) -> Result<Context, Fault> {
-    let setup = shared.daemon.setup_for(session, ask).await?;
-    let by = ask.measured_by(&setup, shared.daemon.calibrations());
-    let by = by.map_err(unisono::daemon::Error::from)?;
+    let setup = shared.local.setup_for(session, ask).await?;
+    let by = ask.measured_by(&setup, shared.local.calibrations());
+    let by = by.map_err(unisono::local::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch();
     let head = state.tree().head(branch);
@@ -96,12 +96,6 @@ async fn of_team(
     if !exact {
         return Ok(told);
     }
-    let counted = models::count(
-        &setup,
-        shared.daemon.extensions(),
-        &lead,
-        Arc::new(snapshot),
-    )
-    .await;
+    let counted = models::count(&setup, shared.local.extensions(), &lead, Arc::new(snapshot)).await;
     Ok(told.counted(counted))
 }

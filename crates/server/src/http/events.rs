@@ -30,7 +30,7 @@ use utoipa_axum::routes;
 use super::extract::{Path, Query};
 use super::problem::Fault;
 use super::{Shared, agents, part, sessions, turns};
-use unisono::daemon::Reload;
+use unisono::local::Reload;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -140,7 +140,7 @@ impl Stream {
     ) -> Result<Stream, Fault> {
         let (events, progress) = session.follow(after).await?;
         Ok(Stream {
-            reloads: shared.daemon.reloads(),
+            reloads: shared.local.reloads(),
             stopping: shared.stopping.clone(),
             shared,
             session,

@@ -35,7 +35,7 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Fault
     if *shared.stopping.borrow() {
         return Err(Fault::new(Code::Unavailable, "the program is stopping"));
     }
-    match shared.daemon.runtime().health() {
+    match shared.local.journal().health() {
         Health::Ok => Ok("ready\n"),
         Health::DiskFull { reason } | Health::ReadOnly { reason } => {
             let detail = format!("the store takes no writes: {reason}");

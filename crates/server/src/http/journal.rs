@@ -20,10 +20,10 @@ use unisono_store::SessionInfo;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::Shared;
 use super::extract::{self, Path, Query};
 use super::part::{self, after};
 use super::problem::Fault;
-use super::{Shared, sessions};
 use unisono::spool::{Spool, Spooled};
 use unisono_interchange::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
 
@@ -75,7 +75,7 @@ async fn list(
     Query(part): Query<Sessions>,
 ) -> Result<Json<Page<Info>>, Fault> {
     let limit = part.limit.map_or(MOST, NonZeroUsize::get).min(MOST);
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let after: Option<SessionId> = after(part.cursor.as_deref())?;
     // One more tells whether there are more.
     let found = journal.sessions(after, limit + 1).await?;
@@ -94,7 +94,7 @@ async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<Info>, Fault> {
     let session: SessionId = extract::id("session", &id)?;
-    let engine = shared.daemon.runtime().journal().engine();
+    let engine = shared.local.journal().engine();
     let found = engine.session(session.into()).await?;
     let found = found.ok_or_else(|| Fault::not_found("session", session))?;
     Ok(Json(info(found)))
@@ -126,7 +126,7 @@ async fn events(
 ) -> Result<([(HeaderName, &'static str); 1], Vec<u8>), Fault> {
     let session: SessionId = extract::id("session", &id)?;
     let limit = which.limit.map_or(MOST, NonZeroUsize::get).min(MOST);
-    let engine = shared.daemon.runtime().journal().engine();
+    let engine = shared.local.journal().engine();
     let found = engine.read(session.into(), which.from, limit).await?;
     if found.is_empty() && engine.session(session.into()).await?.is_none() {
         return Err(Fault::not_found("session", session));
@@ -202,18 +202,18 @@ async fn import(
     }
     import.labels.insert(SOURCE_DIGEST.into(), digest.into());
     import.labels.insert(SOURCE_NAME.into(), file.name.into());
-    let session = shared.daemon.import(import).await?;
+    let session = shared.local.import(import).await?;
     let id = session.id().to_string();
     let described = session
-        .inspect(move |state| sessions::describe(&id, state))
+        .inspect(move |state| unisono::service::sessions::describe(&id, state))
         .await?;
     Ok((StatusCode::CREATED, Json(described)))
 }
 
 /// A body, which is not held in memory where it is large.
 async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, Fault> {
-    let limit = u64::from(shared.daemon.setup().loaded.config.server.body_limit_bytes);
-    let mut spool = Spool::new(shared.daemon.directory());
+    let limit = u64::from(shared.local.setup().loaded.config.server.body_limit_bytes);
+    let mut spool = Spool::new(shared.local.directory());
     let (mut parts, mut part) = (body.into_data_stream(), Vec::new());
     while let Some(more) = parts.next().await {
         let more = more.map_err(|error| Fault::new(Code::InvalidRequest, error.to_string()))?;

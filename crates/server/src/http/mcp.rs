@@ -9,9 +9,9 @@ use super::Shared;
 use crate::mcp::Server;
 
 pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc<Shared>> {
-    let setup = shared.daemon.setup();
+    let setup = shared.local.setup();
     let settings = &setup.loaded.config.server;
-    let server = Server::new(&shared.daemon, shared.stopping.clone(), calls.clone());
+    let server = Server::new(&shared.local, shared.stopping.clone(), calls.clone());
     let service = server.over_http(settings.body_limit_bytes as usize);
     Router::new().route_service("/mcp", service)
 }

@@ -51,7 +51,7 @@ fn text(shared: &Shared) -> String {
         "The version of the program; always 1.",
     )
     .sample(&[("version", version)], 1);
-    let metrics = shared.daemon.metrics();
+    let metrics = shared.local.metrics();
     metrics.read(|counts| counted(&mut page, counts));
     gauge(
         &mut page,
@@ -65,7 +65,7 @@ fn text(shared: &Shared) -> String {
         "Compaction steps that work or wait for a place.",
         &metrics.load.compactions,
     );
-    let writable = u64::from(shared.daemon.runtime().health() == Health::Ok);
+    let writable = u64::from(shared.local.journal().health() == Health::Ok);
     page.family(
         "unisono_store_writable",
         "gauge",
@@ -222,7 +222,7 @@ fn http(page: &mut Page, shared: &Shared) {
     {
         answers.sample(&[("class", class)], count.load(Ordering::Relaxed));
     }
-    let setup = shared.daemon.setup();
+    let setup = shared.local.setup();
     let settings = &setup.loaded.config.server;
     let taken = |all: u32, free: usize| (all as usize).saturating_sub(free);
     let requests = taken(settings.requests, shared.requests.available_permits());

@@ -125,7 +125,7 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
 
 /// The team, and each agent.
 fn names(shared: &Shared) -> Vec<String> {
-    let setup = shared.daemon.setup();
+    let setup = shared.local.setup();
     let agents = setup.roster.iter();
     let agents = agents.map(|agent| agent.definition.id.to_string());
     std::iter::once(TEAM.to_owned()).chain(agents).collect()
@@ -259,7 +259,7 @@ impl Conversation {
 /// The answer, once it is there, with its turn.
 async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
     let turn = begin(shared, &mut asked).await?;
-    let told = match shared.daemon.wait(&asked.session, turn).await {
+    let told = match shared.local.wait(&asked.session, turn).await {
         Ok(_) => turns::read(shared, &asked.session, turn).await,
         Err(error) => Err(error.into()),
     };
@@ -344,8 +344,8 @@ async fn prepare(
         .bounded(wanted.bounds.clone())
         .stopping_at(wanted.stop.clone());
     let setup = match &named {
-        Some(session) => shared.daemon.setup_of(session).await?,
-        None => shared.daemon.setup(),
+        Some(session) => shared.local.setup_of(session).await?,
+        None => shared.local.setup(),
     };
     let team = ask
         .team(&setup)
@@ -356,10 +356,10 @@ async fn prepare(
     let passes = named.is_none();
     let session = match named {
         Some(session) => session,
-        None => shared.daemon.import(import).await?,
+        None => shared.local.import(import).await?,
     };
     Ok(Asked {
-        passing: passes.then(|| shared.passings.guard(&shared.daemon, &session)),
+        passing: passes.then(|| shared.passings.guard(&shared.local, &session)),
         session,
         ask,
         known: None,
@@ -385,7 +385,7 @@ fn again(
 
 /// Images and files reach no model: a request with some is refused, unless a note of them will do.
 fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> Result<(), Refused> {
-    if shared.daemon.setup().loaded.config.server.attachments == Attachments::Note {
+    if shared.local.setup().loaded.config.server.attachments == Attachments::Note {
         return Ok(());
     }
     let mut parts = import
@@ -409,7 +409,7 @@ async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
     if let Some(known) = asked.known {
         return Ok(known);
     }
-    match shared.daemon.begin(&asked.session, &asked.ask).await {
+    match shared.local.begin(&asked.session, &asked.ask).await {
         Ok(turn) => Ok(turn),
         Err(error) => {
             asked.leave().await;

@@ -60,29 +60,6 @@ impl OnBranch {
     }
 }
 
-/// Which part of the sessions, and which of these.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Labelled {
-    /// Only sessions with this label: `name=value`, or `name` with any value. A part may then have
-    /// fewer than asked for, and still `next`.
-    label: Option<String>,
-    /// `next` of the part before.
-    cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
-    #[param(value_type = Option<usize>, minimum = 1)]
-    limit: Option<NonZeroUsize>,
-}
-
-impl Labelled {
-    /// The label, and the part.
-    pub(super) fn split(self) -> (Option<String>, Part) {
-        let (cursor, limit) = (self.cursor, self.limit);
-        (self.label, Part { cursor, limit })
-    }
-}
-
 /// The number of an event: as large as those are that all clients can hold.
 pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let number = i64::deserialize(from)?;

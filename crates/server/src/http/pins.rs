@@ -64,9 +64,9 @@ async fn read_pins(
     after: Option<u32>,
     limit: usize,
 ) -> Result<Pins, Fault> {
-    let setup = shared.daemon.setup_of(session).await?;
+    let setup = shared.local.setup_of(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
-    let (branch, learnt) = (branch.to_owned(), shared.daemon.calibrations().clone());
+    let (branch, learnt) = (branch.to_owned(), shared.local.calibrations().clone());
     let work = move || pins::Pins::of(&setup, &learnt, &mut state, &branch);
     let pins = super::off_thread(work).await??;
     let left = pins.messages.iter();

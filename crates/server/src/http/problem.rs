@@ -5,15 +5,14 @@ use std::fmt::{self, Display};
 use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use unisono_api::{Code, Problem};
+use unisono_api::{Code, Problem, service};
 use unisono_runtime::Error as RuntimeError;
-use unisono_session::Refusal;
 
 use super::extract::Path;
 use super::openai::{self, Refused};
 use super::page;
 use unisono::context::{self, estimate};
-use unisono::daemon;
+use unisono::local;
 use unisono::past;
 
 /// Seconds after which it is worth asking again.
@@ -21,15 +20,11 @@ const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    problem: Box<Problem>,
-    /// Seconds after which it is worth asking again.
-    retry_after: u64,
-}
+pub(crate) struct Fault(Box<Problem>);
 
 impl Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem.detail)
+        f.write_str(&self.0.detail)
     }
 }
 
@@ -39,11 +34,9 @@ impl Fault {
     }
 
     /// Says when it is worth asking again.
-    pub(super) fn retry_after(self, seconds: u64) -> Fault {
-        Fault {
-            retry_after: seconds,
-            ..self
-        }
+    pub(super) fn retry_after(mut self, seconds: u64) -> Fault {
+        self.0.retry_after = Some(seconds);
+        self
     }
 
     pub(super) fn not_found(what: &str, id: impl Display) -> Fault {
@@ -51,153 +44,65 @@ impl Fault {
     }
 
     pub(super) fn status(&self) -> StatusCode {
-        let status = StatusCode::from_u16(self.problem.code.status());
+        let status = StatusCode::from_u16(self.0.code.status());
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     pub(super) fn problem(&self) -> &Problem {
-        &self.problem
+        &self.0
     }
 }
 
 impl From<Problem> for Fault {
     fn from(problem: Problem) -> Fault {
-        Fault {
-            problem: Box::new(problem),
-            retry_after: RETRY_AFTER_SECONDS,
-        }
+        Fault(Box::new(problem))
     }
 }
 
-/// What kind of problem an error is for programs, over HTTP and on a command line.
-pub fn code(error: daemon::Error) -> Code {
-    Fault::from(error).problem.code
-}
-
-impl From<daemon::Error> for Fault {
-    fn from(error: daemon::Error) -> Fault {
-        use daemon::Error;
-        let code = match error {
-            Error::Runtime(error) => return error.into(),
-            Error::Store(error) => return error.into(),
-            Error::Settings(error) => return error.into(),
-            // Of a setup that is read for a request, what the request sets is wrong.
-            Error::Agents(_)
-            | Error::Model(_)
-            | Error::Price(_)
-            | Error::Summariser(_)
-            | Error::Setup(_) => Code::Refused,
-            Error::Lent(_) => Code::InvalidRequest,
-            Error::Tools(_) => Code::Unavailable,
-            Error::Directory(_) | Error::Search(_) => Code::Failed,
-        };
-        Fault::new(code, error.to_string())
-    }
-}
-
-impl From<RuntimeError> for Fault {
-    fn from(error: RuntimeError) -> Fault {
-        let code = match &error {
-            RuntimeError::UnknownSession(_) => Code::NotFound,
-            RuntimeError::Busy(_) => Code::Busy,
-            RuntimeError::Overloaded { retry_after_ms, .. } => {
-                let seconds = retry_after_ms.div_ceil(1_000).max(1);
-                return Fault::new(Code::Busy, error.to_string()).retry_after(seconds);
-            }
-            RuntimeError::Unavailable(_) => Code::Unavailable,
-            RuntimeError::Store(error) => store_code(error),
-            RuntimeError::Broken { .. } | RuntimeError::Unpurged(_) => Code::Failed,
-            RuntimeError::Refused(refusal) => match refusal {
-                Refusal::AlreadyCreated
-                | Refusal::BranchBusy(_)
-                | Refusal::BranchMoved(_)
-                | Refusal::NothingToSeal { .. }
-                | Refusal::Decided(_)
-                | Refusal::WrongDecision { .. } => Code::Conflict,
-                Refusal::NotCreated
-                | Refusal::UnknownBranch(_)
-                | Refusal::UnknownTurn(_)
-                | Refusal::UnknownCall(_)
-                | Refusal::UnknownRun(_) => Code::NotFound,
-                Refusal::Fold(_) => Code::Failed,
-                Refusal::KeyReused(_) => Code::KeyReused,
-                _ => Code::Refused,
-            },
-        };
-        Fault::new(code, error.to_string())
-    }
-}
-
-impl From<unisono_store::Error> for Fault {
-    fn from(error: unisono_store::Error) -> Fault {
-        Fault::new(store_code(&error), error.to_string())
-    }
-}
-
-fn store_code(error: &unisono_store::Error) -> Code {
-    match error {
-        unisono_store::Error::ReadOnly { .. } | unisono_store::Error::Unwritable { .. } => {
-            Code::Unavailable
-        }
-        error if error.is_disk_full() => Code::DiskFull,
-        _ => Code::Failed,
-    }
-}
-
-impl From<context::Error> for Fault {
-    fn from(error: context::Error) -> Fault {
-        Fault::new(Code::Failed, error.to_string())
-    }
-}
-
-impl From<estimate::Error> for Fault {
-    fn from(error: estimate::Error) -> Fault {
-        use estimate::Error;
-        let code = match error {
-            Error::Branch(_) => Code::NotFound,
-            Error::Agents(_) | Error::Plan(_) | Error::Summariser(_) => Code::Refused,
-            Error::Count(_) => Code::Failed,
-        };
-        Fault::new(code, error.to_string())
-    }
-}
-
-impl From<past::Error> for Fault {
-    fn from(error: past::Error) -> Fault {
+impl From<service::Error> for Fault {
+    fn from(error: service::Error) -> Fault {
         match error {
-            past::Error::Store(error) => error.into(),
-            past::Error::Session(error) => error.into(),
-            past::Error::Unfit { .. } => Fault::new(Code::Failed, error.to_string()),
+            service::Error::Problem(problem) => Fault(problem),
+            error => Fault::new(error.code(), error.to_string()),
         }
     }
 }
 
-impl From<unisono_search::Error> for Fault {
-    fn from(error: unisono_search::Error) -> Fault {
-        use unisono_search::Error;
-        let code = match error {
-            Error::Store(error) => return error.into(),
-            Error::Behind | Error::Closed => Code::Unavailable,
-            Error::Query(_) => Code::Refused,
-            _ => Code::Failed,
-        };
-        Fault::new(code, error.to_string())
-    }
+/// What the library's own errors are, and all that they come from.
+macro_rules! through_local {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for Fault {
+            fn from(error: $error) -> Fault {
+                Problem::from(local::Error::from(error)).into()
+            }
+        }
+    )+};
 }
+
+through_local!(
+    local::Error,
+    local::NotChanged,
+    RuntimeError,
+    unisono_store::Error,
+    unisono_search::Error,
+    context::Error,
+    estimate::Error,
+    past::Error,
+);
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let code = self.problem.code;
+        let code = self.0.code;
         if code == Code::Failed {
-            tracing::error!(detail = self.problem.detail, "a request failed");
+            tracing::error!(detail = self.0.detail, "a request failed");
         }
-        let mut response = (self.status(), Json(&*self.problem)).into_response();
+        let mut response = (self.status(), Json(&*self.0)).into_response();
         let headers = response.headers_mut();
         let json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, json);
         match code {
             Code::Busy | Code::Unavailable => {
-                let after = HeaderValue::from(self.retry_after);
+                let after = HeaderValue::from(self.0.retry_after.unwrap_or(RETRY_AFTER_SECONDS));
                 headers.insert(header::RETRY_AFTER, after);
             }
             Code::Unauthorized => {

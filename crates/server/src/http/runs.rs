@@ -51,7 +51,7 @@ impl Found {
     async fn new(shared: &Shared, session: &str, run: &str) -> Result<Found, Fault> {
         let session = sessions::open(shared, session).await?;
         let id: RunId = extract::id("run", run)?;
-        let journal = shared.daemon.runtime().journal();
+        let journal = shared.local.journal();
         let trace = past::turn(journal, &session, Sought::Run(id)).await?;
         let trace = trace.ok_or_else(|| Fault::not_found("run", id))?;
         Ok(Found { session, id, trace })
@@ -172,7 +172,7 @@ async fn cancel(
     let session = sessions::open(&shared, &id).await?;
     let run: RunId = extract::id("run", &run)?;
     session.cancel_run(run).await?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let trace = past::turn(journal, &session, Sought::Run(run)).await?;
     let turn = trace.as_ref().and_then(|trace| {
         let turn = trace.run(run)?.opened.1.turn;
@@ -218,7 +218,7 @@ pub(super) async fn explained(
     let found = Found::new(shared, session, run).await?;
     let turn = found.run()?.opened.1.turn;
     let other = sibling(&found, beside.against.as_deref())?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let replay = past::replay(journal, found.session.id(), turn).await?;
     let rebuilt = rebuild(shared, replay).await?;
     let own = why::requests(&rebuilt, found.id);
@@ -340,7 +340,7 @@ async fn replay_turn(
 ) -> Result<Json<Replay>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let turn = extract::id("turn", &turn)?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let replay = past::replay(journal, session.id(), turn).await?;
     if replay.turn().is_none() {
         return Err(Fault::not_found("turn", turn));
@@ -361,6 +361,6 @@ async fn rebuild(
     shared: &Shared,
     replay: unisono_session::replay::Replay,
 ) -> Result<Rebuilt, Fault> {
-    let (setup, extensions) = (shared.daemon.setup(), shared.daemon.extensions().clone());
+    let (setup, extensions) = (shared.local.setup(), shared.local.extensions().clone());
     super::off_thread(move || past::rebuild(&setup, &extensions, &replay)).await
 }

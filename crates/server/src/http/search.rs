@@ -106,7 +106,7 @@ pub(super) async fn found(
     let named = query.session.as_deref();
     let named = named.map(|id| extract::id("session", id)).transpose()?;
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
-    let search = shared.daemon.runtime().search();
+    let search = shared.local.search()?;
     if !search.follows() {
         // Made of what is asked for, when it is asked for.
         search.settle(only.first().copied()).await?;
@@ -120,7 +120,7 @@ pub(super) async fn found(
     let mut hits = Vec::with_capacity(part.items.len());
     for found in part.items {
         // A session that was deleted meanwhile is not found any more.
-        let Ok(session) = shared.daemon.open(found.session).await else {
+        let Ok(session) = shared.local.open(found.session).await else {
             continue;
         };
         let (branch, stems) = (sought.branch.clone(), stems.clone());

@@ -17,9 +17,8 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
-use unisono::daemon::NotChanged;
 use unisono_config::settings::own::{DEFAULT_MODEL, is_of_request};
-use unisono_config::settings::{self, Override, Own};
+use unisono_config::settings::{self, Override};
 use unisono_config::setup::Setup;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -39,12 +38,12 @@ async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Setting>> {
 
 /// Every setting.
 pub(super) fn all(shared: &Shared) -> Vec<Setting> {
-    to_api(&shared.daemon.setup(), settings::is_changeable)
+    to_api(&shared.local.setup(), settings::is_changeable)
 }
 
 /// Every setting as it counts for a session.
 pub(super) async fn of_session(shared: &Shared, session: &Handle) -> Result<Vec<Setting>, Fault> {
-    let setup = shared.daemon.setup_of(session).await?;
+    let setup = shared.local.setup_of(session).await?;
     Ok(to_api(&setup, settings::is_settable))
 }
 
@@ -74,7 +73,7 @@ async fn change(
         Ok((key, value))
     });
     let changes = changes.collect::<Result<BTreeMap<_, _>, Fault>>()?;
-    shared.daemon.change_settings(changes).await?;
+    shared.local.change_settings(changes).await?;
     Ok(Json(all(&shared)))
 }
 
@@ -125,16 +124,7 @@ pub(super) async fn change_of(
         Ok((key, text))
     });
     let changes = changes.collect::<Result<_, Fault>>()?;
-    Ok(shared.daemon.change_own(session, changes).await?)
-}
-
-/// The settings that a session is to have from its beginning.
-pub(super) fn of_new(settings: &Settings) -> Result<Own, Fault> {
-    let each = settings.iter().map(|(key, value)| {
-        let text = as_text(value).ok_or_else(|| wrong(key))?;
-        Ok((key.as_str().into(), text.into()))
-    });
-    each.collect()
+    Ok(shared.local.change_own(session, changes).await?)
 }
 
 /// The settings of a request that count for it alone.
@@ -190,16 +180,5 @@ fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {
             Ok(toml::Value::Array(items.collect::<Result<_, _>>()?))
         }
         Value::Null | Value::Object(_) => Err(wrong(key)),
-    }
-}
-
-impl From<NotChanged> for Fault {
-    fn from(error: NotChanged) -> Fault {
-        let code = match error {
-            NotChanged::Session(error) => return error.into(),
-            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
-            NotChanged::Store(_) => Code::Unavailable,
-        };
-        Fault::new(code, error.to_string())
     }
 }

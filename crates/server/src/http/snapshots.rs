@@ -43,7 +43,7 @@ pub(super) async fn frozen(
     snapshot: &str,
 ) -> Result<Snapshot, Fault> {
     let snapshot: SnapshotId = extract::id("snapshot", snapshot)?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let trace = past::trace(journal, session.id()).await?;
     let had = trace.turns().filter(|(_, turn)| {
         let frozen = turn.frozen.as_ref();

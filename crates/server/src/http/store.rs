@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use unisono_api::service::Store;
 use unisono_api::store::{Acknowledged, Vacuumed};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,13 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     responses((status = 200, description = "It is done", body = Vacuumed))
 )]
 async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fault> {
-    let done = shared.daemon.runtime().purge().await?;
-    Ok(Json(Vacuumed {
-        before_bytes: done.before_bytes,
-        after_bytes: done.after_bytes,
-        sessions: done.sessions,
-        events: done.events,
-    }))
+    Ok(Json(shared.local.vacuum().await?))
 }
 
 /// Takes note of what repairs of the store have lost: sessions do not tell of it any more.
@@ -39,8 +34,5 @@ async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fau
     responses((status = 200, description = "It is noted", body = Acknowledged))
 )]
 async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, Fault> {
-    let acknowledged = shared.daemon.acknowledge_losses().await?;
-    Ok(Json(Acknowledged {
-        losses: acknowledged as u64,
-    }))
+    Ok(Json(Store::acknowledge_losses(&*shared.local).await?))
 }

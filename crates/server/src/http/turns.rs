@@ -47,7 +47,7 @@ async fn list(
     Query(part): Query<part::Part>,
 ) -> Result<Json<Page<Turn>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let turns = turn_view::turns(journal, &session, part.after()?, part.limit()).await?;
     Ok(Json(turns))
 }
@@ -137,7 +137,7 @@ pub(super) async fn answer<T: Serialize>(
     };
     let (now, known) = session.inspect(look).await?;
     let place = how.events.then(|| events::place(shared)).transpose()?;
-    let turn = shared.daemon.begin(session, ask).await?;
+    let turn = shared.local.begin(session, ask).await?;
     if let Some(place) = place {
         let after = match known {
             Some(turn) => accepted(shared, session, turn).await?,
@@ -147,7 +147,7 @@ pub(super) async fn answer<T: Serialize>(
         return Ok(stream.until(turn).into_response());
     }
     if how.wait {
-        shared.daemon.wait(session, turn).await?;
+        shared.local.wait(session, turn).await?;
         return Ok(Json(tell(shared, session, turn).await?).into_response());
     }
     let body = tell(shared, session, turn).await?;
@@ -194,7 +194,7 @@ pub(super) async fn accepted(
     session: &Handle,
     turn: TurnId,
 ) -> Result<u64, Fault> {
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
@@ -202,7 +202,7 @@ pub(super) async fn accepted(
 
 /// A turn as it is now.
 pub(super) async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Turn, Fault> {
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let found = turn_view::turn(journal, session, turn).await?;
     found.ok_or_else(|| Fault::not_found("turn", turn))
 }

@@ -60,7 +60,7 @@ pub(super) struct OfSession {
 
 /// What a session used, or all of them.
 pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used, Fault> {
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let mut gone = Deleted::default();
     let folds = match session {
         Some(id) => {
@@ -77,7 +77,7 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
     let mut ledger = gone.ledger.clone();
     folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
     let mut sessions: Vec<OfSession> = folds.into_iter().filter_map(of).collect();
-    let budget = shared.daemon.setup().loaded.config.budget.clone();
+    let budget = shared.local.setup().loaded.config.budget.clone();
     let tokens = |of: &OfSession| of.amounts.input_tokens + of.amounts.output_tokens;
     sessions.sort_by_key(|of| std::cmp::Reverse(tokens(of)));
     let rows = ledger.used().map(|(asker, model, used)| Row {

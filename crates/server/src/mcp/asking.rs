@@ -4,6 +4,7 @@ use rmcp::RoleServer;
 use rmcp::model::{InputRequiredResult, InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
+use unisono::labels::MCP_CHANNEL;
 use unisono::turn_view;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
@@ -14,9 +15,9 @@ use unisono_session::{Fact, Refusal, State};
 
 use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, Waited};
 use super::waiting::{self, Way};
-use super::{Answer, CHANNEL, Done, Outcome, Server, stopped};
+use super::{Answer, Done, Outcome, Server, stopped};
 use crate::http::compactions;
-use unisono::Daemon;
+use unisono::Local;
 use unisono::ask::Ask;
 use unisono::short;
 
@@ -25,7 +26,7 @@ const TITLE_CHARS: usize = 60;
 
 pub(super) async fn ask(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     asked: Asked,
     context: &RequestContext<RoleServer>,
 ) -> Done {
@@ -39,24 +40,24 @@ pub(super) async fn ask(
         Some(agents) => ask.agents(agents.iter().map(String::as_str)),
         None => ask,
     };
-    let session = session(daemon, asked.session.as_deref(), task, &ask).await?;
-    let followed = begin(server, daemon, &session, &ask, context).await?;
+    let session = session(local, asked.session.as_deref(), task, &ask).await?;
+    let followed = begin(server, local, &session, &ask, context).await?;
     to_answer(ASK, followed)
 }
 
 /// Goes on with a turn about one of whose calls the client has asked a person.
 pub(super) async fn go_on(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     (tool, state, answers): (&str, &str, Option<InputResponses>),
     context: &RequestContext<RoleServer>,
 ) -> Done {
     let (asked, call, decision) = waiting::answered(state, answers)?;
-    let session = opened(daemon, &asked.session).await?;
+    let session = opened(local, &asked.session).await?;
     let turn = turn_id(&asked.turn)?;
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
-        let turn = read(daemon, &session, turn).await?;
+        let turn = read(local, &session, turn).await?;
         return to_answer(tool, Followed::waits(&session, turn, waiting));
     };
     match session.decide(call, decision).await {
@@ -64,22 +65,22 @@ pub(super) async fn go_on(
         Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
         Err(error) => return Err(error.to_string()),
     }
-    let followed = follow(server, daemon, &session, (turn, None), context).await?;
+    let followed = follow(server, local, &session, (turn, None), context).await?;
     to_answer(tool, followed)
 }
 
 /// Waits for the end of a turn that was begun before.
 pub(super) async fn wait(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     waited: Waited,
     context: &RequestContext<RoleServer>,
 ) -> Done {
-    let session = opened(daemon, &waited.session).await?;
+    let session = opened(local, &waited.session).await?;
     let turn = turn_id(&waited.turn)?;
     // One that never was is told before it is waited for.
-    read(daemon, &session, turn).await?;
-    let followed = follow(server, daemon, &session, (turn, None), context).await?;
+    read(local, &session, turn).await?;
+    let followed = follow(server, local, &session, (turn, None), context).await?;
     to_answer(ASK, followed)
 }
 
@@ -90,7 +91,7 @@ fn turn_id(text: &str) -> Result<TurnId, String> {
 
 pub(super) async fn delegate(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     delegated: Delegated,
     context: &RequestContext<RoleServer>,
 ) -> Done {
@@ -120,8 +121,8 @@ pub(super) async fn delegate(
         None => lines.join("\n"),
     };
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
-    let session = session(daemon, delegated.session.as_deref(), &task, &ask).await?;
-    let followed = begin(server, daemon, &session, &ask, context).await?;
+    let session = session(local, delegated.session.as_deref(), &task, &ask).await?;
+    let followed = begin(server, local, &session, &ask, context).await?;
     to_answer(DELEGATE, followed)
 }
 
@@ -142,7 +143,7 @@ fn findings(turn: &Turn) -> String {
 
 pub(super) async fn compact(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     compacted: Compacted,
     context: &RequestContext<RoleServer>,
 ) -> Done {
@@ -152,8 +153,8 @@ pub(super) async fn compact(
         compacted.on_failure,
     );
     let ask = Ask::compaction(None, writing).branch(compacted.branch.as_str());
-    let session = opened(daemon, &compacted.session).await?;
-    let followed = begin(server, daemon, &session, &ask, context).await?;
+    let session = opened(local, &compacted.session).await?;
+    let followed = begin(server, local, &session, &ask, context).await?;
     to_answer(COMPACT, followed)
 }
 
@@ -243,19 +244,14 @@ fn to_answer(tool: &str, followed: Followed) -> Done {
 }
 
 /// The session that is meant, or a new one. Agents that do not fit leave none behind.
-async fn session(
-    daemon: &Daemon,
-    id: Option<&str>,
-    task: &str,
-    ask: &Ask,
-) -> Result<Handle, String> {
+async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Result<Handle, String> {
     let known = match id {
-        Some(id) => Some(opened(daemon, id).await?),
+        Some(id) => Some(opened(local, id).await?),
         None => None,
     };
     let setup = match &known {
-        Some(session) => daemon.setup_of(session).await,
-        None => Ok(daemon.setup()),
+        Some(session) => local.setup_of(session).await,
+        None => Ok(local.setup()),
     };
     let setup = setup.map_err(|error| error.to_string())?;
     ask.team(&setup).map_err(|error| error.to_string())?;
@@ -266,10 +262,10 @@ async fn session(
             let title: String = words.chars().take(TITLE_CHARS).collect();
             let import = Import {
                 title: title.into(),
-                labels: [(CHANNEL.0.into(), CHANNEL.1.into())].into(),
+                labels: [(MCP_CHANNEL.0.into(), MCP_CHANNEL.1.into())].into(),
                 ..Import::default()
             };
-            daemon
+            local
                 .import(import)
                 .await
                 .map_err(|error| error.to_string())
@@ -277,26 +273,26 @@ async fn session(
     }
 }
 
-pub(super) async fn opened(daemon: &Daemon, id: &str) -> Result<Handle, String> {
+pub(super) async fn opened(local: &Local, id: &str) -> Result<Handle, String> {
     let id = id
         .parse()
         .map_err(|_| format!("{id:?} is no id of a session"))?;
-    daemon.open(id).await.map_err(|error| error.to_string())
+    local.open(id).await.map_err(|error| error.to_string())
 }
 
 /// Gives the session a turn and follows it.
 async fn begin(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     session: &Handle,
     ask: &Ask,
     context: &RequestContext<RoleServer>,
 ) -> Result<Followed, String> {
     let before = session.inspect(|state| state.events()).await;
     let before = before.map_err(|error| error.to_string())?;
-    let turn = daemon.begin(session, ask).await;
+    let turn = local.begin(session, ask).await;
     let turn = turn.map_err(|error| error.to_string())?;
-    follow(server, daemon, session, (turn, Some(before)), context).await
+    follow(server, local, session, (turn, Some(before)), context).await
 }
 
 /// Waits for the end of a turn, or until one of its calls waits for a person whom the client cannot
@@ -304,7 +300,7 @@ async fn begin(
 /// turn. Where the number of the event before it is not known, what happened is not told again.
 async fn follow(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     session: &Handle,
     (turn, before): (TurnId, Option<u64>),
     context: &RequestContext<RoleServer>,
@@ -325,7 +321,7 @@ async fn follow(
     while !is_over {
         if std::mem::take(&mut may_wait)
             && !cancelled
-            && let Some(followed) = held(server, daemon, session, turn, context).await?
+            && let Some(followed) = held(server, local, session, turn, context).await?
         {
             return Ok(followed);
         }
@@ -353,13 +349,13 @@ async fn follow(
             }
         }
     }
-    Ok(Followed::Ended(read(daemon, session, turn).await?))
+    Ok(Followed::Ended(read(local, session, turn).await?))
 }
 
 /// Has the client ask a person about the calls that wait, as it can. None: none waits any more.
 async fn held(
     server: &Server,
-    daemon: &Daemon,
+    local: &Local,
     session: &Handle,
     turn: TurnId,
     context: &RequestContext<RoleServer>,
@@ -391,14 +387,14 @@ async fn held(
                 Way::No => {}
             }
         }
-        let turn = read(daemon, session, turn).await?;
+        let turn = read(local, session, turn).await?;
         return Ok(Some(Followed::waits(session, turn, waiting)));
     }
 }
 
 /// A turn as it is now.
-async fn read(daemon: &Daemon, session: &Handle, turn: TurnId) -> Result<Turn, String> {
-    let found = turn_view::turn(daemon.runtime().journal(), session, turn).await;
+async fn read(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
+    let found = turn_view::turn(local.journal(), session, turn).await;
     let found = found.map_err(|error| error.to_string())?;
     found.ok_or_else(|| format!("there is no turn {turn}"))
 }

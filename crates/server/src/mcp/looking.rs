@@ -10,8 +10,8 @@ use unisono_search::{Branch, Query, excerpt};
 use super::asking::{opened, value};
 use super::tools::{Listed, Recalled, Searched};
 use super::{Answer, Done, Outcome};
-use crate::http::sessions as listing;
-use unisono::Daemon;
+use unisono::Local;
+use unisono::service::sessions as listing;
 
 /// Messages that are found in a session, the most of them, and the most that are read by number.
 const FOUND: usize = 8;
@@ -26,8 +26,8 @@ const MOST_LISTED: usize = 200;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 600;
 
-pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
-    let session = opened(daemon, &wanted.session).await?;
+pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
+    let session = opened(local, &wanted.session).await?;
     let (id, branch) = (session.id(), wanted.branch.clone());
     let place = move |state: &unisono_session::State| {
         let head = state.tree().head(&branch)?;
@@ -40,7 +40,7 @@ pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
     let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
         (Some(query), None, None) => {
-            let search = daemon.runtime().search();
+            let search = local.search().map_err(|error| error.to_string())?;
             let found = search
                 .recall(&branch, query, limit)
                 .await
@@ -107,7 +107,7 @@ fn described(message: &Message) -> Value {
     })
 }
 
-pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
+pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
     let query = Query::parse(&wanted.query, clock::now()).map_err(|e| e.to_string())?;
     if query.is_empty() {
         let notes = query.notes.join("; ");
@@ -123,7 +123,7 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
             .map_err(|_| format!("session:{id} is no id of a session: write all of it"))
     });
     let only: Vec<SessionId> = only.transpose()?.into_iter().collect();
-    let search = daemon.runtime().search();
+    let search = local.search().map_err(|error| error.to_string())?;
     let answer = search
         .find(&query, &only, limit)
         .await
@@ -132,10 +132,7 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
     let mut text = String::new();
     let mut structured = Vec::new();
     for found in answer.found {
-        let session = daemon
-            .open(found.session)
-            .await
-            .map_err(|e| e.to_string())?;
+        let session = local.open(found.session).await.map_err(|e| e.to_string())?;
         let id = found.message;
         let look = move |state: &unisono_session::State| {
             let message = state.tree().get(id)?.message.clone();
@@ -169,20 +166,20 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
     }))
 }
 
-pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
+pub(super) async fn sessions(local: &Local, wanted: Listed) -> Done {
     let before = wanted.cursor.as_deref().map(|id| {
         id.parse::<SessionId>()
             .map_err(|_| format!("{id:?} is no cursor"))
     });
     let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_LISTED);
     // One more tells whether there are more.
-    let found = listing::newest(daemon, before.transpose()?, limit + 1)
+    let found = listing::newest(local, before.transpose()?, limit + 1)
         .await
         .map_err(|e| e.to_string())?;
     let found = Page::first(found, limit, |last| last.id.to_string());
     let mut text = String::new();
     let mut all = Vec::new();
-    let listed = listing::listed(daemon, found.items).await;
+    let listed = listing::listed(local, found.items).await;
     for listed in listed.map_err(|fault| fault.to_string())? {
         text += &format!("{}  {}  {}\n", listed.session, listed.updated, listed.title);
         all.push(value(&listed)?);

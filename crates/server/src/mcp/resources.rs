@@ -14,11 +14,11 @@ use unisono_context::snapshot::Snapshot;
 use unisono_context::{SessionId, TurnId};
 use unisono_session::state::MAIN;
 
-use crate::http::sessions as listing;
-use unisono::Daemon;
+use unisono::Local;
 use unisono::ask::Ask;
 use unisono::context::{Shown, entry_text};
 use unisono::past;
+use unisono::service::sessions as listing;
 
 const SCHEME: &str = "unisono://sessions/";
 /// Sessions of a page.
@@ -63,7 +63,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 /// The sessions, the oldest first.
 pub(super) async fn list(
-    daemon: &Daemon,
+    local: &Local,
     page: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let cursor = page.and_then(|page| page.cursor);
@@ -71,14 +71,14 @@ pub(super) async fn list(
         id.parse::<SessionId>()
             .map_err(|_| wrong(format!("{id:?} is no cursor")))
     });
-    let found = listing::page(daemon, after.transpose()?, PAGE)
+    let found = listing::page(local, after.transpose()?, PAGE)
         .await
         .map_err(failed)?;
     let next = found
         .last()
         .filter(|_| found.len() == PAGE)
         .map(|last| last.id.to_string());
-    let listed = listing::listed(daemon, found).await.map_err(failed)?;
+    let listed = listing::listed(local, found).await.map_err(failed)?;
     let each = listed.into_iter().map(|listed| {
         let uri = format!("{SCHEME}{}", listed.session);
         Resource::new(uri, listed.title).with_mime_type("application/json")
@@ -89,7 +89,7 @@ pub(super) async fn list(
 }
 
 /// Reads one.
-pub(super) async fn read(daemon: &Daemon, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(local: &Local, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {uri}"), None);
     let path = uri.strip_prefix(SCHEME).ok_or_else(unknown)?;
     let mut parts = path.split('/');
@@ -98,28 +98,23 @@ pub(super) async fn read(daemon: &Daemon, uri: &str) -> Result<ReadResourceResul
         .and_then(|id| id.parse::<SessionId>().ok())
         .ok_or_else(unknown)?;
     let rest: Vec<&str> = parts.collect();
-    let known = daemon
-        .runtime()
-        .journal()
-        .exists(id)
-        .await
-        .map_err(failed)?;
+    let known = local.journal().exists(id).await.map_err(failed)?;
     if !known {
         return Err(unknown());
     }
     let contents = match rest[..] {
         [] => {
-            let session = daemon.open(id).await.map_err(failed)?;
+            let session = local.open(id).await.map_err(failed)?;
             let name = id.to_string();
             let look = move |state: &unisono_session::State| listing::describe(&name, state);
             let described = session.inspect(look).await.map_err(failed)?;
             let text = serde_json::to_string_pretty(&described).map_err(failed)?;
             ResourceContents::text(text, uri).with_mime_type("application/json")
         }
-        ["context"] => ResourceContents::text(context(daemon, id).await?, uri),
+        ["context"] => ResourceContents::text(context(local, id).await?, uri),
         ["snapshots", turn] => {
             let turn = turn.parse::<TurnId>().map_err(|_| unknown())?;
-            let text = snapshot(daemon, id, turn).await?.ok_or_else(unknown)?;
+            let text = snapshot(local, id, turn).await?.ok_or_else(unknown)?;
             ResourceContents::text(text, uri)
         }
         _ => return Err(unknown()),
@@ -127,14 +122,14 @@ pub(super) async fn read(daemon: &Daemon, uri: &str) -> Result<ReadResourceResul
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
-    let session = daemon.open(id).await.map_err(failed)?;
+async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
+    let session = local.open(id).await.map_err(failed)?;
     let mut state = session.inspect(Clone::clone).await.map_err(failed)?;
     let Some(head) = state.tree().head(MAIN) else {
         return Ok("nothing was said yet".to_owned());
     };
-    let setup = daemon.setup_of(&session).await.map_err(failed)?;
-    let by = Ask::new("").measured_by(&setup, daemon.calibrations());
+    let setup = local.setup_of(&session).await.map_err(failed)?;
+    let by = Ask::new("").measured_by(&setup, local.calibrations());
     let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
     let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &by));
@@ -144,12 +139,8 @@ async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
 
 /// The frozen context of a turn, rebuilt from the journal; none: there is no such turn, or nothing
 /// was frozen in it.
-async fn snapshot(
-    daemon: &Daemon,
-    id: SessionId,
-    turn: TurnId,
-) -> Result<Option<String>, ErrorData> {
-    let journal = daemon.runtime().journal();
+async fn snapshot(local: &Local, id: SessionId, turn: TurnId) -> Result<Option<String>, ErrorData> {
+    let journal = local.journal();
     let replay = past::replay(journal, id, turn).await.map_err(failed)?;
     if let Some(error) = replay.snapshot_error() {
         return Err(failed(error));

@@ -8,6 +8,7 @@ use serde_json::to_value;
 use unisono_context::call::Usage;
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::{MessageId, Timestamp, Tokens, TurnId};
+use unisono_runtime::Handle;
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_session::machine::Import;
 use unisono_session::usage::Ledger;
@@ -17,7 +18,7 @@ use unisono_store::{
 };
 
 use super::*;
-use crate::Daemon;
+use crate::Local;
 use crate::ask::Ask;
 use crate::turn_view;
 use unisono_config::settings::Sources;
@@ -40,8 +41,8 @@ impl Agent for AtOnce {
 struct Earliest(Arc<dyn Engine>, AtomicU64, AtomicU64);
 
 impl Earliest {
-    fn of(daemon: &Daemon) -> Arc<Earliest> {
-        let engine = daemon.runtime().journal().engine().clone();
+    fn of(local: &Local) -> Arc<Earliest> {
+        let engine = local.journal().engine().clone();
         Arc::new(Earliest(
             engine,
             AtomicU64::new(u64::MAX),
@@ -97,7 +98,7 @@ impl Engine for Earliest {
     }
 }
 
-async fn daemon(directory: &std::path::Path) -> Daemon {
+async fn daemon(directory: &std::path::Path) -> Local {
     let agents = "[agents.a]\ndescription = \"agrees\"\nkind = \"at-once\"\n\
                   [agents.b]\ndescription = \"agrees\"\nkind = \"at-once\"\n";
     std::fs::create_dir_all(directory.join("config")).unwrap();
@@ -106,14 +107,14 @@ async fn daemon(directory: &std::path::Path) -> Daemon {
         env: Vec::new(),
         ..Sources::of_process(directory)
     };
-    let daemon = Daemon::builder()
+    let local = Local::builder()
         .sources(sources)
         .agent("at-once", AtOnce)
         .in_memory()
         .set("run.lead", "a")
         .set("run.agents", "b")
         .set("compaction.preset", "off");
-    daemon.start().await.unwrap()
+    local.start().await.unwrap()
 }
 
 fn conversation() -> Import {
@@ -133,19 +134,19 @@ fn conversation() -> Import {
 #[tokio::test]
 async fn a_turn_is_found_from_the_newest_event_backwards() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = daemon(directory.path()).await;
-    let session = daemon.import(conversation()).await.unwrap();
+    let local = daemon(directory.path()).await;
+    let session = local.import(conversation()).await.unwrap();
     let before = session.inspect(State::events).await.unwrap();
     assert!(before > u64::from(MESSAGES), "{before}");
     let mut turns = Vec::new();
     for n in 0..40 {
         let ask = Ask::new(format!("Task {n}"));
-        let turn = daemon.begin(&session, &ask).await.unwrap();
-        daemon.wait(&session, turn).await.unwrap();
+        let turn = local.begin(&session, &ask).await.unwrap();
+        local.wait(&session, turn).await.unwrap();
         turns.push(turn);
     }
 
-    let earliest = Earliest::of(&daemon);
+    let earliest = Earliest::of(&local);
     let journal = Journal::new(earliest.clone());
     let whole = trace(&journal, session.id()).await.unwrap();
     earliest.1.store(u64::MAX, Ordering::Relaxed);
@@ -186,7 +187,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     let nobody = turn(&journal, &session, Sought::Run(RunId::from_u128(7)));
     assert!(nobody.await.unwrap().is_none());
     drop(session);
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
 /// The runs of a session as its whole journal tells them: those of the newest turn first.
@@ -201,14 +202,14 @@ fn runs_of(whole: &Trace) -> Vec<RunId> {
 async fn a_part_of_a_sessions_runs_costs_the_same_wherever_it_is() {
     const LIMIT: usize = 10;
     let directory = tempfile::tempdir().unwrap();
-    let daemon = daemon(directory.path()).await;
-    let session = daemon.import(conversation()).await.unwrap();
+    let local = daemon(directory.path()).await;
+    let session = local.import(conversation()).await.unwrap();
     let before = session.inspect(State::events).await.unwrap();
     for _ in 0..150 {
-        ask(&daemon, &session).await;
+        ask(&local, &session).await;
     }
     let written = session.inspect(State::events).await.unwrap() - before;
-    let counted = Earliest::of(&daemon);
+    let counted = Earliest::of(&local);
     let journal = Journal::new(counted.clone());
     let whole = runs_of(&trace(&journal, session.id()).await.unwrap());
     assert_eq!(whole.len(), 300);
@@ -262,25 +263,25 @@ async fn a_part_of_a_sessions_runs_costs_the_same_wherever_it_is() {
     }
     assert_eq!(told, whole.iter().step_by(33).copied().collect::<Vec<_>>());
     drop(session);
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
-async fn ask(daemon: &Daemon, session: &Handle) {
-    let turn = daemon.begin(session, &Ask::new("Task")).await.unwrap();
-    daemon.wait(session, turn).await.unwrap();
+async fn ask(local: &Local, session: &Handle) {
+    let turn = local.begin(session, &Ask::new("Task")).await.unwrap();
+    local.wait(session, turn).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_was_used_is_read_once_and_then_only_what_came_since() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = daemon(directory.path()).await;
+    let local = daemon(directory.path()).await;
     let mut sessions = Vec::new();
     for _ in 0..3 {
-        let session = daemon.import(conversation()).await.unwrap();
-        ask(&daemon, &session).await;
+        let session = local.import(conversation()).await.unwrap();
+        ask(&local, &session).await;
         sessions.push(session);
     }
-    let earliest = Earliest::of(&daemon);
+    let earliest = Earliest::of(&local);
     let journal = Journal::new(earliest.clone());
     let folds = usage::Folds::default();
     let input = |folds: &[(SessionId, usage::Fold)]| {
@@ -298,7 +299,7 @@ async fn what_was_used_is_read_once_and_then_only_what_came_since() {
     assert_eq!(read, u64::MAX, "nothing is new, and event {read} was read");
 
     let before = sessions[1].inspect(State::events).await.unwrap();
-    ask(&daemon, &sessions[1]).await;
+    ask(&local, &sessions[1]).await;
     let one = folds
         .one(&journal, sessions[1].id())
         .await
@@ -317,11 +318,11 @@ async fn what_was_used_is_read_once_and_then_only_what_came_since() {
     assert!(whole.used().eq(one.ledger.used()));
 
     let gone = sessions.remove(0);
-    daemon.runtime().delete(gone.id()).await.unwrap();
+    local.runtime().unwrap().delete(gone.id()).await.unwrap();
     assert_eq!(input(&folds.all(&journal).await.unwrap()), [2 * once, once]);
     assert!(folds.one(&journal, gone.id()).await.unwrap().is_none());
     drop((gone, sessions));
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
 async fn read_all(journal: &Journal, session: SessionId, ledger: &mut Ledger) {

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use unisono::past;
 use unisono::tool::Call;
 use unisono::{
-    Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Daemon, Extensions, Failure,
-    LanguageModel, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
+    Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, LanguageModel,
+    Local, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
 };
 use unisono_config::paths::Home;
 use unisono_config::settings::Sources;
@@ -79,7 +79,7 @@ fn nowhere() -> Sources {
 
 /// A program that reads no settings but its own.
 fn program(extensions: Extensions) -> Builder {
-    Daemon::builder()
+    Local::builder()
         .sources(nowhere())
         .extensions(extensions)
         .set("models.default", "own/echo")
@@ -107,12 +107,12 @@ fn tents() -> Conversation {
 }
 
 async fn answer_to(task: &str) -> String {
-    let daemon = with_buyers(program(extensions())).in_memory();
-    let daemon = daemon.start().await.unwrap();
-    let session = daemon.import(tents()).await.unwrap();
+    let local = with_buyers(program(extensions())).in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
     let ask = Ask::new(task).agents(["north", "south"]);
-    let finished = daemon.ask(&session, &ask).await.unwrap();
-    daemon.shutdown().await;
+    let finished = local.ask(&session, &ask).await.unwrap();
+    local.shutdown().await;
     finished.answer.unwrap()
 }
 
@@ -131,19 +131,19 @@ async fn agents_tools_and_models_of_the_program_work_on_one_snapshot() {
 
 #[tokio::test]
 async fn a_turn_of_own_models_is_rebuilt_as_it_was() {
-    let daemon = with_buyers(program(extensions())).in_memory();
-    let daemon = daemon.start().await.unwrap();
-    let session = daemon.import(tents()).await.unwrap();
+    let local = with_buyers(program(extensions())).in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
     let ask = Ask::new("Well?").agents(["north"]);
-    let finished = daemon.ask(&session, &ask).await.unwrap();
-    let journal = daemon.runtime().journal();
+    let finished = local.ask(&session, &ask).await.unwrap();
+    let journal = local.journal();
     let replay = past::replay(journal, session.id(), finished.turn).await;
-    let rebuilt = past::rebuild(&daemon.setup(), daemon.extensions(), &replay.unwrap());
+    let rebuilt = past::rebuild(&local.setup(), local.extensions(), &replay.unwrap());
     assert_eq!(rebuilt.mismatches().count(), 0);
     let unknown: Vec<_> = rebuilt.runs.iter().map(|run| &run.unknown).collect();
     let code = "the code of kind `buyer` writes its requests".to_owned();
     assert_eq!(unknown, [&Some(code), &None]);
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
 #[tokio::test]
@@ -209,28 +209,28 @@ async fn names_that_cannot_be_are_told_at_the_start() {
 
 #[tokio::test]
 async fn an_agent_that_does_not_exist_is_an_error() {
-    let daemon = program(extensions()).in_memory().start().await.unwrap();
-    let session = daemon.import(tents()).await.unwrap();
+    let local = program(extensions()).in_memory().start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
     let ask = Ask::new("What now?").agents(["nobody"]);
-    let error = daemon.ask(&session, &ask).await.unwrap_err();
+    let error = local.ask(&session, &ask).await.unwrap_err();
     assert!(
         error.to_string().contains("unknown agent `nobody`"),
         "{error}"
     );
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
 #[tokio::test]
 async fn an_own_model_has_the_window_that_it_says() {
-    let daemon = program(extensions()).in_memory().start().await.unwrap();
-    let entry = daemon
+    let local = program(extensions()).in_memory().start().await.unwrap();
+    let entry = local
         .setup()
         .loaded
         .catalogue
         .get(None, "own/echo")
         .unwrap();
     assert_eq!((entry.window, entry.assumed), (Tokens(50_000), false));
-    daemon.shutdown().await;
+    local.shutdown().await;
 }
 
 /// Waits at its first call for ever, and answers from then on.
@@ -261,20 +261,20 @@ async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() 
         let program = program.set("agents.slow.description", "takes its time");
         program.set("agents.slow.kind", "halting").start()
     };
-    let daemon = start(false).await.unwrap();
-    let session = daemon.import(tents()).await.unwrap();
+    let local = start(false).await.unwrap();
+    let session = local.import(tents()).await.unwrap();
     let ask = Ask::new("Well?").agents(["slow"]);
-    let turn = daemon.begin(&session, &ask).await.unwrap();
+    let turn = local.begin(&session, &ask).await.unwrap();
     began.notified().await;
     let id = session.id();
-    daemon.shutdown().await;
-    let daemon = start(true).await.unwrap();
-    let finished = daemon.resume(id).await.unwrap();
+    local.shutdown().await;
+    let local = start(true).await.unwrap();
+    let finished = local.resume(id).await.unwrap();
     assert_eq!(finished.len(), 1);
     assert_eq!(
         (finished[0].turn, &finished[0].outcome),
         (turn, &Outcome::Answered)
     );
     assert_eq!(finished[0].answer.as_deref(), Some("done\nWell?"));
-    daemon.shutdown().await;
+    local.shutdown().await;
 }

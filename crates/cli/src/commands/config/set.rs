@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ArgGroup;
 use serde_json::json;
-use unisono::daemon;
+use unisono::local;
 use unisono_api::settings::Changes;
 use unisono_config::settings::{Setting, canonical, own, typed};
 use unisono_config::setup::Setup;
@@ -81,7 +81,7 @@ async fn of_all(app: &App, setup: &Setup, args: &Args) -> Result<Now> {
         Where::Here(opened) => {
             let changes = BTreeMap::from([(args.key.clone(), value)]);
             // Nobody else has the store meanwhile.
-            let changed = daemon::change(setup, &changes);
+            let changed = local::change(setup, &changes);
             opened.journal.close().await?;
             Ok(here(&changed?, &canonical(&args.key)))
         }
@@ -104,7 +104,7 @@ async fn of_session(app: &App, setup: &Setup, session: &str, args: &Args) -> Res
         Where::Here(opened) => {
             let before = sessions.state(id).await?;
             let wanted = BTreeMap::from([(args.key.clone(), args.value.clone())]);
-            let changes = daemon::own_changes(setup, before.settings(), wanted)?;
+            let changes = local::own_changes(setup, before.settings(), wanted)?;
             settle(&opened.journal, id, Input::Set { changes }).await?;
             let after = sessions.state(id).await?;
             opened.journal.close().await?;
@@ -134,14 +134,14 @@ fn there(all: Vec<unisono_api::settings::Setting>, key: &str) -> Now {
     Some((found.value, found.origin))
 }
 
-impl From<daemon::NotChanged> for Problem {
-    fn from(error: daemon::NotChanged) -> Problem {
+impl From<local::NotChanged> for Problem {
+    fn from(error: local::NotChanged) -> Problem {
         match error {
-            daemon::NotChanged::Session(error) => error.into(),
-            daemon::NotChanged::Store(_) => Problem::failed(error),
-            daemon::NotChanged::Key(_)
-            | daemon::NotChanged::Own(_)
-            | daemon::NotChanged::Wrong(_) => Problem::usage(error),
+            local::NotChanged::Session(error) => error.into(),
+            local::NotChanged::Store(_) => Problem::failed(error),
+            local::NotChanged::Key(_) | local::NotChanged::Own(_) | local::NotChanged::Wrong(_) => {
+                Problem::usage(error)
+            }
         }
     }
 }

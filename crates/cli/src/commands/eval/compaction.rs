@@ -320,7 +320,7 @@ fn probes(path: &Path, messages: usize) -> Result<Vec<Probe>> {
 
 fn refused(error: evaluation::Error) -> Problem {
     match error {
-        evaluation::Error::Daemon(error) => error.into(),
+        evaluation::Error::Local(error) => error.into(),
         error @ (evaluation::Error::Unknown { .. } | evaluation::Error::Unreachable { .. }) => {
             Problem::usage(error).hint("`unisono models` shows those that can be asked")
         }

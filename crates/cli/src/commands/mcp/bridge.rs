@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use unisono_api::client::{Client, Error};
+use unisono_client::{Client, Error};
 
 use crate::live::Interrupts;
 use crate::output::Out;
@@ -162,7 +162,7 @@ async fn passed(
             }
             match error {
                 Error::Unreachable { .. } => Err(error),
-                Error::Problem(_) | Error::Answer { .. } | Error::Unreadable { .. } => Ok(None),
+                _ => Ok(None),
             }
         }
     }

@@ -1,15 +1,11 @@
 //! `unisono sessions delete`.
 
 use serde_json::json;
-use unisono_config::setup::Setup;
-use unisono_context::SessionId;
-use unisono_search::Search;
 
 use crate::app::App;
 use crate::ask::confirmed;
-use crate::host::Where;
 use crate::problem::Result;
-use crate::sessions::Sessions;
+use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
@@ -34,12 +30,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let state = sessions.state(id).await?;
-    let messages = show::many(state.tree().len() as u64, "message");
-    let title = show::line(state.title(), 60);
+    let service = app.changer(&setup).await?;
+    let found = find_session(&*service, &args.session).await?;
+    let session = service.session(&found.session).await?;
+    let messages = show::many(session.messages, "message");
+    let title = show::line(&session.title, 60);
     if !args.yes
         && !confirmed(
             &app.out,
@@ -47,43 +42,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         )?
     {
         app.out.say("kept");
-        return sessions.close().await;
+        service.close().await;
+        return Ok(());
     }
-    let deleted = store.delete(id, args.purge).await?;
-    if let Where::Here(_) = store {
-        forget(&setup, &sessions, id, args.purge).await?;
-        if args.purge {
-            sessions.journal().vacuum(None).await?;
-        }
-    }
+    service.delete_session(&session.session, args.purge).await?;
     if args.purge && setup.loaded.config.store.path.join("quarantine").exists() {
         app.out.warn(
             "what repairs have put into the directory `quarantine` of the store may still hold it",
         );
     }
+    let id = session.session;
     if app.out.json {
-        app.out.json(&json!({
-            "session": id.to_string(), "deleted": deleted, "purged": args.purge,
-        }));
+        app.out
+            .json(&json!({"session": id, "deleted": true, "purged": args.purge}));
     } else {
         app.out
             .say(format_args!("deleted session {id} with {messages}"));
     }
-    sessions.close().await
-}
-
-/// Takes it out of the search index as well, if there is one.
-async fn forget(setup: &Setup, sessions: &Sessions, id: SessionId, purge: bool) -> Result<()> {
-    let index = unisono_search::directory(&setup.loaded.config.store.path);
-    if index.exists() {
-        let search = Search::on_disk(sessions.journal().clone(), index);
-        search.removed(id);
-        let settled = match purge {
-            true => search.purge().await,
-            false => search.settle(None).await,
-        };
-        search.close().await;
-        settled?;
-    }
+    service.close().await;
     Ok(())
 }

@@ -2,14 +2,12 @@
 
 use std::cmp::Reverse;
 
-use serde_json::json;
 use unisono::labels::Label;
-use unisono_context::Timestamp;
-use unisono_session::Fact;
+use unisono_api::session::Listed;
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::sessions::{self, Listed};
+use crate::service::all_sessions;
 use crate::show;
 
 /// Longest title shown in a list.
@@ -27,15 +25,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let mut listed = sessions.listed().await?;
-    listed.retain(|session| match &session.created {
-        Fact::Created { labels, .. } => args.label.iter().all(|label| label.is_of(labels)),
-        _ => false,
-    });
-    listed.sort_by_key(|session| Reverse((session.info.updated_unix_ms, session.id)));
+    let service = app.reader(&setup).await?;
+    let mut listed = all_sessions(&*service).await?;
+    listed.retain(|session| args.label.iter().all(|label| label.is_of(&session.labels)));
+    listed.sort_by_key(|session| Reverse((session.updated.clone(), session.session.clone())));
     if app.out.json {
-        app.out.json(&listed.iter().map(json).collect::<Vec<_>>());
+        app.out.json(&listed);
     } else if listed.is_empty() && !args.label.is_empty() {
         app.out.say("no session has these labels");
     } else if listed.is_empty() {
@@ -46,42 +41,16 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let header = ["SESSION", "UPDATED (UTC)", "EVENTS", "SIZE", "TITLE"];
         app.out.data(show::table(&header, &[2, 3], rows));
     }
-    sessions.close().await
-}
-
-fn title(session: &Listed) -> &str {
-    match &session.created {
-        Fact::Created { title, .. } => title,
-        _ => "",
-    }
-}
-
-fn at(unix_ms: u64) -> Timestamp {
-    Timestamp(i64::try_from(unix_ms).unwrap_or(i64::MAX))
+    service.close().await;
+    Ok(())
 }
 
 fn row(session: &Listed) -> Vec<String> {
     vec![
-        sessions::short(session.id),
-        show::date(at(session.info.updated_unix_ms)),
-        show::number(session.info.last_seq),
-        show::size(session.info.payload_bytes),
-        show::line(title(session), TITLE_CHARS),
+        show::short_id(&session.session),
+        show::minute(&session.updated),
+        show::number(session.events),
+        show::size(session.bytes),
+        show::line(&session.title, TITLE_CHARS),
     ]
-}
-
-fn json(session: &Listed) -> serde_json::Value {
-    let labels = match &session.created {
-        Fact::Created { labels, .. } => labels.clone(),
-        _ => Default::default(),
-    };
-    json!({
-        "session": session.id.to_string(),
-        "title": title(session),
-        "labels": labels,
-        "events": session.info.last_seq,
-        "bytes": session.info.payload_bytes,
-        "created": show::instant(at(session.info.created_unix_ms)),
-        "updated": show::instant(at(session.info.updated_unix_ms)),
-    })
 }

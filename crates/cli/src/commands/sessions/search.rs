@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use unisono::daemon::Opened;
 use unisono::hits::Hit;
+use unisono::local::Opened;
 use unisono_api::search as api;
 use unisono_config::setup::Setup;
 use unisono_context::{AgentId, Role, SessionId, Timestamp};

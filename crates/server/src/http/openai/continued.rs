@@ -20,7 +20,7 @@ use unisono_session::machine::{Import, Preceding};
 use unisono_session::state::MAIN;
 
 use super::{Refused, check_attachments};
-use crate::http::{Shared, sessions};
+use crate::http::Shared;
 use compare::{Compared, Said};
 use unisono::ask::Ask;
 
@@ -80,12 +80,12 @@ impl List {
     }
 
     fn read(&self, shared: &Shared, messages: Vec<Value>) -> Result<Import, Refused> {
-        let import = sessions::import(NewSession {
+        let import = unisono::service::sessions::import(NewSession {
             messages,
             title: Some("chat completion".to_owned()),
             ..NewSession::default()
         });
-        let import = import.map_err(|fault| Refused(fault, Some(self.field)))?;
+        let import = import.map_err(|error| Refused(error.into(), Some(self.field)))?;
         check_attachments(shared, &import, self.field)?;
         Ok(import)
     }

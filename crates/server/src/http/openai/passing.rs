@@ -14,8 +14,8 @@ use unisono_session::machine::{Import, PASSING};
 use unisono_session::{Event, Fact, State};
 use uuid::Uuid;
 
-use unisono::Daemon;
-use unisono::daemon::Error;
+use unisono::Local;
+use unisono::local::Error;
 
 /// Sessions looked at at a time.
 const PAGE: usize = 1_024;
@@ -43,9 +43,9 @@ impl Passings {
     }
 
     /// Removes that session as soon as this is gone.
-    pub(super) fn guard(&self, daemon: &Arc<Daemon>, session: &Handle) -> Passing {
+    pub(super) fn guard(&self, local: &Arc<Local>, session: &Handle) -> Passing {
         Passing {
-            daemon: daemon.clone(),
+            local: local.clone(),
             session: session.clone(),
             leaving: self.leaving.clone(),
             gone: false,
@@ -62,14 +62,14 @@ impl Passings {
     /// others.
     pub(in crate::http) async fn without(
         &self,
-        daemon: &Daemon,
+        local: &Local,
         sessions: Vec<SessionId>,
     ) -> Result<Vec<SessionId>, Error> {
-        let firsts = daemon.runtime().journal().first_events(&sessions).await?;
+        let firsts = local.journal().first_events(&sessions).await?;
         let mut others = Vec::new();
         for (session, first) in sessions.into_iter().zip(firsts) {
             if first.is_some_and(|first| self.is_left(&first)) {
-                daemon.runtime().delete(session).await?;
+                local.runtime()?.delete(session).await?;
                 tracing::info!(%session, "a session for one request was left, and is removed");
             } else {
                 others.push(session);
@@ -79,16 +79,16 @@ impl Passings {
     }
 
     /// Removes all that are of requests of an earlier process.
-    pub(in crate::http) async fn sweep(&self, daemon: &Daemon) -> Result<(), Error> {
+    pub(in crate::http) async fn sweep(&self, local: &Local) -> Result<(), Error> {
         let mut after = None;
         loop {
-            let page = daemon.runtime().journal().sessions(after, PAGE).await?;
+            let page = local.journal().sessions(after, PAGE).await?;
             let ids: Vec<SessionId> = page.iter().map(|info| info.session.into()).collect();
             let Some(last) = ids.last() else {
                 return Ok(());
             };
             after = Some(*last);
-            self.without(daemon, ids).await?;
+            self.without(local, ids).await?;
         }
     }
 
@@ -104,7 +104,7 @@ impl Passings {
 /// Keeps a session for one request.
 #[derive(Debug)]
 pub(super) struct Passing {
-    daemon: Arc<Daemon>,
+    local: Arc<Local>,
     session: Handle,
     leaving: TaskTracker,
     gone: bool,
@@ -113,7 +113,7 @@ pub(super) struct Passing {
 impl Passing {
     /// Removes the session; it is gone when this returns.
     pub(super) async fn leave(mut self) {
-        remove(&self.daemon, &self.session).await;
+        remove(&self.local, &self.session).await;
         self.gone = true;
     }
 }
@@ -123,17 +123,17 @@ impl Drop for Passing {
         if self.gone {
             return;
         }
-        let (daemon, session) = (self.daemon.clone(), self.session.clone());
+        let (local, session) = (self.local.clone(), self.session.clone());
         // Without a runtime the process ends: the next one removes it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let removing = async move { remove(&daemon, &session).await };
+            let removing = async move { remove(&local, &session).await };
             self.leaving.spawn_on(removing, &runtime);
         }
     }
 }
 
 /// Cancels what is open and removes the session.
-async fn remove(daemon: &Daemon, session: &Handle) {
+async fn remove(local: &Local, session: &Handle) {
     let open = |state: &State| -> Vec<TurnId> {
         state.open_turns().map(|turn| turn.accepted.id).collect()
     };
@@ -143,7 +143,7 @@ async fn remove(daemon: &Daemon, session: &Handle) {
                 tracing::debug!(session = %session.id(), %turn, %error, "a turn is not cancelled");
             }
         }
-        daemon.runtime().delete(session.id()).await?;
+        local.runtime()?.delete(session.id()).await?;
         Ok(())
     }
     .await;

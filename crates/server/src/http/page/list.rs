@@ -14,9 +14,9 @@ use super::{Trouble, history, layout, parts};
 use crate::http::Shared;
 use crate::http::extract::{Form, Query};
 use crate::http::search;
-use crate::http::sessions::{self, Found};
-use unisono::Daemon;
+use unisono::Local;
 use unisono::labels::Label;
+use unisono::service::sessions::Found;
 use unisono::short;
 
 /// Sessions that are shown at a time.
@@ -51,14 +51,14 @@ pub(super) async fn show(
         let hits = search::found(&shared, &sought, None).await?;
         return Ok(layout("Search", &results(&hits, &which.q)));
     }
-    let mut all = newest_first(&shared.daemon).await?;
+    let mut all = newest_first(&shared.local).await?;
     let label = which.label.trim();
     if !label.is_empty() {
-        all = labelled(&shared.daemon, all, label).await?;
+        all = labelled(&shared.local, all, label).await?;
     }
     let count = all.len();
     let part = all.into_iter().skip(which.after).take(SHOWN).collect();
-    let shown = sessions::listed(&shared.daemon, part).await?;
+    let shown = unisono::service::sessions::listed(&shared.local, part).await?;
     let body = html! {
         h1 { "Sessions" }
         @if count == 0 && label.is_empty() { (nothing()) } @else {
@@ -106,9 +106,9 @@ fn none_here(label: &str, count: usize) -> Markup {
 }
 
 /// Those of the sessions that have a label, in the same order.
-async fn labelled(daemon: &Daemon, all: Vec<Found>, label: &str) -> Result<Vec<Found>, Trouble> {
-    let label = sessions::label(label)?;
-    let journal = daemon.runtime().journal();
+async fn labelled(local: &Local, all: Vec<Found>, label: &str) -> Result<Vec<Found>, Trouble> {
+    let label = unisono::service::sessions::label(label)?;
+    let journal = local.journal();
     let mut fitting = Vec::new();
     let mut rest = all.into_iter().peekable();
     while rest.peek().is_some() {
@@ -137,11 +137,11 @@ fn results(found: &Hits, q: &str) -> Markup {
     }
 }
 
-async fn newest_first(daemon: &Daemon) -> Result<Vec<Found>, unisono_store::Error> {
+async fn newest_first(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
     let mut all: Vec<Found> = Vec::new();
     loop {
         let after = all.last().map(|last| last.id);
-        let page = sessions::page(daemon, after, 1_024).await?;
+        let page = unisono::service::sessions::page(local, after, 1_024).await?;
         if page.is_empty() {
             all.sort_by_key(|found| std::cmp::Reverse(found.info.updated_unix_ms));
             return Ok(all);
@@ -211,11 +211,11 @@ pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
     Form(new): Form<New>,
 ) -> Result<Redirect, Trouble> {
-    let import = sessions::import(NewSession {
+    let import = unisono::service::sessions::import(NewSession {
         title: Some(new.title),
         system: Some(new.system),
         ..NewSession::default()
     })?;
-    let session = shared.daemon.import(import).await?;
+    let session = shared.local.import(import).await?;
     Ok(Redirect::to(&format!("/sessions/{}", session.id())))
 }

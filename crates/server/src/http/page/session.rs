@@ -55,8 +55,8 @@ impl Place {
         let wanted = branch.to_owned();
         let look = move |state: &SessionState| {
             let head = state.tree().head(&wanted);
-            let found = head.map(|head| sessions::branch(state, &wanted, head));
-            (sessions::describe(&name, state), found)
+            let found = head.map(|head| unisono::service::sessions::branch(state, &wanted, head));
+            (unisono::service::sessions::describe(&name, state), found)
         };
         let (about, found) = session.inspect(look).await?;
         if found.is_none() && branch != main_branch() {
@@ -138,12 +138,12 @@ pub(super) async fn show(
         (said.unwrap_or_default(), stored, about, pins)
     };
     let (said, stored, about, pins) = session.inspect(look).await?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let turns = turn_view::turns(journal, &session, None, TURNS).await?;
     let noted = noted(&shared, &session, &place.branch).await?;
-    let setup = shared.daemon.setup_of(&session).await?;
+    let setup = shared.local.setup_of(&session).await?;
     let calls = waiting(&shared, Some(&id)).await?;
-    let lost = sessions::lost(&shared.daemon, session.id());
+    let lost = unisono::service::sessions::lost(&shared.local, session.id());
     let body = place.page(&html! {
         @if let Some(lost) = &lost {
             p class="trouble" role="alert" {
@@ -202,7 +202,7 @@ pub(super) async fn turns(
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let place = Place::of(&session, &which.branch).await?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let turns = turn_view::turns(journal, &session, which.before, TURNS).await?;
     let noted = noted(&shared, &session, &place.branch).await?;
     let body = place.page(&html! {
@@ -231,7 +231,7 @@ pub(super) async fn noted(
     session: &Handle,
     branch: &str,
 ) -> Result<Vec<Checkpoint>, Trouble> {
-    let setup = shared.daemon.setup_of(session).await?;
+    let setup = shared.local.setup_of(session).await?;
     if !setup.loaded.config.compaction.notifies() {
         return Ok(Vec::new());
     }
@@ -322,7 +322,7 @@ pub(super) async fn ask(
     let ask = Ask::new(form.task)
         .branch(form.branch.as_str())
         .agents(agents);
-    shared.daemon.begin(&session, &ask).await?;
+    shared.local.begin(&session, &ask).await?;
     Ok(back(&id, &form.branch))
 }
 

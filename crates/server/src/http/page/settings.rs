@@ -209,7 +209,7 @@ pub(super) async fn save(
     let key = change.key();
     let value = change.value.map(|text| as_written(&text));
     let changes = [(key, value)].into();
-    shared.daemon.change_settings(changes).await?;
+    shared.local.change_settings(changes).await?;
     Ok(Redirect::to("/settings"))
 }
 

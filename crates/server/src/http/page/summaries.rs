@@ -214,7 +214,7 @@ pub(super) async fn again(
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let turn: TurnId = extract::id("turn", &turn)?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let trace = past::turn(journal, &session, Sought::Turn(turn)).await;
     let trace = trace.map_err(Fault::from)?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
@@ -282,7 +282,7 @@ fn said(text: String) -> Option<String> {
 
 /// Begins a turn and goes to where it is looked at.
 async fn begun(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Redirect, Trouble> {
-    let turn = shared.daemon.begin(session, ask).await?;
+    let turn = shared.local.begin(session, ask).await?;
     let id = session.id();
     Ok(Redirect::to(&format!("/sessions/{id}/turns/{turn}")))
 }

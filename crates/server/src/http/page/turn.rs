@@ -55,7 +55,7 @@ async fn writer(
     session: &Handle,
     turn: TurnId,
 ) -> Result<Option<String>, Trouble> {
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let trace = past::turn(journal, session, Sought::Turn(turn)).await;
     let trace = trace.map_err(Fault::from)?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));

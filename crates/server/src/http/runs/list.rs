@@ -148,7 +148,7 @@ async fn all(
         session: None,
         open: wanted.is_open(),
     };
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let (items, next) = past::runs::part(journal, among, after, limit, |session, trace| {
         wanted.of(turn_view::of(trace, session))
     })
@@ -180,7 +180,7 @@ async fn of_session(
     };
     let turn = extract::id("turn", turn)?;
     let after: Option<RunId> = after(which.cursor.as_deref())?;
-    let journal = shared.daemon.runtime().journal();
+    let journal = shared.local.journal();
     let found = turn_view::turn(journal, &session, turn).await?;
     let found = found.ok_or_else(|| Fault::not_found("turn", turn))?;
     let mut runs = runs_of(vec![found]).rev();
@@ -207,7 +207,7 @@ async fn newest(
         let (items, next) = (Vec::new(), None);
         return Ok(Page { items, next });
     }
-    let (journal, id) = (shared.daemon.runtime().journal(), session.id());
+    let (journal, id) = (shared.local.journal(), session.id());
     let (items, next) = of(journal, session, after, limit, |turn, trace| {
         wanted.of(turn_view::one(trace, id, turn).into_iter().collect())
     })

@@ -3,7 +3,7 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use reqwest::Response;
 
-use super::Error;
+use crate::Error;
 
 /// The largest event of a stream that is read, in bytes.
 const EVENT_CAP_BYTES: usize = 16 << 20;

@@ -3,8 +3,8 @@
 use reqwest::{Method, header};
 use serde_json::Value;
 
-use super::events::Events;
-use super::{Client, Error};
+use crate::events::Events;
+use crate::{Client, Error};
 
 /// Where a message of the current revision says which one that is.
 const REVISION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";

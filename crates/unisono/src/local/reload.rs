@@ -12,7 +12,7 @@ use unisono_runtime::Handle;
 use unisono_session::State;
 
 use super::settings::off_thread;
-use super::{Daemon, Error};
+use super::{Error, Local};
 use unisono_config::agents::{Change, Difference, Seen};
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings;
@@ -22,7 +22,7 @@ use unisono_config::setup::Setup;
 /// those of before stay.
 pub type Reload = Result<(Difference, Diagnostics), Diagnostics>;
 
-impl Daemon {
+impl Local {
     /// Configuration and agents, as they are now.
     pub fn setup(&self) -> Arc<Setup> {
         self.setup.now()

@@ -2,11 +2,11 @@
 
 use unisono_session::agent::Team;
 
-use super::Daemon;
+use super::Local;
 use crate::models::notices;
 use unisono_config::setup::Setup;
 
-impl Daemon {
+impl Local {
     /// Asks servers of one's own for the windows of a team's models that no catalogue has, where
     /// that was not done lately. Takes two seconds at most.
     pub async fn ask_servers(&self, setup: &Setup, team: &Team) {

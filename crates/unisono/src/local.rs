@@ -1,7 +1,7 @@
 //! The wiring: a store, a runtime on it, and the agents that can be asked.
 //!
 //! ```text
-//! Daemon::builder()            configuration, agents, what the program adds
+//! Local::builder()            configuration, agents, what the program adds
 //!     .start()              ─► store opened (repaired where it must be), runtime started
 //! daemon.import(…)          ─► a session
 //! daemon.ask(&session, …)   ─► a turn; its end, with the answer
@@ -25,16 +25,22 @@ use unisono_model::calibration::Calibrations;
 use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::{Fault, Offer};
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
+use unisono_search::Search;
+use unisono_session::State;
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
-use unisono_store::{Loss, Salvage};
+use unisono_store::{Journal, Loss, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
+use crate::context::{self, estimate};
 use crate::current::{self, Current};
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
+use crate::past;
+use crate::view::View;
+use unisono_api::{Code, Problem};
 use unisono_config::agents;
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::setup::Setup;
@@ -81,9 +87,42 @@ pub enum Error {
     /// Tools of whoever asks cannot be lent.
     #[error(transparent)]
     Lent(#[from] ask::NotLent),
+    /// A journal cannot be looked back at.
+    #[error(transparent)]
+    Past(#[from] past::Error),
+    /// What a model sees of a branch cannot be worked out.
+    #[error(transparent)]
+    Context(#[from] context::Error),
+    /// What a compaction would do cannot be worked out.
+    #[error(transparent)]
+    Estimate(#[from] estimate::Error),
+    /// It was refused, or did not work.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+    /// Sessions are only looked at.
+    #[error("this process only reads the store")]
+    OnlyReads,
     /// The working directory is not known.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
+}
+
+impl Error {
+    /// An error of that kind.
+    pub fn new(code: Code, detail: impl Into<String>) -> Error {
+        Problem::new(code, detail).into()
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: &str, id: impl std::fmt::Display) -> Error {
+        Error::new(Code::NotFound, format!("there is no {what} {id}"))
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        Error::Problem(Box::new(problem))
+    }
 }
 
 /// How long one compaction may take where no file says so.
@@ -91,7 +130,7 @@ const DEADLINE_SECONDS: u64 = 30;
 
 /// A running runtime with its configuration and agents.
 #[derive(Debug)]
-pub struct Daemon {
+pub struct Local {
     setup: Current,
     /// How long the compactions may take that begin later.
     deadline: Deadline,
@@ -99,7 +138,13 @@ pub struct Daemon {
     /// Held while agents are read again.
     reloading: Mutex<()>,
     reloads: watch::Sender<Option<Arc<Reload>>>,
-    runtime: Runtime,
+    journal: Journal,
+    /// What works on sessions; none where they are only looked at.
+    runtime: Option<Runtime>,
+    /// The index of all that was said, where nothing works on sessions.
+    search: Option<Search>,
+    /// The session that was looked at last, where nothing works on it.
+    viewed: Mutex<Option<(SessionId, Arc<State>)>>,
     learnt: Arc<Learnt>,
     metrics: Metrics,
     /// What servers of one's own were asked, and which of their prefixes are warm.
@@ -116,68 +161,96 @@ pub struct Daemon {
     losses: RwLock<Vec<Loss>>,
 }
 
-impl Daemon {
+impl Local {
     /// Begins to put one together.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    /// Looks at a store that is open, and starts nothing: open turns stay as they are.
+    ///
+    /// # Errors
+    /// The search index does not fit the store and cannot be removed.
+    pub fn reader(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
+        let search = opened.search(&setup)?;
+        let local = Local::with(opened, setup, extensions)?;
+        Ok(Local {
+            search: Some(search),
+            ..local
+        })
+    }
+
+    /// What works on nothing yet.
+    fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
+        let losses = opened.directory.as_deref().map(unisono_store::losses);
+        let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
+        let deadline = compaction_deadline(&setup).into();
+        Ok(Local {
+            setup: Current::new(setup),
+            deadline,
+            extensions,
+            reloading: Mutex::default(),
+            reloads: watch::Sender::new(None),
+            journal: opened.journal,
+            runtime: None,
+            search: None,
+            viewed: Mutex::default(),
+            learnt,
+            metrics: Metrics::default(),
+            servers: Servers::default(),
+            warmth: Warmth::default(),
+            noticed: Noticed::default(),
+            #[cfg(feature = "otel")]
+            traces: None,
+            salvage: opened.salvage,
+            directory: opened.directory,
+            losses: RwLock::new(losses.transpose()?.unwrap_or_default()),
+        })
     }
 
     /// Starts on a store that is open.
     ///
     /// # Errors
     /// The runtime cannot be started.
-    pub async fn on(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Daemon, Error> {
-        let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
-        let losses = opened.directory.as_deref().map(unisono_store::losses);
-        let losses = losses.transpose()?.unwrap_or_default();
+    pub async fn on(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
-        let warmth = Warmth::default();
-        let models = models::build(&setup, &extensions, &learnt.calibrations, &warmth);
-        let current = Current::new(setup);
-        let metrics = Metrics::default();
-        let observer = metrics.observer().and(learnt.observer());
+        let mut local = Local::with(opened, setup, extensions)?;
+        let (setup, learnt) = (local.setup(), &local.learnt);
+        let (models, options) = (
+            models::build(
+                &setup,
+                &local.extensions,
+                &learnt.calibrations,
+                &local.warmth,
+            ),
+            options(&local.setup, &learnt.calibrations),
+        );
+        let observer = local.metrics.observer().and(learnt.observer());
         #[cfg(feature = "otel")]
-        let traces = crate::otel::Exporter::of(&current.now());
-        #[cfg(feature = "otel")]
-        let observer = match &traces {
-            Some(traces) => {
-                traces.note_cut(&opened.journal).await;
-                observer.and(traces.observer())
+        let observer = {
+            local.traces = crate::otel::Exporter::of(&setup);
+            match &local.traces {
+                Some(traces) => {
+                    traces.note_cut(&local.journal).await;
+                    observer.and(traces.observer())
+                }
+                None => observer,
             }
-            None => observer,
         };
-        let options = options(&current, &learnt.calibrations);
-        let deadline = options.compaction_deadline.clone();
+        local.deadline = options.compaction_deadline.clone();
         let runtime = Runtime::start(
-            opened.journal,
-            extensions.clone(),
+            local.journal.clone(),
+            local.extensions.clone(),
             models,
             Options {
                 search_index,
-                load: metrics.load.clone(),
+                load: local.metrics.load.clone(),
                 observer,
                 ..options
             },
-        )
-        .await?;
-        Ok(Daemon {
-            setup: current,
-            deadline,
-            extensions,
-            reloading: Mutex::default(),
-            reloads: watch::Sender::new(None),
-            runtime,
-            learnt,
-            metrics,
-            servers: Servers::default(),
-            warmth,
-            noticed: Noticed::default(),
-            #[cfg(feature = "otel")]
-            traces,
-            salvage: opened.salvage,
-            directory: opened.directory,
-            losses: RwLock::new(losses),
-        })
+        );
+        local.runtime = Some(runtime.await?);
+        Ok(local)
     }
 
     /// What a repair has lost of a session last, until it is acknowledged.
@@ -217,9 +290,58 @@ impl Daemon {
         &self.extensions
     }
 
-    /// The runtime.
-    pub fn runtime(&self) -> &Runtime {
-        &self.runtime
+    /// What works on sessions.
+    ///
+    /// # Errors
+    /// Sessions are only looked at.
+    pub fn runtime(&self) -> Result<&Runtime, Error> {
+        self.runtime.as_ref().ok_or(Error::OnlyReads)
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The index of all that was said.
+    ///
+    /// # Errors
+    /// None where it was made by [`Local::reader`] or [`Local::on`].
+    pub fn search(&self) -> Result<&Search, Error> {
+        match &self.search {
+            Some(search) => Ok(search),
+            None => Ok(self.runtime()?.search()),
+        }
+    }
+
+    /// A session to look at. Where sessions are worked on, its open turns go on.
+    ///
+    /// # Errors
+    /// There is none of that id, or its journal cannot be read.
+    pub async fn view(&self, session: SessionId) -> Result<View, Error> {
+        if self.runtime.is_some() {
+            return Ok(View::Live(self.open(session).await?));
+        }
+        let mut viewed = self.viewed.lock().await;
+        let mut state = match viewed.take() {
+            Some((id, state)) if id == session => Arc::unwrap_or_clone(state),
+            _ => State::default(),
+        };
+        past::catch_up(&self.journal, session, &mut state).await?;
+        if state.events() == 0 {
+            return Err(unisono_runtime::Error::UnknownSession(session).into());
+        }
+        let state = Arc::new(state);
+        *viewed = Some((session, state.clone()));
+        Ok(View::Stored { id: session, state })
+    }
+
+    /// Waits until it can do no more, and says why. Never returns while it works.
+    pub async fn failed(&self) -> Arc<str> {
+        match &self.runtime {
+            Some(runtime) => runtime.failed().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The directory of its store; none where that is in memory.
@@ -242,7 +364,7 @@ impl Daemon {
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
         self.check_own(&import.settings).await?;
-        Ok(self.runtime.create(import).await?)
+        Ok(self.runtime()?.create(import).await?)
     }
 
     /// The sessions that may have open turns, found by the last event of each: to be opened where
@@ -251,7 +373,7 @@ impl Daemon {
     /// # Errors
     /// The store fails.
     pub async fn unfinished(&self) -> Result<Vec<SessionId>, Error> {
-        Ok(self.runtime.journal().unfinished().await?)
+        Ok(self.journal.unfinished().await?)
     }
 
     /// Opens a session; its open turns go on, with the agents as they were when a turn began. It
@@ -262,9 +384,9 @@ impl Daemon {
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
         #[cfg(feature = "otel")]
         if let Some(traces) = &self.traces {
-            traces.recall(self.runtime.journal(), session).await;
+            traces.recall(&self.journal, session).await;
         }
-        let handle = self.runtime.open(session).await?;
+        let handle = self.runtime()?.open(session).await?;
         self.note_changed_agents(&handle).await?;
         Ok(handle)
     }
@@ -314,7 +436,8 @@ impl Daemon {
             return Ok(Vec::new());
         }
         let servers = ask::servers_of(&turn.team).into_iter();
-        let offers = servers.map(|server| self.runtime.offers(server));
+        let runtime = self.runtime()?;
+        let offers = servers.map(|server| runtime.offers(server));
         let mut offers = try_join_all(offers).await?.concat();
         offers.extend(ask::offered_to(&turn.team, self.extensions.offers()));
         Ok(offers)
@@ -323,7 +446,7 @@ impl Daemon {
     /// Hands in a turn and waits for its end.
     ///
     /// # Errors
-    /// As [`Daemon::begin`], or the session is gone.
+    /// As [`Local::begin`], or the session is gone.
     pub async fn ask(&self, session: &Handle, ask: &Ask) -> Result<Finished, Error> {
         let turn = self.begin(session, ask).await?;
         self.wait(session, turn).await
@@ -357,7 +480,7 @@ impl Daemon {
     /// The session cannot be opened, or is gone.
     pub async fn resume(&self, session: SessionId) -> Result<Vec<Finished>, Error> {
         let handle = self.open(session).await?;
-        let open = |state: &unisono_session::State| -> Vec<TurnId> {
+        let open = |state: &State| -> Vec<TurnId> {
             state.open_turns().map(|turn| turn.accepted.id).collect()
         };
         let mut finished = Vec::new();
@@ -369,14 +492,15 @@ impl Daemon {
 
     /// Stops the runtime and closes the store. Open turns stay open and go on at the next start.
     pub async fn shutdown(self) {
-        let journal = self.runtime.journal().clone();
-        self.runtime.shutdown().await;
+        if let Some(runtime) = self.runtime {
+            runtime.shutdown().await;
+        }
         self.learnt.keep();
         #[cfg(feature = "otel")]
         if let Some(traces) = self.traces {
             traces.close().await;
         }
-        if let Err(error) = journal.close().await {
+        if let Err(error) = self.journal.close().await {
             tracing::warn!(%error, "the store did not close cleanly");
         }
     }

@@ -1,8 +1,10 @@
-//! A client of a daemon on this machine or elsewhere, typed as its API is.
+//! The service of a daemon, on this machine or elsewhere, over HTTP.
 
 mod calls;
 mod events;
 mod mcp;
+mod sessions;
+mod store;
 
 use std::fmt;
 use std::time::Duration;
@@ -10,50 +12,16 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, Response, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use crate::Problem;
+use unisono_api::Problem;
 
 pub use calls::{Content, File};
 pub use events::{Events, ServerEvent};
 pub use mcp::Messages;
+pub use unisono_api::service::Error;
 
 /// How long a connection may take to stand, and an answer to begin where nothing has to be worked
 /// out for it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Nobody answers there.
-    #[error("the daemon at {url} cannot be reached: {reason}")]
-    Unreachable {
-        /// Where.
-        url: String,
-        /// What happened.
-        reason: String,
-    },
-    /// A file that was to be sent cannot be read.
-    #[error("cannot read {name}: {reason}")]
-    Unreadable {
-        /// What it is called.
-        name: String,
-        /// Why not.
-        reason: String,
-    },
-    /// It answers that it did not do it.
-    #[error("{}", .0.detail)]
-    Problem(Box<Problem>),
-    /// What it says is not understood.
-    #[error(
-        "the daemon at {url} answers what is not understood ({reason}): it may be of another version"
-    )]
-    Answer {
-        /// Where.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
 
 /// A client.
 #[derive(Clone)]
@@ -139,7 +107,7 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await.unwrap_or_default();
         match serde_json::from_slice(&bytes) {
-            Ok(problem) => Err(Error::Problem(Box::new(problem))),
+            Ok(problem) => Err(Problem::into(problem)),
             Err(_) => Err(Error::Answer {
                 url: self.url.clone(),
                 reason: format!("HTTP {status}"),

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::{Daemon, Error};
+use super::{Error, Local};
+use unisono_api::Code;
 use unisono_runtime::Handle;
 
 use crate::ask::Ask;
+use crate::problem::runtime_code;
 use crate::replace::replace;
+use crate::view::Inspect;
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings::{
     self, NotOwn, Override, Own, OwnChanges, STORED, Unchangeable, changed, own,
@@ -37,12 +40,23 @@ pub enum NotChanged {
     Store(#[from] io::Error),
 }
 
-impl Daemon {
+impl NotChanged {
+    /// What kind of problem it is for programs.
+    pub fn code(&self) -> Code {
+        match self {
+            NotChanged::Session(error) => runtime_code(error),
+            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
+            NotChanged::Store(_) => Code::Unavailable,
+        }
+    }
+}
+
+impl Local {
     /// Configuration and agents as they count for a session. Files are as they were read last.
     ///
     /// # Errors
     /// With its settings, something is wrong by now; or the session cannot be opened.
-    pub async fn setup_of(&self, session: &Handle) -> Result<Arc<Setup>, Error> {
+    pub async fn setup_of(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
         let own = session.inspect(own).await?;
         self.setup_with(own, &[]).await
     }
@@ -52,7 +66,7 @@ impl Daemon {
     ///
     /// # Errors
     /// With these settings, something is wrong; or the session cannot be opened.
-    pub async fn setup_for(&self, session: &Handle, ask: &Ask) -> Result<Arc<Setup>, Error> {
+    pub async fn setup_for(&self, session: &impl Inspect, ask: &Ask) -> Result<Arc<Setup>, Error> {
         let own = session.inspect(own).await?;
         self.setup_with(own, ask.settings()).await
     }
@@ -148,7 +162,7 @@ fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
 /// there is no value. Kept when it returns; gives configuration and agents with them.
 ///
 /// # Errors
-/// As of [`Daemon::change_settings`].
+/// As of [`Local::change_settings`].
 pub fn change(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,

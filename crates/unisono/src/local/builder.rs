@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_model::language::LanguageModel;
 use unisono_runtime::{Agent, Extensions, Tool};
 
-use super::{Daemon, Error, Opened, open_store};
+use super::{Error, Local, Opened, open_store};
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
 
@@ -100,7 +100,7 @@ impl Builder {
     ///
     /// # Errors
     /// Configuration or agents are wrong, or the store cannot be opened.
-    pub async fn start(self) -> Result<Daemon, Error> {
+    pub async fn start(self) -> Result<Local, Error> {
         let setup = match self.setup {
             Some(setup) => setup,
             None => {
@@ -121,6 +121,6 @@ impl Builder {
         } else {
             open_store(&setup.loaded.config.store.path).await?
         };
-        Daemon::on(opened, setup, self.extensions).await
+        Local::on(opened, setup, self.extensions).await
     }
 }

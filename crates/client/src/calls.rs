@@ -2,21 +2,20 @@
 
 use reqwest::{Method, StatusCode, header};
 
-use super::{Client, Error, Events};
-use crate::Page;
-use crate::agent::{Agent, Reload, Whom};
-use crate::approval::{Decide, Decided};
-use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
-use crate::context::Context;
-use crate::journal::{EventBlock, Info};
-use crate::message::{Appended, NewMessage};
-use crate::pin::Pins;
-use crate::search::Found;
-use crate::session::{Branch, NewBranch, NewSession, Session};
-use crate::settings::{Changes, Setting};
-use crate::store::{Acknowledged, Vacuumed};
-use crate::topic::{Seal, Topic};
-use crate::turn::{Asked, Turn};
+use crate::{Client, Error, Events};
+use unisono_api::Page;
+use unisono_api::agent::{Agent, Reload, Whom};
+use unisono_api::approval::{Decide, Decided};
+use unisono_api::compaction::{CheckpointDetail, Estimate, NewCompaction};
+use unisono_api::context::Context;
+use unisono_api::journal::{EventBlock, Info};
+use unisono_api::message::{Appended, NewMessage};
+use unisono_api::pin::Pins;
+use unisono_api::search::Found;
+use unisono_api::session::{Branch, NewBranch, Session};
+use unisono_api::settings::{Changes, Setting};
+use unisono_api::topic::{Seal, Topic};
+use unisono_api::turn::{Asked, Turn};
 
 /// What is in a file.
 #[derive(Debug)]
@@ -77,14 +76,6 @@ impl Client {
         self.json(request.body(body)).await
     }
 
-    /// Makes a session.
-    ///
-    /// # Errors
-    /// It is refused, or the daemon cannot be reached.
-    pub async fn create(&self, new: &NewSession) -> Result<Session, Error> {
-        self.json(self.post("/v1/sessions", new)).await
-    }
-
     /// Whether it can work; otherwise, what it lacks.
     ///
     /// # Errors
@@ -95,33 +86,6 @@ impl Client {
             Err(Error::Problem(problem)) => Ok(Err(problem.detail)),
             Err(error) => Err(error),
         }
-    }
-
-    /// Gives back the room of what was deleted.
-    ///
-    /// # Errors
-    /// There is no room for a copy of what is live, or the daemon cannot be reached.
-    pub async fn vacuum(&self) -> Result<Vacuumed, Error> {
-        self.json(self.request(Method::POST, "/v1/vacuum")).await
-    }
-
-    /// Takes note of what repairs of the store have lost.
-    ///
-    /// # Errors
-    /// The store cannot be written, or the daemon cannot be reached.
-    pub async fn acknowledge_losses(&self) -> Result<Acknowledged, Error> {
-        self.json(self.request(Method::POST, "/v1/losses/acknowledge"))
-            .await
-    }
-
-    /// Deletes a session for good; with `purge` nothing of it is on disk any more then.
-    ///
-    /// # Errors
-    /// It has open turns, or the daemon cannot be reached.
-    pub async fn delete(&self, session: &str, purge: bool) -> Result<(), Error> {
-        let path = format!("/v1/sessions/{session}?purge={purge}");
-        self.send(self.request(Method::DELETE, &path)).await?;
-        Ok(())
     }
 
     /// Asks a session for something. The turn is accepted when this returns, unless it is asked to

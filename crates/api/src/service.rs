@@ -1,0 +1,91 @@
+//! Everything that a program can ask of sessions: commands and queries, one trait for each resource.
+//!
+//! ```text
+//!                      Service
+//!            ┌────────────┴────────────┐
+//!   unisono::Local              unisono_client::Client
+//!   a store of this process     a daemon, over HTTP
+//! ```
+//!
+//! Whoever calls a service does not know which of the two it is. Ids are text; a wrong one is
+//! `invalid_request`.
+
+mod sessions;
+mod store;
+
+use std::fmt::Debug;
+
+use crate::{Code, Problem};
+
+pub use sessions::Sessions;
+pub use store::Store;
+
+/// What a service answers.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// All resources.
+pub trait Service: Sessions + Store + Debug + Send + Sync {}
+
+impl<T: Sessions + Store + Debug + Send + Sync> Service for T {}
+
+/// Why a service did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It was refused, or did not work.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+    /// The daemon does not answer.
+    #[error("the daemon at {url} cannot be reached: {reason}")]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// What the connection says.
+        reason: String,
+    },
+    /// A file that was to be sent cannot be read.
+    #[error("cannot read {name}: {reason}")]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The daemon's answer is not understood.
+    #[error(
+        "the daemon at {url} answers what is not understood ({reason}): it may be of another version"
+    )]
+    Answer {
+        /// Its address.
+        url: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// An error of that kind.
+    pub fn new(code: Code, detail: impl Into<String>) -> Error {
+        Problem::new(code, detail).into()
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: &str, id: impl std::fmt::Display) -> Error {
+        Error::new(Code::NotFound, format!("there is no {what} {id}"))
+    }
+
+    /// Its kind, for programs.
+    pub fn code(&self) -> Code {
+        match self {
+            Error::Problem(problem) => problem.code,
+            Error::Unreachable { .. } => Code::Unavailable,
+            Error::Unreadable { .. } | Error::Answer { .. } => Code::Failed,
+        }
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        Error::Problem(Box::new(problem))
+    }
+}

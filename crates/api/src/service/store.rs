@@ -1,0 +1,28 @@
+//! The store itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::store::{Acknowledged, Vacuumed};
+
+/// The store itself.
+#[async_trait]
+pub trait Store {
+    /// Gives back the room of what was deleted or replaced: nothing of it is on disk when this
+    /// returns.
+    ///
+    /// # Errors
+    /// `failed`: there is no room for a second copy of what is live.
+    async fn vacuum(&self) -> Result<Vacuumed>;
+
+    /// Acknowledges what repairs have lost: sessions do not tell of it any more.
+    ///
+    /// # Errors
+    /// `failed`: the store cannot be written.
+    async fn acknowledge_losses(&self) -> Result<Acknowledged>;
+
+    /// Ends what this process works on and closes its store; a daemon goes on. Open turns stay open.
+    async fn close(self: Arc<Self>);
+}

@@ -1,0 +1,385 @@
+//! Conversations of the store.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use unisono_api::service::{self, Sessions};
+use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session, SessionQuery};
+use unisono_api::store::LostEvents;
+use unisono_api::turn::Fault as Failed;
+use unisono_api::{Code, Page};
+use unisono_context::{MessageId, SessionId};
+use unisono_interchange::transcript::{self, Format, Stamps};
+use unisono_runtime::clock;
+use unisono_session::event::Outcome;
+use unisono_session::machine::Import;
+use unisono_session::{Event, Fact, State};
+use unisono_store::SessionInfo;
+use uuid::Uuid;
+
+use super::settings::of_new;
+use super::{cursor, id};
+use crate::Local;
+use crate::labels::{Label, MCP_CHANNEL};
+use crate::local::Error;
+use crate::values;
+use crate::view::Inspect as _;
+
+#[async_trait]
+impl Sessions for Local {
+    async fn sessions(&self, query: &SessionQuery) -> service::Result<Page<Listed>> {
+        let (before, limit) = (
+            cursor(query.cursor.as_deref())?,
+            Page::<()>::size(query.limit),
+        );
+        if let Some(text) = &query.label {
+            return Ok(labelled(self, before, limit, &label(text)?).await?);
+        }
+        if let Some(name) = &query.id {
+            let found = named(self, name, limit).await?;
+            let (items, next) = (listed(self, found).await?, None);
+            return Ok(Page { items, next });
+        }
+        // One more tells whether there are more.
+        let found = newest(self, before, limit + 1).await.map_err(Error::from)?;
+        let found = Page::first(found, limit, |last| last.id.to_string());
+        Ok(Page {
+            items: listed(self, found.items).await?,
+            next: found.next,
+        })
+    }
+
+    async fn session(&self, session: &str) -> service::Result<Session> {
+        let session = self.view(id("session", session)?).await?;
+        let id = session.id().to_string();
+        let described = session.inspect(move |state| describe(&id, state)).await;
+        Ok(Session {
+            lost: lost(self, session.id()),
+            ..described.map_err(Error::from)?
+        })
+    }
+
+    async fn create_session(&self, new: NewSession) -> service::Result<Session> {
+        let session = self.import(import(new)?).await?;
+        let id = session.id().to_string();
+        let described = session.inspect(move |state| describe(&id, state)).await;
+        Ok(described.map_err(Error::from)?)
+    }
+
+    async fn delete_session(&self, session: &str, purge: bool) -> service::Result<()> {
+        let session = self.view(id("session", session)?).await?;
+        let busy = session.inspect(|state| state.open_turns().count()).await;
+        let busy = busy.map_err(Error::from)?;
+        if busy > 0 {
+            let detail = format!("{busy} of its turns have not ended; cancel them first");
+            return Err(service::Error::new(Code::Conflict, detail));
+        }
+        self.delete(session.id(), purge).await?;
+        Ok(())
+    }
+}
+
+impl Local {
+    /// Deletes a session, whatever is open in it; answers whether there was one.
+    async fn delete(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
+        let Ok(runtime) = self.runtime() else {
+            return self.delete_stored(session, purge).await;
+        };
+        let deleted = runtime.delete(session).await?;
+        if purge {
+            runtime.purge().await?;
+        }
+        Ok(deleted)
+    }
+
+    /// The same where nothing works on sessions: from the search index as well, if there is one.
+    async fn delete_stored(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
+        let deleted = self.journal().delete(session).await?;
+        if self
+            .directory()
+            .is_some_and(|at| unisono_search::directory(at).exists())
+        {
+            let search = self.search()?;
+            search.removed(session);
+            match purge {
+                true => search.purge().await?,
+                false => search.settle(None).await?,
+            }
+        }
+        if purge {
+            self.journal().vacuum(None).await?;
+        }
+        Ok(deleted)
+    }
+}
+
+/// A session of the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Its id.
+    pub id: SessionId,
+    /// What the store knows of it.
+    pub info: SessionInfo,
+}
+
+/// A part of the store's sessions, the oldest first; those without an event are none.
+pub async fn page(
+    local: &Local,
+    after: Option<SessionId>,
+    limit: usize,
+) -> Result<Vec<Found>, unisono_store::Error> {
+    let page = local.journal().sessions(after, limit).await?;
+    Ok(found(page))
+}
+
+fn found(page: Vec<SessionInfo>) -> Vec<Found> {
+    let found = page.into_iter().map(|info| Found {
+        id: SessionId::from(info.session),
+        info,
+    });
+    found.collect()
+}
+
+/// At most `limit` sessions of the store, the newest first, that were made before that one; those
+/// without an event are none.
+pub async fn newest(
+    local: &Local,
+    before: Option<SessionId>,
+    limit: usize,
+) -> Result<Vec<Found>, unisono_store::Error> {
+    let journal = local.journal();
+    Ok(found(journal.newest_sessions(before, limit).await?))
+}
+
+/// Of an id, at least so many characters of its end name it.
+const LEAST_END: usize = 4;
+/// Sessions whose first events are read at a time.
+const FIRSTS: usize = 32;
+
+/// The sessions that a person may mean: by an id, its beginning or its end, or `latest`.
+async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
+    let mut all = Vec::new();
+    let mut after = None;
+    loop {
+        let part = page(local, after, PAGE).await?;
+        let Some(last) = part.last() else { break };
+        after = Some(last.id);
+        let meant = |found: &Found| {
+            found.info.last_seq > 0 && (name == "latest" || is_meant(name, &found.id))
+        };
+        all.extend(part.into_iter().filter(meant));
+    }
+    if name != "latest" {
+        all.truncate(limit);
+        return Ok(all);
+    }
+    all.sort_by_key(|found| Reverse((found.info.updated_unix_ms, found.id)));
+    for part in all.chunks(FIRSTS) {
+        let ids: Vec<SessionId> = part.iter().map(|found| found.id).collect();
+        let firsts = local.journal().first_events(&ids).await?;
+        let own = firsts
+            .iter()
+            .position(|first| !first.as_ref().is_some_and(is_of_client));
+        if let Some(own) = own {
+            return Ok(vec![part[own]]);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Whether an id begins or ends with that, hyphens aside.
+pub fn is_meant(name: &str, id: &impl ToString) -> bool {
+    let plain = |text: &str| text.replace('-', "").to_lowercase();
+    let (name, id) = (plain(name), plain(&id.to_string()));
+    let end = name.len() >= LEAST_END && id.ends_with(&name);
+    !name.is_empty() && (id.starts_with(&name) || end)
+}
+
+/// Whether that is the first event of a session that a client of the Model Context Protocol made.
+fn is_of_client(first: &Event) -> bool {
+    let (key, value) = MCP_CHANNEL;
+    match &first.fact {
+        Fact::Created { labels, .. } => labels.get(key).is_some_and(|label| **label == *value),
+        _ => false,
+    }
+}
+
+/// Sessions that are read at a time.
+const PAGE: usize = 1_024;
+/// Sessions that are looked at for one part of a list with a label.
+const LOOKED_AT: usize = 4_096;
+
+/// The label that is asked for.
+pub fn label(text: &str) -> Result<Label, Error> {
+    let label = text.parse::<Label>();
+    label.map_err(|wrong| Error::new(Code::InvalidRequest, wrong))
+}
+
+/// A part of the sessions with a label: as many as are asked for, or those among the next that are
+/// looked at.
+async fn labelled(
+    local: &Local,
+    mut before: Option<SessionId>,
+    limit: usize,
+    label: &Label,
+) -> Result<Page<Listed>, Error> {
+    let (mut items, mut looked_at) = (Vec::new(), 0);
+    while looked_at < LOOKED_AT {
+        let found = newest(local, before, LOOKED_AT / 4).await?;
+        let Some(last) = found.last() else {
+            return Ok(Page { items, next: None });
+        };
+        before = Some(last.id);
+        looked_at += found.len();
+        let fits = |session: &Listed| label.is_of(&session.labels);
+        items.extend(listed(local, found).await?.into_iter().filter(fits));
+        if items.len() > limit {
+            items.truncate(limit);
+            let next = items.last().map(|last: &Listed| last.session.clone());
+            return Ok(Page { items, next });
+        }
+    }
+    let next = before.map(|before| before.to_string());
+    Ok(Page { items, next })
+}
+
+/// What a list has of sessions, but of those whose first event is not their creation.
+pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<Listed>, Error> {
+    let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
+    let firsts = local.journal().first_events(&ids).await?;
+    let each = found.into_iter().zip(firsts).filter_map(|(found, first)| {
+        let Fact::Created { title, labels, .. } = first?.fact else {
+            return None;
+        };
+        Some(Listed {
+            session: found.id.to_string(),
+            title: title.to_string(),
+            labels: plain(&labels),
+            events: found.info.last_seq,
+            bytes: found.info.payload_bytes,
+            created: values::unix_ms(found.info.created_unix_ms),
+            updated: values::unix_ms(found.info.updated_unix_ms),
+        })
+    });
+    Ok(each.collect())
+}
+
+fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
+    let each = labels.iter();
+    each.map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect()
+}
+
+/// The title of a session that was given none, nor says anything.
+const UNTITLED: &str = "untitled";
+
+/// The conversation of a request.
+pub fn import(new: NewSession) -> Result<Import, Error> {
+    let title = new.title.filter(|title| !title.trim().is_empty());
+    let mut import = if new.messages.is_empty() {
+        Import::default()
+    } else {
+        conversation(new.messages)?
+    };
+    if let Some(title) = title.or_else(|| import.title.is_empty().then(|| UNTITLED.to_owned())) {
+        import.title = title.into();
+    }
+    if let Some(system) = new.system {
+        import.system = system.into();
+    }
+    let labels = new.labels.into_iter();
+    import
+        .labels
+        .extend(labels.map(|(key, value)| (key.into(), value.into())));
+    import.settings = of_new(&new.settings)?;
+    Ok(import)
+}
+
+/// OpenAI's chat messages as a conversation.
+fn conversation(messages: Vec<Value>) -> Result<Import, Error> {
+    let text = json!({"messages": messages}).to_string();
+    let options = transcript::Options {
+        name: UNTITLED.to_owned(),
+        format: Some(Format::OpenAi),
+        skip_bad: false,
+    };
+    let mut ids = || Uuid::now_v7().as_u128();
+    let stamps = Stamps {
+        ids: &mut ids,
+        now: clock::now(),
+    };
+    match transcript::read(text.as_bytes(), &options, stamps) {
+        Ok(parsed) => Ok(parsed.import),
+        Err(transcript::Error::Bad { lines, .. }) => {
+            let reasons: Vec<&str> = lines.iter().map(|line| line.reason.as_str()).collect();
+            Err(Error::new(
+                Code::Refused,
+                format!("messages: {}", reasons.join("; ")),
+            ))
+        }
+        Err(error) => Err(Error::new(Code::Refused, error.to_string())),
+    }
+}
+
+/// What a repair has lost of a session.
+pub fn lost(local: &Local, session: SessionId) -> Option<LostEvents> {
+    let loss = local.loss_of(session)?;
+    Some(LostEvents {
+        first: loss.first,
+        last: loss.last,
+        found: values::unix_ms(loss.at_unix_ms),
+        quarantine: loss.quarantine,
+    })
+}
+
+/// A session as clients see it, without what a repair has lost of it.
+pub fn describe(id: &str, state: &State) -> Session {
+    let tree = state.tree();
+    let names = tree.branches();
+    let told = names.map(|(name, head)| branch(state, name, head));
+    // Ids of turns follow the clock.
+    let ended = state.ended_turns().rev();
+    let ended = ended.map(|(turn, ended)| EndedTurn {
+        turn: turn.to_string(),
+        state: ended.outcome.name().to_owned(),
+        error: match &ended.outcome {
+            Outcome::Failed { code, reason } => Some(Failed {
+                code: code.to_string(),
+                reason: reason.to_string(),
+            }),
+            _ => None,
+        },
+        answer_message: ended
+            .answer
+            .and_then(|id| tree.get(id))
+            .map(|node| node.ordinal().0),
+    });
+    let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
+    let at = |list: &str| format!("/v1/sessions/{id}/{list}");
+    Session {
+        session: id.to_owned(),
+        title: state.title().to_owned(),
+        system: state.system().to_string(),
+        labels: plain(state.labels()),
+        settings: plain(state.settings()),
+        events: state.events(),
+        messages: tree.len() as u64,
+        branches: Few::of(tree.branches().count(), told, at("branches")),
+        checkpoints: state.checkpoints().iter().len() as u64,
+        open_turns: Few::of(state.open_turns().count(), open, at("turns")),
+        ended_turns: Few::of(state.ended_turns().len(), ended, at("turns")),
+        lost: None,
+    }
+}
+
+/// A branch that ends in a message.
+pub fn branch(state: &State, name: &str, head: MessageId) -> Branch {
+    Branch {
+        name: name.to_owned(),
+        head: head.to_string(),
+        messages: state.tree().get(head).map_or(0, |node| node.ordinal().0),
+    }
+}

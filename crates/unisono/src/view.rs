@@ -1,0 +1,69 @@
+//! A session to look at: in memory where this process works on it, otherwise as its journal has it.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use unisono_context::SessionId;
+use unisono_runtime::{Error, Handle};
+use unisono_session::State;
+
+/// A session whose state can be looked at.
+pub trait Inspect: Sync {
+    /// Its id.
+    fn id(&self) -> SessionId;
+
+    /// Looks at its state. Keep it short: other requests of the session wait.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    fn inspect<T: Send + 'static>(
+        &self,
+        look: impl Fn(&State) -> T + Clone + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send;
+}
+
+impl Inspect for Handle {
+    fn id(&self) -> SessionId {
+        Handle::id(self)
+    }
+
+    async fn inspect<T: Send + 'static>(
+        &self,
+        look: impl Fn(&State) -> T + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        Handle::inspect(self, look).await
+    }
+}
+
+/// A session that is looked at.
+#[derive(Clone, Debug)]
+pub enum View {
+    /// This process works on it.
+    Live(Handle),
+    /// Nobody does: its state is folded from its journal.
+    Stored {
+        /// Its id.
+        id: SessionId,
+        /// Its state.
+        state: Arc<State>,
+    },
+}
+
+impl Inspect for View {
+    fn id(&self) -> SessionId {
+        match self {
+            View::Live(handle) => handle.id(),
+            View::Stored { id, .. } => *id,
+        }
+    }
+
+    async fn inspect<T: Send + 'static>(
+        &self,
+        look: impl Fn(&State) -> T + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        match self {
+            View::Live(handle) => handle.inspect(look).await,
+            View::Stored { state, .. } => Ok(look(state)),
+        }
+    }
+}
