@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use unisono::local::{self, NotChanged};
+use unisono::NotChanged;
 use unisono_api::Code;
 use unisono_client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
@@ -176,7 +176,7 @@ impl From<StoreError> for Problem {
             } => Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING),
             _ => {
                 let problem = Problem::with_hint_of(Exit::Failed, &what);
-                problem.code(local::Error::Store(error).code())
+                problem.code(unisono::Error::Store(error).code())
             }
         }
     }
@@ -199,7 +199,7 @@ impl From<unisono_runtime::Error> for Problem {
             _ => Exit::Failed,
         };
         let problem = Problem::with_hint_of(exit, &error.to_string());
-        problem.code(local::Error::from(error).code())
+        problem.code(unisono::Error::from(error).code())
     }
 }
 
@@ -266,35 +266,35 @@ impl From<unisono::context::Error> for Problem {
     }
 }
 
-impl From<local::Error> for Problem {
-    fn from(error: local::Error) -> Problem {
+impl From<unisono::Error> for Problem {
+    fn from(error: unisono::Error) -> Problem {
         match error {
-            local::Error::Setup(found) => found.into(),
-            local::Error::Settings(NotChanged::Session(error)) => error.into(),
-            error @ local::Error::Settings(_) => refused(error),
-            local::Error::Store(error) => error.into(),
-            local::Error::Search(error) => error.into(),
-            local::Error::Runtime(error) => error.into(),
-            local::Error::Agents(error) => error.into(),
-            local::Error::Model(error) => error.into(),
-            error @ (local::Error::Summariser(_) | local::Error::Lent(_)) => refused(error),
-            error @ local::Error::Tools(_) => Problem::failed(error).code(Code::Unavailable).hint(
+            unisono::Error::Setup(found) => found.into(),
+            unisono::Error::Settings(NotChanged::Session(error)) => error.into(),
+            error @ unisono::Error::Settings(_) => refused(error),
+            unisono::Error::Store(error) => error.into(),
+            unisono::Error::Search(error) => error.into(),
+            unisono::Error::Runtime(error) => error.into(),
+            unisono::Error::Agents(error) => error.into(),
+            unisono::Error::Model(error) => error.into(),
+            error @ (unisono::Error::Summariser(_) | unisono::Error::Lent(_)) => refused(error),
+            error @ unisono::Error::Tools(_) => Problem::failed(error).code(Code::Unavailable).hint(
                 "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
                  its standard error",
             ),
-            local::Error::Price(error) => error.into(),
-            local::Error::Past(error) => error.into(),
-            local::Error::Context(error) => error.into(),
-            local::Error::Estimate(error) => error.into(),
-            local::Error::Problem(problem) => ClientError::Problem(problem).into(),
-            error @ (local::Error::Directory(_) | local::Error::OnlyReads) => {
+            unisono::Error::Price(error) => error.into(),
+            unisono::Error::Past(error) => error.into(),
+            unisono::Error::Context(error) => error.into(),
+            unisono::Error::Estimate(error) => error.into(),
+            unisono::Error::Problem(problem) => ClientError::Problem(problem).into(),
+            error @ (unisono::Error::Directory(_) | unisono::Error::OnlyReads) => {
                 Problem::failed(error)
             }
         }
     }
 }
 
-fn refused(error: local::Error) -> Problem {
+fn refused(error: unisono::Error) -> Problem {
     let problem = Problem::usage(&error);
     problem.code(error.code())
 }

@@ -26,7 +26,7 @@ use unisono_session::state::MAIN;
 use uuid::Uuid;
 
 use crate::ask::{self, Ask};
-use crate::local::{self, Local, Opened};
+use crate::local::{Local, Opened};
 use crate::models;
 use unisono_config::settings::{Compaction, Numbers};
 use unisono_config::setup::Setup;
@@ -63,7 +63,7 @@ pub enum Error {
     Failed(Arc<str>),
     /// The runtime failed.
     #[error(transparent)]
-    Local(#[from] local::Error),
+    Local(#[from] crate::Error),
 }
 
 /// What is evaluated.
@@ -187,14 +187,14 @@ impl Evaluation {
         let turn = self.turn(work, self.policy(how, size));
         let id = turn.id;
         let started = Instant::now();
-        session.accept(turn).await.map_err(local::Error::from)?;
-        let ended = session.wait(id).await.map_err(local::Error::from)?;
+        session.accept(turn).await.map_err(crate::Error::from)?;
+        let ended = session.wait(id).await.map_err(crate::Error::from)?;
         if let Outcome::Failed { reason, .. } = ended.outcome {
             return Err(Error::Failed(reason));
         }
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let kept = session.inspect(move |state| kept(state, head, duration_ms));
-        let kept = kept.await.map_err(local::Error::from)?;
+        let kept = kept.await.map_err(crate::Error::from)?;
         kept.ok_or(Error::Empty)
     }
 
@@ -273,7 +273,7 @@ impl Evaluation {
 /// The configured lead, alone.
 fn team(setup: &Setup) -> Result<Team, Error> {
     let team = Ask::compaction(None, Writing::default()).team(setup);
-    Ok(team.map_err(local::Error::Agents)?)
+    Ok(team.map_err(crate::Error::Agents)?)
 }
 
 /// The same setup, with one summariser for all models.

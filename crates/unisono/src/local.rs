@@ -23,7 +23,7 @@ use tokio::sync::{Mutex, watch};
 use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::warm::Warmth;
-use unisono_runtime::mcp::{Fault, Offer};
+use unisono_runtime::mcp::Offer;
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
 use unisono_session::State;
@@ -33,97 +33,19 @@ use unisono_store::{Journal, Loss, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
-use crate::context::{self, estimate};
 use crate::current::{self, Current};
+use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
 use crate::past;
 use crate::view::View;
-use unisono_api::{Code, Problem};
-use unisono_config::agents;
-use unisono_config::diagnostic::Diagnostics;
 use unisono_config::setup::Setup;
-use unisono_config::summarisers::Unaskable;
 
 pub use builder::Builder;
 pub use opened::{Opened, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
-pub use settings::{NotChanged, change, own_changes};
-
-/// Why something could not be done.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Configuration or agents are wrong.
-    #[error(transparent)]
-    Setup(#[from] Diagnostics),
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] unisono_store::Error),
-    /// The search index cannot be used.
-    #[error(transparent)]
-    Search(#[from] unisono_search::Error),
-    /// The runtime refused, or failed.
-    #[error(transparent)]
-    Runtime(#[from] unisono_runtime::Error),
-    /// The settings that a conversation brings cannot be its session's.
-    #[error("the settings of the session: {0}")]
-    Settings(#[from] NotChanged),
-    /// An agent that was asked for does not fit.
-    #[error(transparent)]
-    Agents(#[from] agents::Error),
-    /// An agent's model cannot be asked.
-    #[error(transparent)]
-    Model(#[from] models::Unreachable),
-    /// Who is to write a summary cannot be asked.
-    #[error(transparent)]
-    Summariser(#[from] Unaskable),
-    /// A server of tools that an agent may call cannot be used.
-    #[error("{0}; without it the agents that have its tools cannot work")]
-    Tools(#[from] Fault),
-    /// The cost is capped, and what an agent's model costs is not known.
-    #[error(transparent)]
-    Price(#[from] models::Unpriced),
-    /// Tools of whoever asks cannot be lent.
-    #[error(transparent)]
-    Lent(#[from] ask::NotLent),
-    /// A journal cannot be looked back at.
-    #[error(transparent)]
-    Past(#[from] past::Error),
-    /// What a model sees of a branch cannot be worked out.
-    #[error(transparent)]
-    Context(#[from] context::Error),
-    /// What a compaction would do cannot be worked out.
-    #[error(transparent)]
-    Estimate(#[from] estimate::Error),
-    /// It was refused, or did not work.
-    #[error("{}", .0.detail)]
-    Problem(Box<Problem>),
-    /// Sessions are only looked at.
-    #[error("this process only reads the store")]
-    OnlyReads,
-    /// The working directory is not known.
-    #[error("the working directory cannot be found: {0}")]
-    Directory(std::io::Error),
-}
-
-impl Error {
-    /// An error of that kind.
-    pub fn new(code: Code, detail: impl Into<String>) -> Error {
-        Problem::new(code, detail).into()
-    }
-
-    /// There is no such thing.
-    pub fn not_found(what: &str, id: impl std::fmt::Display) -> Error {
-        Error::new(Code::NotFound, format!("there is no {what} {id}"))
-    }
-}
-
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Error {
-        Error::Problem(Box::new(problem))
-    }
-}
+pub use settings::{change, own_changes};
 
 /// How long one compaction may take where no file says so.
 const DEADLINE_SECONDS: u64 = 30;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use unisono_api::Code;
 
-use crate::local::Error;
+use crate::error::Error;
 
 /// An id as it is written.
 fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {

@@ -48,7 +48,7 @@ async fn agents(
         None => local.setup_with(Arc::default(), ask.settings()).await?,
     };
     let told = unisono::agents::list(&setup, &ask);
-    Ok(Json(told.map_err(local::Error::from)?))
+    Ok(Json(told.map_err(unisono::Error::from)?))
 }
 
 /// Who would be asked.

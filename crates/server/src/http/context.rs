@@ -80,7 +80,7 @@ async fn of_team(
 ) -> Result<Context, Fault> {
     let setup = shared.local.setup_for(session, ask).await?;
     let by = ask.measured_by(&setup, shared.local.calibrations());
-    let by = by.map_err(unisono::local::Error::from)?;
+    let by = by.map_err(unisono::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch();
     let head = state.tree().head(branch);

@@ -12,7 +12,6 @@ use super::extract::Path;
 use super::openai::{self, Refused};
 use super::page;
 use unisono::context::{self, estimate};
-use unisono::local;
 use unisono::past;
 
 /// Seconds after which it is worth asking again.
@@ -73,15 +72,15 @@ macro_rules! through_local {
     ($($error:ty),+ $(,)?) => {$(
         impl From<$error> for Fault {
             fn from(error: $error) -> Fault {
-                Problem::from(local::Error::from(error)).into()
+                Problem::from(unisono::Error::from(error)).into()
             }
         }
     )+};
 }
 
 through_local!(
-    local::Error,
-    local::NotChanged,
+    unisono::Error,
+    unisono::NotChanged,
     RuntimeError,
     unisono_store::Error,
     unisono_search::Error,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use unisono_model::language::LanguageModel;
 use unisono_runtime::{Agent, Extensions, Tool};
 
-use super::{Error, Local, Opened, open_store};
+use super::{Local, Opened, open_store};
+use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
 

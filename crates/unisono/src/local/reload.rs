@@ -11,8 +11,9 @@ use unisono_context::AgentId;
 use unisono_runtime::Handle;
 use unisono_session::State;
 
+use super::Local;
 use super::settings::off_thread;
-use super::{Error, Local};
+use crate::error::Error;
 use unisono_config::agents::{Change, Difference, Seen};
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings;

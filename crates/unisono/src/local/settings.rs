@@ -6,50 +6,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::{Error, Local};
-use unisono_api::Code;
+use super::Local;
 use unisono_runtime::Handle;
 
 use crate::ask::Ask;
-use crate::problem::runtime_code;
+use crate::error::{Error, NotChanged};
 use crate::replace::replace;
 use crate::view::Inspect;
-use unisono_config::diagnostic::Diagnostics;
-use unisono_config::settings::{
-    self, NotOwn, Override, Own, OwnChanges, STORED, Unchangeable, changed, own,
-};
+use unisono_config::settings::{self, Override, Own, OwnChanges, STORED, changed, own};
 use unisono_config::setup::Setup;
-
-/// Why settings stay as they were.
-#[derive(Debug, thiserror::Error)]
-pub enum NotChanged {
-    /// They cannot be changed while the daemon runs.
-    #[error(transparent)]
-    Key(#[from] Unchangeable),
-    /// A session cannot have them.
-    #[error(transparent)]
-    Own(#[from] NotOwn),
-    /// With them, something is wrong.
-    #[error("{0}")]
-    Wrong(Diagnostics),
-    /// The session cannot be opened, or its journal cannot be written.
-    #[error(transparent)]
-    Session(#[from] unisono_runtime::Error),
-    /// They cannot be kept.
-    #[error("the settings cannot be kept: {0}")]
-    Store(#[from] io::Error),
-}
-
-impl NotChanged {
-    /// What kind of problem it is for programs.
-    pub fn code(&self) -> Code {
-        match self {
-            NotChanged::Session(error) => runtime_code(error),
-            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
-            NotChanged::Store(_) => Code::Unavailable,
-        }
-    }
-}
 
 impl Local {
     /// Configuration and agents as they count for a session. Files are as they were read last.

@@ -23,8 +23,8 @@ use uuid::Uuid;
 use super::settings::of_new;
 use super::{cursor, id};
 use crate::Local;
+use crate::error::Error;
 use crate::labels::{Label, MCP_CHANNEL};
-use crate::local::Error;
 use crate::values;
 use crate::view::Inspect as _;
 

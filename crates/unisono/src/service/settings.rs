@@ -5,7 +5,7 @@ use unisono_api::Code;
 use unisono_api::turn::Settings;
 use unisono_config::settings::Own;
 
-use crate::local::Error;
+use crate::error::Error;
 
 /// The settings that a session is to have from its beginning.
 pub fn of_new(settings: &Settings) -> Result<Own, Error> {

@@ -7,7 +7,7 @@ use unisono_api::service::{Result, Store};
 use unisono_api::store::{Acknowledged, Vacuumed};
 
 use crate::Local;
-use crate::local::Error;
+use crate::error::Error;
 
 #[async_trait]
 impl Store for Local {

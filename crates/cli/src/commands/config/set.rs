@@ -134,14 +134,14 @@ fn there(all: Vec<unisono_api::settings::Setting>, key: &str) -> Now {
     Some((found.value, found.origin))
 }
 
-impl From<local::NotChanged> for Problem {
-    fn from(error: local::NotChanged) -> Problem {
+impl From<unisono::NotChanged> for Problem {
+    fn from(error: unisono::NotChanged) -> Problem {
         match error {
-            local::NotChanged::Session(error) => error.into(),
-            local::NotChanged::Store(_) => Problem::failed(error),
-            local::NotChanged::Key(_) | local::NotChanged::Own(_) | local::NotChanged::Wrong(_) => {
-                Problem::usage(error)
-            }
+            unisono::NotChanged::Session(error) => error.into(),
+            unisono::NotChanged::Store(_) => Problem::failed(error),
+            unisono::NotChanged::Key(_)
+            | unisono::NotChanged::Own(_)
+            | unisono::NotChanged::Wrong(_) => Problem::usage(error),
         }
     }
 }

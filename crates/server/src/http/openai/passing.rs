@@ -14,8 +14,8 @@ use unisono_session::machine::{Import, PASSING};
 use unisono_session::{Event, Fact, State};
 use uuid::Uuid;
 
+use unisono::Error;
 use unisono::Local;
-use unisono::local::Error;
 
 /// Sessions looked at at a time.
 const PAGE: usize = 1_024;

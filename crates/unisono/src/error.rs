@@ -1,13 +1,126 @@
-//! Errors as programs and people are told of them.
+//! Why something could not be done, as programs and people are told of it.
+
+use std::io;
 
 use unisono_api::service;
 use unisono_api::{Code, Problem};
+use unisono_config::agents;
+use unisono_config::diagnostic::Diagnostics;
+use unisono_config::settings::{NotOwn, Unchangeable};
+use unisono_config::summarisers::Unaskable;
 use unisono_runtime::Error as RuntimeError;
+use unisono_runtime::mcp::Fault;
 use unisono_session::Refusal;
 
-use crate::context::estimate;
-use crate::local::Error;
+use crate::ask;
+use crate::context::{self, estimate};
+use crate::models;
 use crate::past;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Configuration or agents are wrong.
+    #[error(transparent)]
+    Setup(#[from] Diagnostics),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] unisono_store::Error),
+    /// The search index cannot be used.
+    #[error(transparent)]
+    Search(#[from] unisono_search::Error),
+    /// The runtime refused, or failed.
+    #[error(transparent)]
+    Runtime(#[from] unisono_runtime::Error),
+    /// The settings that a conversation brings cannot be its session's.
+    #[error("the settings of the session: {0}")]
+    Settings(#[from] NotChanged),
+    /// An agent that was asked for does not fit.
+    #[error(transparent)]
+    Agents(#[from] agents::Error),
+    /// An agent's model cannot be asked.
+    #[error(transparent)]
+    Model(#[from] models::Unreachable),
+    /// Who is to write a summary cannot be asked.
+    #[error(transparent)]
+    Summariser(#[from] Unaskable),
+    /// A server of tools that an agent may call cannot be used.
+    #[error("{0}; without it the agents that have its tools cannot work")]
+    Tools(#[from] Fault),
+    /// The cost is capped, and what an agent's model costs is not known.
+    #[error(transparent)]
+    Price(#[from] models::Unpriced),
+    /// Tools of whoever asks cannot be lent.
+    #[error(transparent)]
+    Lent(#[from] ask::NotLent),
+    /// A journal cannot be looked back at.
+    #[error(transparent)]
+    Past(#[from] past::Error),
+    /// What a model sees of a branch cannot be worked out.
+    #[error(transparent)]
+    Context(#[from] context::Error),
+    /// What a compaction would do cannot be worked out.
+    #[error(transparent)]
+    Estimate(#[from] estimate::Error),
+    /// It was refused, or did not work.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+    /// Sessions are only looked at.
+    #[error("this process only reads the store")]
+    OnlyReads,
+    /// The working directory is not known.
+    #[error("the working directory cannot be found: {0}")]
+    Directory(std::io::Error),
+}
+
+impl Error {
+    /// An error of that kind.
+    pub fn new(code: Code, detail: impl Into<String>) -> Error {
+        Problem::new(code, detail).into()
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: &str, id: impl std::fmt::Display) -> Error {
+        Error::new(Code::NotFound, format!("there is no {what} {id}"))
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        Error::Problem(Box::new(problem))
+    }
+}
+
+/// Why settings stay as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum NotChanged {
+    /// They cannot be changed while the daemon runs.
+    #[error(transparent)]
+    Key(#[from] Unchangeable),
+    /// A session cannot have them.
+    #[error(transparent)]
+    Own(#[from] NotOwn),
+    /// With them, something is wrong.
+    #[error("{0}")]
+    Wrong(Diagnostics),
+    /// The session cannot be opened, or its journal cannot be written.
+    #[error(transparent)]
+    Session(#[from] unisono_runtime::Error),
+    /// They cannot be kept.
+    #[error("the settings cannot be kept: {0}")]
+    Store(#[from] io::Error),
+}
+
+impl NotChanged {
+    /// What kind of problem it is for programs.
+    pub fn code(&self) -> Code {
+        match self {
+            NotChanged::Session(error) => runtime_code(error),
+            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
+            NotChanged::Store(_) => Code::Unavailable,
+        }
+    }
+}
 
 impl Error {
     /// What kind of problem it is for programs.
