@@ -32,6 +32,6 @@ pub mod topic;
 pub mod turn;
 pub mod usage;
 
-pub use page::Page;
+pub use page::{Page, PageQuery};
 pub use problem::{Code, Problem};
 pub use service::Service;

@@ -1,10 +1,29 @@
 //! What was said.
 
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::session::main_branch;
+
+/// Which messages of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct MessageQuery {
+    /// The branch: `main`.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most: 100, and no more than 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
+}
 
 /// A message to be appended without a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +106,9 @@ pub struct Appended {
     pub state: String,
     /// Its place on the branch, from 1; none while it waits.
     pub ordinal: Option<u32>,
+    /// Whether it was appended under this key before.
+    #[serde(default)]
+    pub repeated: bool,
 }
 
 /// Tokens that a provider reported.

@@ -1,6 +1,31 @@
 //! What a search finds.
 
+use std::num::NonZeroUsize;
+
 use serde::{Deserialize, Serialize};
+
+use crate::session::main_branch;
+
+/// What is searched for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct SearchQuery {
+    /// Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
+    /// `agent:risks`, `since:2026-03-01`, `until:7d`. At most 4,096 bytes and 128 terms.
+    pub q: String,
+    /// The branch whose context tells what is active: `main`.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many messages at most: 20, and no more than 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
+}
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,8 @@
 //! Whoever calls a service does not know which of the two it is. Ids are text; a wrong one is
 //! `invalid_request`.
 
+mod messages;
+mod search;
 mod sessions;
 mod store;
 
@@ -17,6 +19,8 @@ use std::fmt::Debug;
 
 use crate::{Code, Problem};
 
+pub use messages::Messages;
+pub use search::Search;
 pub use sessions::Sessions;
 pub use store::Store;
 
@@ -24,9 +28,9 @@ pub use store::Store;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// All resources.
-pub trait Service: Sessions + Store + Debug + Send + Sync {}
+pub trait Service: Sessions + Messages + Search + Store + Debug + Send + Sync {}
 
-impl<T: Sessions + Store + Debug + Send + Sync> Service for T {}
+impl<T: Sessions + Messages + Search + Store + Debug + Send + Sync> Service for T {}
 
 /// Why a service did not do what was asked.
 #[derive(Clone, Debug, thiserror::Error)]

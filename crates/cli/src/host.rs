@@ -14,7 +14,7 @@ use unisono_api::agent::{Agent, Whom};
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::compaction::{Estimate, Restoring};
 use unisono_api::context::Context;
-use unisono_api::service::Sessions as _;
+use unisono_api::service::{Messages as _, Sessions as _};
 use unisono_api::session::{NewBranch, NewSession};
 use unisono_client::{Client, File};
 use unisono_config::settings::{Override, own};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use unisono::Service;
 use unisono::local::Local;
-use unisono_api::Page;
-use unisono_api::session::{Listed, SessionQuery};
+use unisono_api::session::{Branch, Listed, SessionQuery};
+use unisono_api::{Page, PageQuery};
 use unisono_config::setup::Setup;
+use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::host::Where;
@@ -77,5 +78,48 @@ pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<Listed>> {
             return Ok(all);
         }
         query.cursor = page.next;
+    }
+}
+
+/// How many messages a branch has; none where nothing was said yet.
+pub(crate) async fn branch_length(
+    service: &dyn Service,
+    session: &str,
+    branch: &str,
+) -> Result<u32> {
+    let branches = all_branches(service, session).await?;
+    if branches.is_empty() && branch == MAIN {
+        return Ok(0);
+    }
+    match branches.iter().find(|one| one.name == branch) {
+        Some(found) => Ok(found.messages),
+        None => Err(unknown_branch(&branches, branch)),
+    }
+}
+
+/// The branches of a session, by name.
+pub(crate) async fn all_branches(service: &dyn Service, session: &str) -> Result<Vec<Branch>> {
+    let mut all = Vec::new();
+    let mut query = PageQuery {
+        limit: NonZeroUsize::new(500),
+        ..PageQuery::default()
+    };
+    loop {
+        let page = service.branches(session, &query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// There is no branch of that name.
+pub(crate) fn unknown_branch(branches: &[Branch], name: &str) -> Problem {
+    let problem = Problem::not_found(format!("the session has no branch `{name}`"));
+    let known: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
+    match known[..] {
+        [] => problem.hint("it has no messages yet"),
+        _ => problem.hint(format!("it has: {}", known.join(", "))),
     }
 }

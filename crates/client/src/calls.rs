@@ -9,10 +9,8 @@ use unisono_api::approval::{Decide, Decided};
 use unisono_api::compaction::{CheckpointDetail, Estimate, NewCompaction};
 use unisono_api::context::Context;
 use unisono_api::journal::{EventBlock, Info};
-use unisono_api::message::{Appended, NewMessage};
 use unisono_api::pin::Pins;
-use unisono_api::search::Found;
-use unisono_api::session::{Branch, NewBranch, Session};
+use unisono_api::session::Session;
 use unisono_api::settings::{Changes, Setting};
 use unisono_api::topic::{Seal, Topic};
 use unisono_api::turn::{Asked, Turn};
@@ -152,28 +150,6 @@ impl Client {
         self.json(request.query(&[("branch", branch)])).await
     }
 
-    /// Finds what was said in a session, or in all of them; `branch` is the one whose context tells
-    /// what is active.
-    ///
-    /// # Errors
-    /// There is nothing to search for, or the daemon cannot be reached.
-    pub async fn search(
-        &self,
-        session: Option<&str>,
-        words: &str,
-        branch: &str,
-        limit: usize,
-    ) -> Result<Found, Error> {
-        let path = match session {
-            Some(session) => format!("/v1/sessions/{session}/search"),
-            None => "/v1/search".to_owned(),
-        };
-        let limit = limit.to_string();
-        let query = [("q", words), ("branch", branch), ("limit", &limit)];
-        self.json(self.request(Method::GET, &path).query(&query))
-            .await
-    }
-
     /// Changes settings for turns that begin later, and says which there are now.
     ///
     /// # Errors
@@ -242,33 +218,6 @@ impl Client {
         let method = if pinned { Method::PUT } else { Method::DELETE };
         let request = self.request(method, &format!("/v1/sessions/{session}/pins/{message}"));
         self.json(request.query(&[("branch", branch)])).await
-    }
-
-    /// Starts a branch at a message, or sets it there.
-    ///
-    /// # Errors
-    /// The message is unknown, the branch is busy, or the daemon cannot be reached.
-    pub async fn fork(&self, session: &str, new: &NewBranch) -> Result<Branch, Error> {
-        let path = format!("/v1/sessions/{session}/branches");
-        self.json(self.post(&path, new)).await
-    }
-
-    /// Appends a message without a turn; under a key, the same request again gives the same
-    /// message.
-    ///
-    /// # Errors
-    /// It is refused, or the daemon cannot be reached.
-    pub async fn append(
-        &self,
-        session: &str,
-        new: &NewMessage,
-        key: Option<&str>,
-    ) -> Result<Appended, Error> {
-        let mut request = self.post(&format!("/v1/sessions/{session}/messages"), new);
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
-        }
-        self.json(request).await
     }
 
     /// Decides about a call that waits for a person.

@@ -3,6 +3,8 @@
 mod calls;
 mod events;
 mod mcp;
+mod messages;
+mod search;
 mod sessions;
 mod store;
 

@@ -1,5 +1,7 @@
 //! The service on a store of this process: one file for each resource.
 
+pub mod messages;
+mod search;
 pub mod sessions;
 pub mod settings;
 pub mod store;
@@ -7,8 +9,20 @@ pub mod store;
 use std::str::FromStr;
 
 use unisono_api::Code;
+use unisono_context::SessionId;
+use unisono_runtime::settle;
+use unisono_session::Input;
 
+use crate::Local;
 use crate::error::Error;
+
+impl Local {
+    /// Carries out an input where nothing works on sessions: it is journaled, and nothing is started
+    /// for it.
+    async fn settle(&self, session: SessionId, input: Input) -> Result<(), Error> {
+        Ok(settle(self.journal(), session, input).await?)
+    }
+}
 
 /// An id as it is written.
 fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {

@@ -1,19 +1,13 @@
 //! `unisono append`: a message without a turn.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::json;
-use unisono::append;
-use unisono_api::message::{Appended, NewMessage, Part, Role};
-use unisono_context::SessionId;
-use unisono_runtime::settle;
-use unisono_session::Input;
-use unisono_session::append::Appended as Place;
+use unisono_api::message::{NewMessage, Part, Role};
 use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::conversation;
-use crate::host::Where;
 use crate::problem::{Problem, Result};
+use crate::service::find_session;
 
 const HELP: &str = "\
 The message is on disk when this returns, and part of what agents see in the next turn. While a turn
@@ -29,7 +23,8 @@ Examples:
   git log -1 | unisono append latest - --role assistant --key commit-4f1c
   unisono append latest --role tool --parts '[{\"type\":\"tool_result\",\"call_id\":\"c1\",\"content\":\"12\"}]'
 
-JSON: session, branch, message, state (appended, waiting), ordinal.";
+JSON: session, branch, message, state (appended, waiting), ordinal, repeated (it was
+appended under this key before).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -101,12 +96,11 @@ fn parts(given: &str) -> Result<Vec<Part>> {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let new = args.message()?;
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let appended = store.append(id, &new, args.key.as_deref()).await?;
+    let service = app.changer(&setup).await?;
+    let session = find_session(&*service, &args.session).await?.session;
+    let appended = service.append(&session, &new, args.key.as_deref()).await?;
     if app.out.json {
-        app.out.json(&json!(appended));
+        app.out.json(&appended);
     } else {
         match appended.ordinal {
             Some(ordinal) => app.out.say(format_args!("appended #{ordinal}")),
@@ -116,37 +110,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
         app.out.data(&appended.message);
     }
-    sessions.close().await
-}
-
-impl Where {
-    /// Appends a message. Here it is only journaled: nothing is started for it.
-    async fn append(
-        &self,
-        session: SessionId,
-        new: &NewMessage,
-        key: Option<&str>,
-    ) -> Result<Appended> {
-        if let Where::There(client) = self {
-            return Ok(client.append(&session.to_string(), new, key).await?);
-        }
-        let sessions = self.sessions();
-        let key = key.map(|name| append::key(name, new)).transpose();
-        let asked = key.and_then(|key| append::message(new, key));
-        let asked = asked.map_err(Problem::usage)?;
-        let (id, key) = (asked.message.id, asked.key.clone());
-        settle(sessions.journal(), session, Input::Append(asked)).await?;
-        let place = Place::find(&sessions.state(session).await?, id, key.as_ref());
-        let state = match place.ordinal {
-            Some(_) => "appended",
-            None => "waiting",
-        };
-        Ok(Appended {
-            session: session.to_string(),
-            branch: new.branch.clone(),
-            message: place.message.to_string(),
-            state: state.to_owned(),
-            ordinal: place.ordinal.map(|ordinal| ordinal.0),
-        })
-    }
+    service.close().await;
+    Ok(())
 }

@@ -1,28 +1,30 @@
 //! `unisono history`: a conversation, to be read.
 
-use serde_json::{Value, json};
-use unisono_context::alteration::Form;
-use unisono_context::message::{Message, Part};
-use unisono_context::tree::Node;
-use unisono_context::view::{Standing, View};
-use unisono_context::{Ordinal, Role};
+use std::num::NonZeroUsize;
+
+use serde_json::json;
+use unisono::Service;
+use unisono_api::message::{Message, MessageQuery, Part};
+use unisono_context::Role;
 use unisono_search::role;
-use unisono_session::State;
 use unisono_session::state::MAIN;
 
-use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
+use crate::service::{branch_length, find_session};
 use crate::show;
+
+/// Messages that are asked for at a time.
+const PAGE: usize = 1_000;
 
 const HELP: &str = "\
 Everything that was said on the branch, also what a summary stands for by now; `unisono context`
 shows what the model sees. MESSAGES is one number or a range: 12, 12-20, 12- (to the end), -20 (the
 last twenty); `#` before a number may be written.
 
-JSON: session, branch, messages [{ordinal, message, role, author, at, tokens, usage, standing
-(verbatim, masked, cut, summarised or dropped), parts [{type, ...}]}].
+JSON: session, branch, messages [{ordinal, id, parent, role, author, at, tokens, usage, form (verbatim,
+masked, cut, summarised or dropped), parts [{type, ...}]}].
 
 Examples:
   unisono history latest
@@ -86,27 +88,17 @@ impl Range {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let id = sessions.find(&args.session).await?;
-    let state = sessions.state(id).await?;
-    sessions.close().await?;
-    let (view, nodes) = match view(&state, &args)? {
-        Some((view, nodes)) => (Some(view), nodes),
-        None => (None, Vec::new()),
-    };
+    let service = app.reader(&setup).await?;
+    let id = find_session(&*service, &args.session).await?.session;
+    let messages = chosen(&*service, &id, &args).await?;
+    service.close().await;
     if app.out.json {
-        let messages = nodes
-            .iter()
-            .filter_map(|node| Some(object(view.as_ref()?, node)));
         app.out.json(&json!({
-            "session": id.to_string(), "branch": args.branch,
-            "messages": messages.collect::<Vec<_>>(),
+            "session": id, "branch": args.branch, "messages": messages,
         }));
         return Ok(());
     }
-    let texts = nodes
-        .iter()
-        .filter_map(|node| Some(text(app.out.paint, view.as_ref()?, node)));
+    let texts = messages.iter().map(|message| text(app.out.paint, message));
     let texts: Vec<String> = texts.collect();
     match texts[..] {
         [] => app.out.say("no message matches"),
@@ -115,68 +107,60 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The messages that are asked for, and what stands for them; none where nothing was said yet.
-fn view<'s>(state: &'s State, args: &Args) -> Result<Option<(View<'s>, Vec<&'s Node>)>> {
-    let Some(head) = state.tree().head(&args.branch) else {
-        let empty = state.tree().is_empty() && args.branch == MAIN;
-        return match empty {
-            true => Ok(None),
-            false => Err(unknown_branch(state, &args.branch)),
-        };
-    };
-    let Some(view) = state.view(head, false) else {
-        return Ok(None);
-    };
-    let length = view.len().0;
+/// The messages that are asked for.
+async fn chosen(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
+    let length = branch_length(service, id, &args.branch).await?;
     let all = Range::Between(1, None);
     let (first, last) = args.messages.unwrap_or(all).bounds(length);
+    if length == 0 && args.messages.is_none() {
+        return Ok(Vec::new());
+    }
     if first > length {
         let problem = format!("branch `{}` has no message #{first}", args.branch);
-        return Err(Problem::usage(problem).hint(format!("the last message is #{length}")));
+        return Err(Problem::not_found(problem).hint(format!("the last message is #{length}")));
     }
-    let mut nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
-    nodes.retain(|node| args.role.is_empty() || args.role.contains(&node.role()));
-    Ok(Some((view, nodes)))
+    let mut messages = Vec::new();
+    let mut query = MessageQuery {
+        branch: args.branch.clone(),
+        cursor: Some(first.to_string()),
+        limit: NonZeroUsize::new(PAGE),
+    };
+    while query.cursor.is_some() {
+        let page = service.messages(id, &query).await?;
+        let before = messages.len();
+        let wanted = page.items.into_iter().filter(|one| one.ordinal <= last);
+        messages.extend(wanted);
+        let ends = messages.len() < before + PAGE;
+        query.cursor = page.next.filter(|_| !ends);
+    }
+    messages.retain(|one| args.role.is_empty() || args.role.iter().any(|r| r.name() == one.role));
+    Ok(messages)
 }
 
-/// How the context has a message.
-fn standing(view: &View<'_>, node: &Node) -> String {
-    match view.standing(node.ordinal()) {
-        Some(Standing::Covered(checkpoint)) => match checkpoint.body {
-            unisono_context::checkpoint::Body::Summary(_) => "summarised",
-            unisono_context::checkpoint::Body::Tombstone => "dropped",
-        },
-        Some(Standing::Shortened(Form::Masked { .. })) => "masked",
-        Some(Standing::Shortened(_)) => "cut",
-        Some(Standing::Verbatim) | None => "verbatim",
-    }
-    .to_owned()
-}
-
-fn text(paint: Paint, view: &View<'_>, node: &Node) -> String {
-    let message = &node.message;
+fn text(paint: Paint, message: &Message) -> String {
     let who = match &message.author {
         Some(author) => format!("{author} ({})", message.role),
-        None => message.role.to_string(),
+        None => message.role.clone(),
     };
     let used = message.usage.map(|usage| {
-        let (input, output) = (show::tokens(usage.input), show::tokens(usage.output));
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        let (input, output) = (show::number(input), show::number(output));
         format!("  {input} tokens in, {output} out")
     });
-    let standing = match standing(view, node).as_str() {
+    let form = match message.form.as_str() {
         "verbatim" => String::new(),
         other => format!("  [{other}]"),
     };
-    let (date, used) = (show::date(message.at), used.unwrap_or_default());
-    let about = paint.dim(format_args!("{date}{used}{standing}"));
-    let head = paint.bold(format_args!("{} {who}", message.ordinal));
+    let (date, used) = (show::minute(&message.at), used.unwrap_or_default());
+    let about = paint.dim(format_args!("{date}{used}{form}"));
+    let head = paint.bold(format_args!("#{} {who}", message.ordinal));
     format!("{head}  {about}\n{}", said(message))
 }
 
 /// What a message says; calls of tools and their results as a person reads them.
 fn said(message: &Message) -> String {
     let parts = message.parts.iter().map(|part| match part {
-        Part::Text(text) => text.trim_end().to_owned(),
+        Part::Text { text } => text.trim_end().to_owned(),
         Part::ToolCall {
             id,
             name,
@@ -197,42 +181,6 @@ fn said(message: &Message) -> String {
         } => format!("[{filename}, {mime}, {}]", show::size(*size_bytes)),
     });
     parts.collect::<Vec<_>>().join("\n")
-}
-
-fn object(view: &View<'_>, node: &Node) -> Value {
-    let message = &node.message;
-    let parts = message.parts.iter().map(|part| match part {
-        Part::Text(text) => json!({"type": "text", "text": text}),
-        Part::ToolCall {
-            id,
-            name,
-            arguments,
-        } => json!({"type": "tool_call", "id": id, "name": name, "arguments": arguments}),
-        Part::ToolResult {
-            call_id,
-            content,
-            is_error,
-        } => json!({
-            "type": "tool_result", "call_id": call_id, "content": content, "is_error": is_error,
-        }),
-        Part::Attachment {
-            filename,
-            mime,
-            size_bytes,
-        } => json!({
-            "type": "attachment", "filename": filename, "mime": mime, "size_bytes": size_bytes,
-        }),
-    });
-    let tokens = node.counts.iter().next().map(|(_, count)| count.tokens.0);
-    let usage = message
-        .usage
-        .map(|usage| json!({"input_tokens": usage.input.0, "output_tokens": usage.output.0}));
-    json!({
-        "ordinal": message.ordinal.0, "message": message.id.to_string(),
-        "role": message.role.name(), "author": message.author.as_ref().map(ToString::to_string),
-        "at": show::instant(message.at), "tokens": tokens, "usage": usage,
-        "standing": standing(view, node), "parts": parts.collect::<Vec<_>>(),
-    })
 }
 
 #[cfg(test)]

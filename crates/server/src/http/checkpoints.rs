@@ -24,13 +24,13 @@ use utoipa_axum::routes;
 
 use super::compactions::{read_compaction, writing};
 use super::extract::{self, Path, Query};
-use super::messages::unknown_branch;
 use super::part::OnBranch;
 use super::problem::Fault;
 use super::turns::{self, How};
 use super::{Shared, sessions, settings};
 use unisono::ask::Ask;
 use unisono::context::estimate::Without;
+use unisono::service::messages::unknown_branch;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

@@ -13,12 +13,12 @@ use utoipa_axum::routes;
 
 use super::agents::to_ask;
 use super::extract::{Path, Query};
-use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::context::{Shown, sections};
 use unisono::models;
+use unisono::service::messages::unknown_branch;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))

@@ -14,12 +14,12 @@ use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::branches::placed;
 use super::extract::{self, Path, Query};
 use super::part::OnBranch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use unisono::context::pins;
+use unisono::service::messages::placed;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

@@ -11,11 +11,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
-use super::messages::unknown_branch;
 use super::part::OnBranch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use unisono::context::topics;
+use unisono::service::messages::unknown_branch;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

@@ -90,14 +90,19 @@ pub(super) fn key(
     headers: &HeaderMap,
     request: &impl Serialize,
 ) -> Result<Option<RequestKey>, Fault> {
-    let Some(name) = headers.get(KEY) else {
+    let Some(name) = key_name(headers) else {
         return Ok(None);
     };
-    let name = name.to_str().unwrap_or_default();
     let detail = |_| format!("Idempotency-Key must be 1 to {KEY_CHARS} characters of ASCII");
     let key = append::key(name, request).map_err(detail);
     key.map(Some)
         .map_err(|detail| Fault::new(Code::InvalidRequest, detail))
+}
+
+/// The name of a request's key, where it has one.
+pub(super) fn key_name(headers: &HeaderMap) -> Option<&str> {
+    let name = headers.get(KEY)?;
+    Some(name.to_str().unwrap_or_default())
 }
 
 /// How an answer is wanted.

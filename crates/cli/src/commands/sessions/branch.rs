@@ -1,12 +1,14 @@
 //! `unisono sessions branch`.
 
 use serde_json::json;
+use unisono::Service;
+use unisono_api::session::NewBranch;
 use unisono_context::{MessageId, Ordinal};
 use unisono_session::state::MAIN;
 
 use crate::app::App;
-use crate::live::End;
 use crate::problem::{Problem, Result};
+use crate::service::{self, all_branches, find_session};
 
 const HELP: &str = "\
 The branch shares all messages up to the one it starts at, and every summary of them.
@@ -47,34 +49,45 @@ pub(crate) fn ordinal(text: &str) -> std::result::Result<u32, String> {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let (at, ordinal) = find(&sessions.state(id).await?, &args)?;
-    let host = app.host(store, setup).await?;
-    let done = host.fork(id, &args.name, at).await;
-    host.stop(End::Ended).await;
-    done?;
-    let name = &args.name;
+    let service = app.changer(&setup).await?;
+    let session = find_session(&*service, &args.session).await?.session;
+    let new = new_branch(&*service, &session, &args).await?;
+    let branch = service.fork(&session, &new).await?;
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "branch": name, "head": at.to_string(),
-            "messages": ordinal.0,
+            "session": session, "branch": branch.name, "head": branch.head,
+            "messages": branch.messages,
         }));
     } else {
-        app.out.say(format_args!("branch {name} ends at {ordinal}"));
+        let (name, last) = (&branch.name, branch.messages);
+        app.out.say(format_args!("branch {name} ends at #{last}"));
     }
+    service.close().await;
     Ok(())
 }
 
-/// The message the branch is to end at.
-fn find(state: &unisono_session::State, args: &Args) -> Result<(MessageId, Ordinal)> {
-    let tree = state.tree();
-    if tree.head(&args.name).is_some() && !args.moves {
+/// The branch that is asked for.
+async fn new_branch(service: &dyn Service, session: &str, args: &Args) -> Result<NewBranch> {
+    let branches = all_branches(service, session).await?;
+    let named = |name: &str| branches.iter().find(|branch| branch.name == name);
+    if named(&args.name).is_some() && !args.moves {
         let problem = Problem::usage(format!("branch `{}` exists", args.name));
         return Err(problem.hint("choose another name, or move it with --move"));
     }
-    message_at(state, &args.from, args.at)
+    let from = named(&args.from);
+    let last = from.ok_or_else(|| service::unknown_branch(&branches, &args.from))?;
+    let at = args.at.unwrap_or(last.messages);
+    if at > last.messages {
+        let from = &args.from;
+        let problem = format!("there is no message #{at} on branch `{from}`");
+        let problem = Problem::not_found(problem);
+        return Err(problem.hint(format!("the last message is #{}", last.messages)));
+    }
+    Ok(NewBranch {
+        name: args.name.clone(),
+        at: format!("#{at}"),
+        from: args.from.clone(),
+    })
 }
 
 /// A message of a branch by its number; without one, the last.

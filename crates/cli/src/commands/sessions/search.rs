@@ -1,24 +1,17 @@
 //! `unisono sessions search`.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::num::NonZeroUsize;
 
-use unisono::hits::Hit;
-use unisono::local::Opened;
-use unisono_api::search as api;
-use unisono_config::setup::Setup;
-use unisono_context::{AgentId, Role, SessionId, Timestamp};
+use unisono_api::search::{self as api, SearchQuery};
+use unisono_context::{AgentId, Role, Timestamp};
 use unisono_runtime::clock;
-use unisono_search::{Bound, Filters, Found, Query, instant, role};
-use unisono_session::State;
+use unisono_search::{Bound, Filters, Query, instant, role};
 use unisono_session::state::MAIN;
 
-use super::branch::unknown_branch;
 use crate::app::App;
-use crate::host::Where;
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
-use crate::sessions::Sessions;
+use crate::service::{branch_length, find_session};
 use crate::show;
 
 const HELP: &str = "\
@@ -72,26 +65,25 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let query = query(&args, clock::now())?;
     let setup = app.setup(Vec::new())?;
-    let store = app.store_to_read(&setup).await?;
-    let sessions = store.sessions();
+    let service = app.reader(&setup).await?;
     let only = match &query.session {
-        Some(name) => Some(sessions.find(name).await?),
+        Some(name) => Some(find_session(&*service, name).await?.session),
         None => None,
     };
-    let mut found = match store {
-        Where::Here(opened) => here(&opened, &setup, &query, only, &args).await?,
-        Where::There(client) => {
-            let limit = usize::from(args.limit);
-            let words = words(&args, &query);
-            let only = only.map(|id| id.to_string());
-            client
-                .search(only.as_deref(), &words, &args.branch, limit)
-                .await?
-        }
+    if let Some(id) = &only {
+        // Says which branches there are.
+        branch_length(&*service, id, &args.branch).await?;
+    }
+    let asked = SearchQuery {
+        q: words(&args, &query),
+        branch: args.branch.clone(),
+        cursor: None,
+        limit: NonZeroUsize::new(usize::from(args.limit)),
     };
+    let mut found = service.search(only.as_deref(), &asked).await?;
     // As many as were asked for are told.
     found.next = None;
-    sessions.close().await?;
+    service.close().await;
     for note in &found.notes {
         app.out.warn(note);
     }
@@ -106,47 +98,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Searches a store that is open here.
-async fn here(
-    opened: &Opened,
-    setup: &Setup,
-    query: &Query,
-    only: Option<SessionId>,
-    args: &Args,
-) -> Result<api::Found> {
-    let sessions = Sessions::new(opened.journal.clone());
-    let search = opened.search(setup)?;
-    if let Some(id) = only {
-        let state = sessions.state(id).await?;
-        let tree = state.tree();
-        if !tree.is_empty() && tree.head(&args.branch).is_none() {
-            return Err(unknown_branch(&state, &args.branch));
-        }
-    }
-    // A person waits for all of it, also where the index has to be made first.
-    let settled = search.settle(None).await;
-    let only: Vec<SessionId> = only.into_iter().collect();
-    let answer = match settled {
-        Ok(()) => search.find(query, &only, usize::from(args.limit)).await,
-        Err(error) => Err(error),
-    };
-    search.close().await;
-    let answer = answer?;
-    let states = states(&sessions, &answer.found).await?;
-    let stems = query.stems();
-    let hits = answer.found.iter().filter_map(|found| {
-        let state = states.get(&found.session)?;
-        Some(Hit::of(found, state, &args.branch, &stems)?.to_api())
-    });
-    Ok(api::Found {
-        hits: hits.collect(),
-        notes: query.notes.iter().map(ToString::to_string).collect(),
-        complete: answer.complete,
-        next: None,
-    })
-}
-
-/// The query as a daemon reads it: with the flags among the words.
+/// The query as one text: with the flags among the words.
 fn words(args: &Args, query: &Query) -> String {
     // Which session is meant is in the address.
     let said = args.query.join(" ");
@@ -206,17 +158,6 @@ fn query(args: &Args, now: Timestamp) -> Result<Query> {
     Ok(query)
 }
 
-/// The sessions of what was found.
-async fn states(sessions: &Sessions, found: &[Found]) -> Result<HashMap<SessionId, State>> {
-    let mut states = HashMap::new();
-    for found in found {
-        if let Entry::Vacant(place) = states.entry(found.session) {
-            place.insert(sessions.state(found.session).await?);
-        }
-    }
-    Ok(states)
-}
-
 fn text(hit: &api::Hit, paint: Paint) -> String {
     let author = hit.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();
@@ -229,14 +170,13 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
         ("verbatim", _) => "in the context".to_owned(),
         (shortened, _) => format!("in the context, {shortened}"),
     };
-    let session: String = hit.session.chars().take(13).collect();
+    let session = show::short_id(&hit.session);
     let title = show::line(&hit.title, 40);
     let head = paint.bold(format_args!(
         "{session} #{} {}{author}",
         hit.ordinal, hit.role
     ));
-    // `2026-03-02T09:14:00.000Z` to the minute.
-    let at = hit.at.get(..16).unwrap_or(&hit.at).replace('T', " ");
+    let at = show::minute(&hit.at);
     let rest = paint.dim(format_args!("{at}  {title}  [{standing}]"));
     format!("{head}  {rest}\n  {}\n", marked(hit, paint))
 }

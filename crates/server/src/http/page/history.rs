@@ -9,7 +9,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::message::{Message, Part};
+use unisono_api::search::SearchQuery;
 use unisono_api::search::{Found, Hit};
+use unisono_api::service::Search;
 use unisono_api::session::{Stretch, main_branch};
 use unisono_session::State as SessionState;
 
@@ -17,7 +19,7 @@ use super::parts::{encoded, number, when};
 use super::session::{On, Place};
 use super::{Trouble, layout};
 use crate::http::extract::{Path, Query};
-use crate::http::{Shared, branches, messages, search, sessions};
+use crate::http::{Shared, sessions};
 use unisono::context::pins;
 use unisono::short;
 
@@ -51,13 +53,13 @@ pub(super) async fn show(
         let look = move |state: &SessionState| Section::of(state, &which);
         part(&place, &session.inspect(look).await?)
     } else {
-        let sought = search::For {
+        let sought = SearchQuery {
             q: which.q.clone(),
             branch: which.branch.clone(),
             cursor: None,
             limit: NonZeroUsize::new(FOUND),
         };
-        let found = search::found(&shared, &sought, Some(session.id())).await?;
+        let found = Search::search(&*shared.local, Some(&id), &sought).await?;
         results(&found, &which.q)
     };
     let body = place.page(&html! {
@@ -85,7 +87,7 @@ impl Section {
         let length = length.map_or(0, |node| node.ordinal().0);
         let newest = length.saturating_sub(MESSAGES - 1);
         let first = which.from.unwrap_or(newest).max(1);
-        let page = messages::read(state, &which.branch, first, MESSAGES);
+        let page = unisono::service::messages::read(state, &which.branch, first, MESSAGES);
         Section {
             first,
             messages: page.map(|page| page.items).unwrap_or_default(),
@@ -261,7 +263,9 @@ pub(super) async fn tree(
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let place = Place::of(&session, &on.branch).await?;
-    let stretches = session.inspect(branches::outlined).await?;
+    let stretches = session
+        .inspect(unisono::service::messages::outlined)
+        .await?;
     let body = place.page(&html! {
         section {
             h2 { "Branch tree" }

@@ -7,13 +7,14 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::search::Found as Hits;
+use unisono_api::search::SearchQuery;
+use unisono_api::service::Search;
 use unisono_api::session::{Listed, NewSession, main_branch};
 
 use super::parts::encoded;
 use super::{Trouble, history, layout, parts};
 use crate::http::Shared;
 use crate::http::extract::{Form, Query};
-use crate::http::search;
 use unisono::Local;
 use unisono::labels::Label;
 use unisono::service::sessions::Found;
@@ -42,13 +43,13 @@ pub(super) async fn show(
     Query(which): Query<Which>,
 ) -> Result<Response, Trouble> {
     if !which.q.trim().is_empty() {
-        let sought = search::For {
+        let sought = SearchQuery {
             q: which.q.clone(),
             branch: main_branch(),
             cursor: None,
             limit: std::num::NonZeroUsize::new(SHOWN),
         };
-        let hits = search::found(&shared, &sought, None).await?;
+        let hits = Search::search(&*shared.local, None, &sought).await?;
         return Ok(layout("Search", &results(&hits, &which.q)));
     }
     let mut all = newest_first(&shared.local).await?;

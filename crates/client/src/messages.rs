@@ -1,0 +1,44 @@
+//! Messages, branches, and the tree that they make.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::message::{Appended, Message, MessageQuery, NewMessage};
+use unisono_api::service::{Messages, Result};
+use unisono_api::session::{Branch, NewBranch, Stretch};
+use unisono_api::{Page, PageQuery};
+
+use crate::Client;
+
+#[async_trait]
+impl Messages for Client {
+    async fn messages(&self, session: &str, query: &MessageQuery) -> Result<Page<Message>> {
+        let path = format!("/v1/sessions/{session}/messages");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Result<Appended> {
+        let mut request = self.post(&format!("/v1/sessions/{session}/messages"), new);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        self.json(request).await
+    }
+
+    async fn branches(&self, session: &str, query: &PageQuery) -> Result<Page<Branch>> {
+        let path = format!("/v1/sessions/{session}/branches");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn fork(&self, session: &str, new: &NewBranch) -> Result<Branch> {
+        let path = format!("/v1/sessions/{session}/branches");
+        self.json(self.post(&path, new)).await
+    }
+
+    async fn tree(&self, session: &str, query: &PageQuery) -> Result<Page<Stretch>> {
+        let path = format!("/v1/sessions/{session}/tree");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+}

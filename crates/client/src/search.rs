@@ -1,0 +1,20 @@
+//! What was said, found by its words.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::search::{Found, SearchQuery};
+use unisono_api::service::{Result, Search};
+
+use crate::Client;
+
+#[async_trait]
+impl Search for Client {
+    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<Found> {
+        let path = match session {
+            Some(session) => format!("/v1/sessions/{session}/search"),
+            None => "/v1/search".to_owned(),
+        };
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+}

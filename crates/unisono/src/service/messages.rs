@@ -1,0 +1,284 @@
+//! Messages, branches, and the tree that they make.
+
+use async_trait::async_trait;
+use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
+use unisono_api::service::{Messages, Result as Answer};
+use unisono_api::session::{Branch, NewBranch, Stretch};
+use unisono_api::{Code, Page, PageQuery};
+use unisono_context::alteration::Form;
+use unisono_context::checkpoint::Body;
+use unisono_context::message::{Message as Said, Part as SaidPart};
+use unisono_context::tree::Node;
+use unisono_context::view::{Standing, View};
+use unisono_context::{MessageId, Ordinal};
+use unisono_session::append::Appended as Place;
+use unisono_session::state::MAIN;
+use unisono_session::{Input, State};
+
+use super::sessions::branch;
+use super::{cursor, id, no_cursor};
+use crate::Local;
+use crate::append;
+use crate::error::Error;
+use crate::outline;
+use crate::short;
+use crate::values;
+use crate::view::{Inspect as _, View as SessionView};
+
+/// Messages of a part, where nobody says how many; and the most.
+const PAGE: u32 = 100;
+const MOST: u32 = 1_000;
+/// Characters of a stretch's first message that are shown.
+const TEXT_CHARS: usize = 80;
+
+#[async_trait]
+impl Messages for Local {
+    async fn messages(&self, session: &str, query: &MessageQuery) -> Answer<Page<Message>> {
+        let session = self.view(id("session", session)?).await?;
+        let first = cursor(query.cursor.as_deref())?.unwrap_or(1);
+        let limit = query
+            .limit
+            .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MOST));
+        let branch = query.branch.clone();
+        let look = move |state: &State| read(state, &branch, first, limit);
+        let found = session.inspect(look).await.map_err(Error::from)?;
+        Ok(found.ok_or_else(|| unknown_branch(&query.branch))?)
+    }
+
+    async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Answer<Appended> {
+        let session = id("session", session)?;
+        let key = key.map(|name| append::key(name, new)).transpose();
+        let asked = key.and_then(|key| append::message(new, key));
+        let asked = asked.map_err(wrong_message)?;
+        let message = asked.message.id;
+        let place = match self.runtime() {
+            Ok(_) => {
+                let session = self.open(session).await?;
+                session.append(asked).await.map_err(Error::from)?
+            }
+            Err(_) => {
+                let key = asked.key.clone();
+                self.settle(session, Input::Append(asked)).await?;
+                let find = move |state: &State| Place::find(state, message, key.as_ref());
+                let view = self.view(session).await?;
+                view.inspect(find).await.map_err(Error::from)?
+            }
+        };
+        let state = match place.ordinal {
+            Some(_) => "appended",
+            None => "waiting",
+        };
+        Ok(Appended {
+            session: session.to_string(),
+            branch: new.branch.clone(),
+            message: place.message.to_string(),
+            state: state.to_owned(),
+            ordinal: place.ordinal.map(|ordinal| ordinal.0),
+            repeated: place.message != message,
+        })
+    }
+
+    async fn branches(&self, session: &str, query: &PageQuery) -> Answer<Page<Branch>> {
+        let session = self.view(id("session", session)?).await?;
+        let (after, limit) = (query.cursor.clone(), Page::<()>::size(query.limit));
+        let look = move |state: &State| {
+            let tree = state.tree();
+            if let Some(after) = &after {
+                // A branch is never taken away.
+                tree.head(after)?;
+            }
+            let all = tree.branches();
+            let left = all.filter(|(name, _)| after.as_deref().is_none_or(|after| *name > after));
+            let left = left.map(|(name, head)| branch(state, name, head));
+            Some(Page::first(left, limit, |last| last.name.clone()))
+        };
+        let found = session.inspect(look).await.map_err(Error::from)?;
+        Ok(found.ok_or_else(|| no_place(query))?)
+    }
+
+    async fn fork(&self, session: &str, new: &NewBranch) -> Answer<Branch> {
+        let session = self.view(id("session", session)?).await?;
+        let at = match new.at.strip_prefix('#').map(str::parse) {
+            Some(Ok(ordinal)) => {
+                let from = new.from.clone();
+                let look = move |state: &State| placed(state, &from, ordinal);
+                session.inspect(look).await.map_err(Error::from)??
+            }
+            Some(Err(_)) => {
+                let detail = format!("{:?} is not #n", new.at);
+                return Err(Error::new(Code::InvalidRequest, detail).into());
+            }
+            None => id("message", &new.at)?,
+        };
+        match &session {
+            SessionView::Live(handle) => handle.fork(&new.name, at).await.map_err(Error::from)?,
+            SessionView::Stored { id, .. } => {
+                let branch = new.name.as_str().into();
+                self.settle(*id, Input::Fork { branch, at }).await?;
+            }
+        }
+        let name = new.name.clone();
+        let session = self.view(session.id()).await?;
+        let look = move |state: &State| branch(state, &name, at);
+        Ok(session.inspect(look).await.map_err(Error::from)?)
+    }
+
+    async fn tree(&self, session: &str, query: &PageQuery) -> Answer<Page<Stretch>> {
+        let session = self.view(id("session", session)?).await?;
+        let after = cursor::<MessageId>(query.cursor.as_deref())?;
+        let limit = Page::<()>::size(query.limit);
+        let look = move |state: &State| {
+            let stretches = outline::stretches(state.tree(), false);
+            let before = match after {
+                None => 0,
+                Some(after) => 1 + stretches.iter().position(|one| one.first.id == after)?,
+            };
+            let left = stretches.into_iter().skip(before).map(stretch);
+            Some(Page::first(left, limit, |last| last.first.clone()))
+        };
+        let found = session.inspect(look).await.map_err(Error::from)?;
+        Ok(found.ok_or_else(|| no_place(query))?)
+    }
+}
+
+/// What a cursor names that is no place of the list.
+fn no_place(query: &PageQuery) -> Error {
+    no_cursor(query.cursor.as_deref().unwrap_or_default())
+}
+
+fn wrong_message(error: append::Error) -> Error {
+    let code = match error {
+        // Each field can be read; together they make no message.
+        append::Error::Both | append::Error::Arguments(_) => Code::Refused,
+        _ => Code::InvalidRequest,
+    };
+    Error::new(code, error.to_string())
+}
+
+/// The session has no such branch.
+pub fn unknown_branch(branch: &str) -> Error {
+    Error::new(Code::NotFound, format!("there is no branch {branch:?}"))
+}
+
+/// The messages of a branch from one on; none where the branch is not there.
+pub fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Message>> {
+    let none = Page {
+        items: Vec::new(),
+        next: None,
+    };
+    let Some(head) = state.tree().head(branch) else {
+        // A session without messages has its first branch all the same.
+        let empty = state.tree().is_empty() && branch == MAIN;
+        return empty.then_some(none);
+    };
+    let view = state.view(head, false)?;
+    let first = first.max(1);
+    let limit = limit.clamp(1, MOST);
+    let last = first.saturating_add(limit - 1).min(view.len().0);
+    if first > last {
+        return Some(none);
+    }
+    let nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
+    Some(Page {
+        items: nodes.into_iter().map(|node| message(&view, node)).collect(),
+        next: (last < view.len().0).then(|| (last + 1).to_string()),
+    })
+}
+
+fn message(view: &View<'_>, node: &Node) -> Message {
+    let said: &Said = &node.message;
+    let counted = node.counts.iter().next();
+    Message {
+        id: said.id.to_string(),
+        parent: said.parent.map(|id| id.to_string()),
+        ordinal: said.ordinal.0,
+        role: said.role.name().to_owned(),
+        author: said.author.as_ref().map(ToString::to_string),
+        at: values::instant(said.at),
+        parts: said.parts.iter().map(part).collect(),
+        tokens: counted.map(|(_, count)| count.tokens.0),
+        usage: said.usage.map(|usage| ReportedUsage {
+            input_tokens: usage.input.0,
+            output_tokens: usage.output.0,
+        }),
+        form: form(view, node).to_owned(),
+    }
+}
+
+fn part(part: &SaidPart) -> Part {
+    match part {
+        SaidPart::Text(text) => Part::Text {
+            text: text.to_string(),
+        },
+        SaidPart::ToolCall {
+            id,
+            name,
+            arguments,
+        } => Part::ToolCall {
+            id: id.to_string(),
+            name: name.to_string(),
+            arguments: arguments.to_string(),
+        },
+        SaidPart::ToolResult {
+            call_id,
+            content,
+            is_error,
+        } => Part::ToolResult {
+            call_id: call_id.to_string(),
+            content: content.to_string(),
+            is_error: *is_error,
+        },
+        SaidPart::Attachment {
+            filename,
+            mime,
+            size_bytes,
+        } => Part::Attachment {
+            filename: filename.to_string(),
+            mime: mime.to_string(),
+            size_bytes: *size_bytes,
+        },
+    }
+}
+
+/// How the context has a message.
+fn form(view: &View<'_>, node: &Node) -> &'static str {
+    match view.standing(node.ordinal()) {
+        Some(Standing::Covered(checkpoint)) => match checkpoint.body {
+            Body::Summary(_) => "summarised",
+            Body::Tombstone => "dropped",
+        },
+        Some(Standing::Shortened(Form::Masked { .. })) => "masked",
+        Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
+        Some(Standing::Verbatim) | None => "verbatim",
+    }
+}
+
+/// The tree of a session's messages.
+pub fn outlined(state: &State) -> Vec<Stretch> {
+    let stretches = outline::stretches(state.tree(), false).into_iter();
+    stretches.map(stretch).collect()
+}
+
+fn stretch(of: outline::Stretch) -> Stretch {
+    Stretch {
+        depth: u32::try_from(of.depth).unwrap_or(u32::MAX),
+        first: of.first.id.to_string(),
+        last: of.last.id.to_string(),
+        first_ordinal: of.first.ordinal.0,
+        last_ordinal: of.last.ordinal.0,
+        messages: of.messages as u64,
+        role: of.first.role.name().to_owned(),
+        text: short::line(&of.first.countable_text(), TEXT_CHARS),
+        branches: of.heads,
+    }
+}
+
+/// The message at a place of a branch.
+pub fn placed(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
+    let ordinal = Ordinal(ordinal);
+    let head = state.tree().head(branch);
+    let head = head.ok_or_else(|| unknown_branch(branch))?;
+    let node = state.tree().at(head, ordinal);
+    let missing = || Error::not_found("message", format!("{ordinal} on branch {branch:?}"));
+    node.map(|node| node.message.id).ok_or_else(missing)
+}

@@ -1,0 +1,105 @@
+//! What was said, found by its words.
+
+use std::num::NonZeroUsize;
+
+use async_trait::async_trait;
+use unisono_api::search::{Found, SearchQuery};
+use unisono_api::service::{self, Search};
+use unisono_api::{Code, Page};
+use unisono_context::SessionId;
+use unisono_runtime::clock;
+use unisono_search::Query as Words;
+use unisono_session::State;
+
+use super::messages::unknown_branch;
+use super::{cursor, id};
+use crate::Local;
+use crate::error::Error;
+use crate::hits;
+use crate::view::Inspect as _;
+
+/// Messages that are found, where nobody says how many; and the most.
+const FOUND: usize = 20;
+const MOST: usize = 1_000;
+/// How far a list of what was found can be walked: each part costs all those before it.
+const DEEPEST: usize = 10_000;
+
+#[async_trait]
+impl Search for Local {
+    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> service::Result<Found> {
+        let Some(session) = session else {
+            return Ok(found(self, query, None).await?);
+        };
+        let session = self.view(id("session", session)?).await?;
+        let branch = query.branch.clone();
+        let known = move |state: &State| {
+            // Nothing was said yet in one that has none.
+            state.tree().is_empty() || state.tree().head(&branch).is_some()
+        };
+        if !session.inspect(known).await.map_err(Error::from)? {
+            return Err(unknown_branch(&query.branch).into());
+        }
+        Ok(found(self, query, Some(session.id())).await?)
+    }
+}
+
+/// What is found in a session, or in all of them.
+async fn found(
+    local: &Local,
+    sought: &SearchQuery,
+    within: Option<SessionId>,
+) -> Result<Found, Error> {
+    let query = Words::parse(&sought.q, clock::now()).map_err(unisono_search::Error::from)?;
+    if query.is_empty() {
+        let notes = query.notes.iter().map(|note| format!(": {note}"));
+        let detail = format!(
+            "there is nothing to search for{}",
+            notes.collect::<String>()
+        );
+        return Err(Error::new(Code::Refused, detail));
+    }
+    let named = query.session.as_deref();
+    let named = named.map(|text| id("session", text)).transpose()?;
+    let only: Vec<SessionId> = within.or(named).into_iter().collect();
+    let search = local.search()?;
+    if local.runtime().is_err() {
+        // Nothing keeps it up to date: a person waits for all of it.
+        search.settle(None).await?;
+    } else if !search.follows() {
+        // Made of what is asked for, when it is asked for.
+        search.settle(only.first().copied()).await?;
+    }
+    let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
+    let told = told_before(sought)?;
+    let answer = search.find(&query, &only, told + limit + 1).await?;
+    let left = answer.found.into_iter().skip(told);
+    let part = Page::first(left, limit, |_| (told + limit).to_string());
+    let stems = query.stems();
+    let mut hits = Vec::with_capacity(part.items.len());
+    for found in part.items {
+        // A session that was deleted meanwhile is not found any more.
+        let Ok(session) = local.view(found.session).await else {
+            continue;
+        };
+        let (branch, stems) = (sought.branch.clone(), stems.clone());
+        let look = move |state: &State| hits::Hit::of(&found, state, &branch, &stems);
+        let hit = session.inspect(look).await?;
+        hits.extend(hit.map(|hit| hit.to_api()));
+    }
+    Ok(Found {
+        notes: query.notes.iter().map(ToString::to_string).collect(),
+        complete: answer.complete,
+        hits,
+        next: part.next,
+    })
+}
+
+/// How many messages the parts before had: the best come first, so there is no other place.
+fn told_before(sought: &SearchQuery) -> Result<usize, Error> {
+    let told = cursor(sought.cursor.as_deref())?.unwrap_or(0);
+    if told > DEEPEST {
+        let detail = format!("no more than {DEEPEST} messages are told: search for rarer words");
+        return Err(Error::new(Code::Refused, detail));
+    }
+    Ok(told)
+}
