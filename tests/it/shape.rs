@@ -13,7 +13,6 @@ const LONGEST: usize = 60;
 const LONG: &[(&str, &str, usize)] = &[
     ("cli/src/commands/agents/import.rs", "run", 71),
     ("cli/src/commands/doctor.rs", "run", 75),
-    ("cli/src/commands/runs/show.rs", "text", 66),
     ("cli/src/commands/serve.rs", "run", 65),
     ("cli/src/live/follow.rs", "follow", 68),
     ("cli/src/live/screen.rs", "show", 66),
@@ -47,7 +46,6 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
         "cli",
         &[&[
             "app",
-            "approvals",
             "args",
             "ask",
             "commands",

@@ -1,8 +1,98 @@
 //! Runs looked back at: their steps, and the exact bytes their agents were sent.
 
+use std::num::NonZeroUsize;
+
 use serde::{Deserialize, Serialize};
 
-use crate::turn::Run;
+use crate::turn::{Fault, Run};
+
+/// Which runs of which sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct RunQuery {
+    /// Only those of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Only those of this turn of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+    /// Only those of this agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
+}
+
+/// Which request, and beside whose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct WhyQuery {
+    /// The request whose bytes are told, from 1: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<usize>,
+    /// The run of the same turn to compare with; none: the first sibling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
+    /// Whether the bytes of every request are told, each with the request.
+    #[serde(default)]
+    pub bodies: bool,
+}
+
+/// What a person may mean.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct LookupQuery {
+    /// The id of a run or a turn, the beginning of one or at least four characters of its end;
+    /// `latest`; or an agent's name: its newest run.
+    pub name: String,
+    /// Looks in this session only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// What has a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Matches {
+    /// At most 50 runs and turns; several: the name is ambiguous. Of `latest`: the newest turn, then
+    /// the newest one with runs where that is another.
+    pub items: Vec<Lookup>,
+    /// Whether these are all.
+    pub complete: bool,
+}
+
+/// A run or a turn that a person may mean.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Lookup {
+    /// Its session.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: String,
+    /// The turn, or that of the run.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub turn: String,
+    /// The run; absent: the turn is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub run: Option<String>,
+    /// The run's agent; absent: the turn is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
 
 /// A run of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +122,9 @@ pub struct RunDetail {
     /// The run.
     #[serde(flatten)]
     pub run: Run,
+    /// The event that opened it.
+    #[serde(default)]
+    pub event: u64,
     /// The digest of its agent's definition.
     pub definition: String,
     /// Its finished steps.
@@ -143,6 +236,9 @@ pub struct CallResult {
 pub struct Attempt {
     /// Which, from 2.
     pub attempt: u32,
+    /// The event that decided it.
+    #[serde(default)]
+    pub event: u64,
     /// When it was decided.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
@@ -154,19 +250,15 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Why {
-    /// The run.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub run: String,
-    /// Its turn.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub turn: String,
     /// Its session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
-    /// Its agent.
-    pub agent: String,
-    /// What it was given to do.
-    pub task: Option<String>,
+    /// Its turn.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub turn: String,
+    /// The run.
+    #[serde(flatten)]
+    pub run: Run,
     /// From the input of its turn to its own end.
     pub causes: Vec<Cause>,
     /// All of its requests.
@@ -221,6 +313,12 @@ pub struct SentRequest {
     pub wrap_up: Option<String>,
     /// For a program: the attempt that was given it.
     pub attempt: Option<u32>,
+    /// The bytes it shares with its siblings, as text; absent: the bytes of all were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// The bytes of its own, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<String>,
 }
 
 /// The bytes of a request, as text.
@@ -284,10 +382,47 @@ pub struct Replay {
     /// The turn.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
+    /// `open`, `answered`, `compacted`, `restored`, `failed` or `cancelled`.
+    pub state: String,
+    /// The same for people.
+    pub text: String,
+    /// Why it failed.
+    pub error: Option<Fault>,
     /// Requests that were rebuilt.
     pub requests: u64,
+    /// What each of its runs was sent.
+    pub runs: Vec<ReplayedRun>,
     /// All that was compared.
     pub checks: Vec<Check>,
     /// How many of them do not hold.
     pub mismatches: u64,
+}
+
+/// What a run was sent, rebuilt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ReplayedRun {
+    /// The run.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub run: String,
+    /// Its agent.
+    pub agent: String,
+    /// Its requests, the oldest first.
+    pub requests: Vec<ReplayedRequest>,
+    /// Why they cannot be told, or not all of them.
+    pub unknown: Option<String>,
+}
+
+/// A request, rebuilt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ReplayedRequest {
+    /// The model, or the program.
+    pub to: String,
+    /// All its bytes.
+    pub bytes: u64,
+    /// BLAKE3 of them.
+    pub digest: String,
+    /// For a program: the attempt that was given it.
+    pub attempt: Option<u32>,
 }

@@ -10,27 +10,39 @@
 //! Whoever calls a service does not know which of the two it is. Ids are text; a wrong one is
 //! `invalid_request`.
 
+mod approvals;
 mod messages;
+mod runs;
 mod search;
 mod sessions;
 mod store;
+mod usage;
 
 use std::fmt::Debug;
 
 use crate::{Code, Problem};
 
+pub use approvals::Approvals;
 pub use messages::Messages;
+pub use runs::Runs;
 pub use search::Search;
 pub use sessions::Sessions;
 pub use store::Store;
+pub use usage::Usage;
 
 /// What a service answers.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// All resources.
-pub trait Service: Sessions + Messages + Search + Store + Debug + Send + Sync {}
+pub trait Service:
+    Sessions + Messages + Search + Runs + Usage + Approvals + Store + Debug + Send + Sync
+{
+}
 
-impl<T: Sessions + Messages + Search + Store + Debug + Send + Sync> Service for T {}
+impl<T> Service for T where
+    T: Sessions + Messages + Search + Runs + Usage + Approvals + Store + Debug + Send + Sync
+{
+}
 
 /// Why a service did not do what was asked.
 #[derive(Clone, Debug, thiserror::Error)]

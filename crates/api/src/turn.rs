@@ -210,13 +210,23 @@ pub struct Run {
     pub stage: Option<u32>,
     /// The run that gave it its task, for a `child`.
     pub parent: Option<String>,
-    /// What it was given to do, where it has a task of its own.
+    /// For a `child`: the round of its parent that gave it its task, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// Its place among the delegates of its turn or the children of its round, from 0; none for a
+    /// lead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// What it was given to do. In a list and in a turn: where it has a task of its own.
     pub task: Option<String>,
     /// `running`, `waiting` (for those it gave tasks to), `done`, `partial`, `failed` or
     /// `cancelled`.
     pub state: String,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// How many steps it has finished.
+    #[serde(default)]
+    pub step_count: u64,
     /// The frozen context it was given.
     pub snapshot: Option<String>,
     /// The digest of the prompt bytes it shares with others.
@@ -230,6 +240,10 @@ pub struct Run {
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub opened: String,
+    /// When it ended.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub ended: Option<String>,
     /// How long it took, all attempts, in milliseconds.
     pub duration_ms: Option<u64>,
 }

@@ -1,92 +1,21 @@
-//! Calls of tools that wait for a person: found in the store, worded, answered.
+//! Calls of tools that wait for a person: worded, and answered at a terminal.
 
-use serde_json::{Value, json};
-use unisono_context::SessionId;
-use unisono_runtime::clock;
-use unisono_session::Machine;
 use unisono_session::run::calls::{Decision, Status, Waiting};
 
-use crate::host::Where;
-use crate::problem::{Problem, Result};
-use crate::sessions::{Sessions, is_meant, only, unfit};
-use crate::show;
-use crate::traces::end;
+use unisono::short::end;
 
 /// The most characters of a call's arguments that a line shows.
 const ARGUMENTS_CHARS: usize = 100;
 
-/// A call that waits, and the session it is of.
-#[derive(Clone, Debug)]
-pub(crate) struct Open {
-    pub(crate) session: SessionId,
-    pub(crate) waiting: Waiting,
-}
-
-/// The calls that wait in one session, as they are once somebody works on it: one that was being
-/// made when the program was killed is in doubt. Where a daemon works on it, they are as they are.
-async fn of_session(store: &Where, sessions: &Sessions, id: SessionId) -> Result<Vec<Open>> {
-    let open = |waiting| Open {
-        session: id,
-        waiting,
-    };
-    if store.is_there() {
-        let state = sessions.state(id).await?;
-        return Ok(state.waiting_calls().map(open).collect());
-    }
-    let mut events = Vec::new();
-    sessions
-        .read(id, |event| {
-            events.push(event.clone());
-            Ok(true)
-        })
-        .await?;
-    let recovered = Machine::recover(&events, clock::now());
-    let seq = events.len() as u64;
-    let (machine, _) = recovered.map_err(|error| unfit(id, seq, &error))?;
-    Ok(machine.state().waiting_calls().map(open).collect())
-}
-
-/// All that wait, of one session or of every one, the oldest first.
-pub(crate) async fn open(store: &Where, session: Option<&str>) -> Result<Vec<Open>> {
-    let sessions = store.sessions();
-    let ids = match session {
-        Some(name) => vec![sessions.find(name).await?],
-        None => sessions.journal().unfinished().await?,
-    };
-    let mut all = Vec::new();
-    for id in ids {
-        all.extend(of_session(store, &sessions, id).await?);
-    }
-    all.sort_by_key(|open| (open.waiting.call.asked_at, open.waiting.place));
-    Ok(all)
-}
-
-/// The call of that id, or of a start or end of one that no other has.
-pub(crate) async fn find(store: &Where, name: &str) -> Result<Open> {
-    let mut all = open(store, None).await?;
-    all.retain(|open| is_meant(name, &open.waiting.id));
-    only(name, "call that waits for a person", &all)
-        .map_err(|problem| problem.hint("`unisono approvals list` shows those there are"))
-}
-
-/// The word for what it waits for.
-pub(crate) fn waits_for(waiting: &Waiting) -> &'static str {
-    match waiting.call.status {
-        Status::InDoubt => "in_doubt",
-        _ => "approval",
-    }
-}
-
 /// The call in one line: the tool and its arguments.
-pub(crate) fn line(waiting: &Waiting) -> String {
-    let planned = &waiting.call.planned;
-    let arguments: String = planned.arguments.chars().take(ARGUMENTS_CHARS).collect();
-    let more = if arguments.len() < planned.arguments.len() {
+pub(crate) fn line(tool: &str, arguments: &str) -> String {
+    let shown: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
+    let more = if shown.len() < arguments.len() {
         "…"
     } else {
         ""
     };
-    format!("{} {arguments}{more}", planned.tool)
+    format!("{tool} {shown}{more}")
 }
 
 /// What a person can do about it from a command line.
@@ -98,27 +27,6 @@ pub(crate) fn how(waiting: &Waiting) -> String {
         }
         _ => format!("unisono approvals approve {id}, or deny {id} --reason TEXT"),
     }
-}
-
-/// What it is, for programs.
-pub(crate) fn json(open: &Open) -> Value {
-    let (waiting, planned) = (&open.waiting, &open.waiting.call.planned);
-    let approval = planned.approval.as_ref();
-    let arguments: Value = serde_json::from_str(&planned.arguments).unwrap_or_default();
-    json!({
-        "call": waiting.id.to_string(),
-        "waits_for": waits_for(waiting),
-        "session": open.session.to_string(),
-        "turn": waiting.turn.to_string(),
-        "run": waiting.place.run.to_string(),
-        "agent": waiting.agent.as_str(),
-        "tool": &*planned.tool,
-        "arguments": arguments,
-        "contract": planned.contract.name(),
-        "rule": approval.map(|approval| &*approval.rule),
-        "asked": show::instant(waiting.call.asked_at),
-        "until": approval.and_then(|approval| approval.until).map(show::instant),
-    })
 }
 
 /// What a person's line at a terminal means; none: it is asked again.
@@ -145,14 +53,6 @@ pub(crate) fn read(status: &Status, line: &str) -> Option<Decision> {
         },
         _ => return None,
     })
-}
-
-/// Why a decision was not taken.
-pub(crate) fn not_taken(problem: Problem) -> Problem {
-    match problem.hint {
-        Some(_) => problem,
-        None => problem.hint("`unisono approvals list` shows those that wait"),
-    }
 }
 
 #[cfg(test)]

@@ -10,17 +10,21 @@ use unisono::ask::Ask;
 use unisono::context::estimate::{self, Without};
 use unisono::local::Opened;
 use unisono::models;
+use unisono::turn_view;
+use unisono::view::View;
 use unisono_api::agent::{Agent, Whom};
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::compaction::{Estimate, Restoring};
 use unisono_api::context::Context;
-use unisono_api::service::{Messages as _, Sessions as _};
+use unisono_api::run::Lookup;
+use unisono_api::service::{Approvals as _, Messages as _, Sessions as _};
 use unisono_api::session::{NewBranch, NewSession};
+use unisono_api::turn::Turn;
 use unisono_client::{Client, File};
 use unisono_config::settings::{Override, own};
 use unisono_config::setup::Setup;
 use unisono_context::checkpoint::Checkpoint;
-use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_context::{CallId, MessageId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::settle;
 use unisono_session::machine::Import;
@@ -40,7 +44,7 @@ use taken::content;
 pub(crate) use taken::{Imported, Taken};
 
 /// Where a store is open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Where {
     /// In this process.
     Here(Opened),
@@ -70,41 +74,33 @@ impl Where {
         matches!(self, Where::There(_))
     }
 
-    /// Has a turn or a run cancelled. Here nothing is started for it.
-    pub(crate) async fn cancel(&self, session: SessionId, work: Cancel) -> Result<()> {
-        match (self, work) {
-            (Where::Here(opened), Cancel::Turn(turn)) => {
-                settle(&opened.journal, session, Input::Cancel { turn }).await?;
+    /// Has a turn or a run cancelled, and says what became of the turn. Here nothing is started for
+    /// it.
+    pub(crate) async fn cancel(&self, what: &Lookup) -> Result<Turn> {
+        let opened = match (self, &what.run) {
+            (Where::There(client), Some(run)) => {
+                return Ok(client.cancel_run(&what.session, run).await?);
             }
-            (Where::Here(opened), Cancel::Run(run)) => {
-                settle(&opened.journal, session, Input::CancelRun { run }).await?;
+            (Where::There(client), None) => {
+                return Ok(client.cancel(&what.session, &what.turn).await?);
             }
-            (Where::There(client), Cancel::Turn(turn)) => {
-                let turn = turn.to_string();
-                client.cancel(&session.to_string(), &turn).await?;
-            }
-            (Where::There(client), Cancel::Run(run)) => {
-                let run = run.to_string();
-                client.cancel_run(&session.to_string(), &run).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Records what a person decided about a call. Here nothing is started for it.
-    pub(crate) async fn decide(
-        &self,
-        session: SessionId,
-        call: CallId,
-        decision: Decision,
-    ) -> Result<()> {
-        match self {
-            Where::Here(opened) => {
-                let input = Input::Decide { call, decision };
-                Ok(settle(&opened.journal, session, input).await?)
-            }
-            Where::There(client) => decide(client, call, decision).await,
-        }
+            (Where::Here(opened), _) => opened,
+        };
+        let (session, turn) = (id("session", &what.session)?, id("turn", &what.turn)?);
+        let input = match &what.run {
+            Some(run) => Input::CancelRun {
+                run: id("run", run)?,
+            },
+            None => Input::Cancel { turn },
+        };
+        settle(&opened.journal, session, input).await?;
+        let state = self.sessions().state(session).await?;
+        let view = View::Stored {
+            id: session,
+            state: state.into(),
+        };
+        let after = turn_view::turn(&opened.journal, &view, turn).await?;
+        after.ok_or_else(|| Problem::failed("the turn is not in the journal"))
     }
 
     /// What a compaction would do.
@@ -163,13 +159,6 @@ pub(crate) fn flags(setup: &Setup) -> Vec<Override> {
     // Those concern this process.
     flags.retain(|flag| flag.key != "store.path" && !flag.key.starts_with("log."));
     flags
-}
-
-/// What is cancelled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cancel {
-    Turn(TurnId),
-    Run(RunId),
 }
 
 /// Who works on sessions.

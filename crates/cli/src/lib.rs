@@ -40,7 +40,6 @@ mod service;
 mod sessions;
 mod show;
 mod topics;
-mod traces;
 
 use std::process::ExitCode;
 

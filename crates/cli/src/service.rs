@@ -1,5 +1,7 @@
 //! The service that a verb asks: the store itself, or the daemon that has it open.
 
+pub(crate) mod lookup;
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -28,7 +30,8 @@ impl App {
         self.service_on(store, setup)
     }
 
-    fn service_on(&self, store: Where, setup: &Setup) -> Result<Arc<dyn Service>> {
+    /// A store that is open, or the daemon that has it, as a service.
+    pub(crate) fn service_on(&self, store: Where, setup: &Setup) -> Result<Arc<dyn Service>> {
         Ok(match store {
             Where::Here(opened) => {
                 let extensions = self.extensions.clone();

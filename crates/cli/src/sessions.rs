@@ -121,21 +121,6 @@ impl Sessions {
         Err(Problem::not_found(what).hint(hint))
     }
 
-    /// Whether a session was made by a client of the Model Context Protocol.
-    pub(crate) async fn is_of_client(&self, id: SessionId) -> Result<bool> {
-        let first = self.journal.first_events(&[id]).await?.pop().flatten();
-        Ok(first.as_ref().is_some_and(is_of_client))
-    }
-
-    /// Reads a session's events from the first on, until `take` wants no more.
-    pub(crate) async fn read(
-        &self,
-        id: SessionId,
-        take: impl FnMut(&Event) -> Result<bool>,
-    ) -> Result<()> {
-        self.read_after(id, 0, take).await
-    }
-
     async fn read_after(
         &self,
         id: SessionId,

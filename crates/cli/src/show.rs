@@ -5,6 +5,7 @@ use jiff::Timestamp as Instant;
 use serde_json::{Value, json};
 use unisono::short;
 use unisono_api::harmless::for_terminal;
+use unisono_api::usage::Budget;
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
@@ -48,6 +49,35 @@ pub(crate) fn used(usage: &Usage) -> Value {
 /// Dollars; `?` where a price is unknown.
 pub(crate) fn cost(cost: Option<Cost>) -> String {
     cost.map_or_else(|| "?".to_owned(), |cost| cost.to_string())
+}
+
+/// An amount of dollars as the API has it; `?` where a price is unknown.
+pub(crate) fn price(dollars: Option<f64>) -> String {
+    cost(dollars.map(in_dollars))
+}
+
+fn in_dollars(dollars: f64) -> Cost {
+    Cost::from_micro_dollars((dollars * 1e6).round() as u64)
+}
+
+/// How a bound stands, in a line.
+pub(crate) fn budget_line(of: &Budget) -> String {
+    let shown = |amount: f64| match of.resource.as_str() {
+        "cost" => in_dollars(amount).to_string(),
+        "time" => format!("{} s", amount as u64),
+        what => format!("{amount} {what}"),
+    };
+    let mut line = format!(
+        "{}: {} of {} used, {} left",
+        of.level,
+        shown(of.spent),
+        shown(of.cap),
+        shown(of.left)
+    );
+    if of.set_aside > 0.0 {
+        line += &format!(", {} set aside", shown(of.set_aside));
+    }
+    line
 }
 
 /// Dollars as a number; none where a price is unknown.
@@ -148,13 +178,6 @@ pub(crate) fn minute(instant: &str) -> String {
 /// As much of an id as tells apart what was not made in the same millisecond.
 pub(crate) fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
-}
-
-/// Adds the fields of one JSON object to another.
-pub(crate) fn merge(to: &mut serde_json::Value, from: serde_json::Value) {
-    if let (Some(to), serde_json::Value::Object(from)) = (to.as_object_mut(), from) {
-        to.extend(from);
-    }
 }
 
 /// A text as one argument of a command in a shell.

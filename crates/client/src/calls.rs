@@ -5,7 +5,6 @@ use reqwest::{Method, StatusCode, header};
 use crate::{Client, Error, Events};
 use unisono_api::Page;
 use unisono_api::agent::{Agent, Reload, Whom};
-use unisono_api::approval::{Decide, Decided};
 use unisono_api::compaction::{CheckpointDetail, Estimate, NewCompaction};
 use unisono_api::context::Context;
 use unisono_api::journal::{EventBlock, Info};
@@ -218,15 +217,6 @@ impl Client {
         let method = if pinned { Method::PUT } else { Method::DELETE };
         let request = self.request(method, &format!("/v1/sessions/{session}/pins/{message}"));
         self.json(request.query(&[("branch", branch)])).await
-    }
-
-    /// Decides about a call that waits for a person.
-    ///
-    /// # Errors
-    /// No such call waits, somebody decided before, or the daemon cannot be reached.
-    pub async fn decide(&self, call: &str, decide: &Decide) -> Result<Decided, Error> {
-        let path = format!("/v1/approvals/{call}");
-        self.json(self.post(&path, decide)).await
     }
 
     /// Cancels a run and what it gave to others.

@@ -1,12 +1,15 @@
 //! The service of a daemon, on this machine or elsewhere, over HTTP.
 
+mod approvals;
 mod calls;
 mod events;
 mod mcp;
 mod messages;
+mod runs;
 mod search;
 mod sessions;
 mod store;
+mod usage;
 
 use std::fmt;
 use std::time::Duration;

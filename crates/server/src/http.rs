@@ -72,7 +72,6 @@ use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
 use unisono::Local;
-use unisono::past::usage::Folds;
 use unisono::retention;
 
 /// How long a call of a tool may take to notice that the program stops.
@@ -124,12 +123,8 @@ pub(crate) struct Shared {
     stopping: watch::Receiver<bool>,
     answers: metrics::Answers,
     openapi: OpenApi,
-    /// What was decided about of late.
-    decided: approvals::Recent,
     /// Sessions that are there for one request.
     passings: Passings,
-    /// What sessions used, as far as it was asked for.
-    used: Folds,
 }
 
 /// A daemon that listens.
@@ -191,9 +186,7 @@ impl Server {
             stopping,
             answers: metrics::Answers::default(),
             openapi,
-            decided: approvals::Recent::default(),
             passings: Passings::new(),
-            used: Folds::default(),
         });
         let router = router
             .merge(page::routes())

@@ -56,6 +56,7 @@ pub mod ask;
 pub mod context;
 pub mod conversation;
 mod current;
+mod decisions;
 mod error;
 pub mod evaluation;
 pub mod hits;

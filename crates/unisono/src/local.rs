@@ -34,17 +34,20 @@ use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
 use crate::current::{self, Current};
+use crate::decisions::RecentDecisions;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
 use crate::past;
+use crate::past::usage::Folds;
 use crate::view::View;
 use unisono_config::setup::Setup;
 
 pub use builder::Builder;
 pub use opened::{Opened, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
+pub(crate) use settings::off_thread;
 pub use settings::{change, own_changes};
 
 /// How long one compaction may take where no file says so.
@@ -67,6 +70,10 @@ pub struct Local {
     search: Option<Search>,
     /// The session that was looked at last, where nothing works on it.
     viewed: Mutex<Option<(SessionId, Arc<State>)>>,
+    /// What sessions used, as far as it was asked for.
+    used: Folds,
+    /// Calls that were decided about of late.
+    decided: RecentDecisions,
     learnt: Arc<Learnt>,
     metrics: Metrics,
     /// What servers of one's own were asked, and which of their prefixes are warm.
@@ -117,6 +124,8 @@ impl Local {
             runtime: None,
             search: None,
             viewed: Mutex::default(),
+            used: Folds::default(),
+            decided: RecentDecisions::default(),
             learnt,
             metrics: Metrics::default(),
             servers: Servers::default(),
@@ -210,6 +219,16 @@ impl Local {
     /// What the program adds in Rust.
     pub fn extensions(&self) -> &Extensions {
         &self.extensions
+    }
+
+    /// What sessions used, as far as it was asked for.
+    pub(crate) fn usage_folds(&self) -> &Folds {
+        &self.used
+    }
+
+    /// Calls that were decided about of late.
+    pub(crate) fn recent_decisions(&self) -> &RecentDecisions {
+        &self.decided
     }
 
     /// What works on sessions.

@@ -9,9 +9,10 @@ use unisono_session::trace::RunTrace;
 
 use unisono_api::compaction::ratio;
 use unisono_api::harmless::is_harmful;
+use unisono_api::turn::Run;
 
-/// As many last hex digits of an id as are shown: the first ones are the time, which the runs of a
-/// turn share.
+/// As many hex digits as are shown of a digest, and as many last ones of an id: the first ones of an
+/// id are the time, which the runs of a turn share.
 const SHOWN: usize = 12;
 
 /// A text on one line, without [harmful](is_harmful) characters, cut to so many characters.
@@ -132,6 +133,23 @@ pub fn role(run: &RunTrace) -> String {
         },
         RunRole::Child { parent, round, .. } => format!("round {round} of {}", end(&parent)),
     }
+}
+
+/// The same of a run as clients see it.
+pub fn place(run: &Run) -> String {
+    match (run.role.as_str(), run.stage, &run.parent) {
+        ("delegate", Some(stage), _) => format!("stage {stage}"),
+        ("delegate", None, _) => format!("delegate {}", run.index.unwrap_or_default() + 1),
+        (_, _, Some(parent)) => {
+            format!("round {} of {}", run.round.unwrap_or_default(), end(parent))
+        }
+        (role, ..) => role.to_owned(),
+    }
+}
+
+/// As much of a digest as is shown.
+pub fn digest(digest: &str) -> &str {
+    digest.get(..SHOWN).unwrap_or(digest)
 }
 
 #[cfg(test)]

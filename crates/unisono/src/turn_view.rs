@@ -154,6 +154,12 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
     let (at, opened) = &run.opened;
     let ending = run.ended.as_ref().map(|(_, ending)| &**ending);
     let model = run.definition.as_ref().map(|agent| agent.model.to_string());
+    let ended = run.ended.as_ref().map(|(moment, _)| moment.at);
+    let (round, index) = match opened.role {
+        RunRole::Lead => (None, None),
+        RunRole::Delegate { index } => (None, Some(index)),
+        RunRole::Child { round, index, .. } => (Some(round), Some(index)),
+    };
     Run {
         run: id.to_string(),
         agent: opened.agent.to_string(),
@@ -166,9 +172,12 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         .to_owned(),
         stage: run.stage,
         parent: parent(run).map(|parent| parent.to_string()),
+        round,
+        index,
         task: trace.own_task(id).map(|task| task.to_string()),
         state: run.status().name().to_owned(),
         attempt: run.attempt(),
+        step_count: run.steps.len() as u64,
         snapshot: opened.snapshot.map(|snapshot| snapshot.to_string()),
         prefix: opened.prefix.to_string(),
         text: match ending {
@@ -178,12 +187,19 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         error: ending.and_then(lacking),
         usage: values::amounts(&run.usage()),
         opened: values::instant(at.at),
-        duration_ms: match ending {
-            Some(Ending::Finished { duration_ms, .. } | Ending::Failed { duration_ms, .. }) => {
-                Some(*duration_ms)
-            }
-            Some(Ending::Cancelled) | None => None,
-        },
+        ended: ended.map(values::instant),
+        duration_ms: duration(run),
+    }
+}
+
+/// How long a run took; none while it is open.
+fn duration(run: &RunTrace) -> Option<u64> {
+    let (moment, ending) = run.ended.as_ref()?;
+    match &**ending {
+        Ending::Finished { duration_ms, .. } | Ending::Failed { duration_ms, .. } => {
+            Some(*duration_ms)
+        }
+        Ending::Cancelled => u64::try_from(moment.at.ms_since(run.opened.0.at)).ok(),
     }
 }
 

@@ -1,14 +1,16 @@
 //! `unisono approvals`: calls of tools that wait for a person.
 
 use clap::{ArgGroup, Subcommand};
-use serde_json::{Value, json};
-use unisono_session::run::calls::Decision;
+use unisono::Service;
+use unisono::short::end;
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 
 use crate::app::App;
-use crate::approvals::{self, Open};
-use crate::problem::Result;
+use crate::approvals;
+use crate::problem::{Problem, Result};
+use crate::service::find_session;
+use crate::sessions::{is_meant, only};
 use crate::show;
-use crate::traces::end;
 
 const LIST_HELP: &str = "\
 A call waits for approval where a rule asks for it (`approve` of an agent or a server,
@@ -80,18 +82,16 @@ pub(crate) struct Settle {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    let of = |decision, text| Decide { decision, text };
     match command {
         Command::List(args) => list(app, args).await,
-        Command::Approve(args) => decide(app, &args.call, Decision::Approved).await,
-        Command::Deny(args) => {
-            let reason = args.reason.map(Into::into);
-            decide(app, &args.call, Decision::Denied { reason }).await
-        }
+        Command::Approve(args) => decide(app, &args.call, of(Verdict::Approve, None)).await,
+        Command::Deny(args) => decide(app, &args.call, of(Verdict::Deny, args.reason)).await,
         Command::Settle(args) => {
             let decision = match (args.done, args.failed) {
-                (Some(text), _) => Decision::Done { text: text.into() },
-                (None, Some(text)) => Decision::Failed { text: text.into() },
-                (None, None) => Decision::Repeat,
+                (Some(text), _) => of(Verdict::Done, Some(text)),
+                (None, Some(text)) => of(Verdict::Failed, Some(text)),
+                (None, None) => of(Verdict::Repeat, None),
             };
             decide(app, &args.call, decision).await
         }
@@ -100,11 +100,14 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 
 async fn list(app: &App, args: List) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_to_read(&setup).await?;
-    let open = approvals::open(&store, args.session.as_deref()).await?;
+    let service = app.reader(&setup).await?;
+    let session = match &args.session {
+        Some(name) => Some(find_session(&*service, name).await?.session),
+        None => None,
+    };
+    let open = waiting(&*service, session).await?;
     if app.out.json {
-        let all: Vec<Value> = open.iter().map(approvals::json).collect();
-        app.out.json(&all);
+        app.out.json(&open);
     } else if open.is_empty() {
         app.out.say("no call waits for a person");
     } else {
@@ -119,42 +122,75 @@ async fn list(app: &App, args: List) -> Result<()> {
         let rows = open.iter().map(row).collect();
         app.out.data(show::table(&header, &[], rows));
     }
-    store.sessions().close().await
+    service.close().await;
+    Ok(())
 }
 
-fn row(open: &Open) -> Vec<String> {
-    let (waiting, call) = (&open.waiting, &open.waiting.call);
-    let until = call.planned.approval.as_ref().and_then(|held| held.until);
+/// All calls that wait, of one session or of every one, the oldest first.
+async fn waiting(service: &dyn Service, session: Option<String>) -> Result<Vec<Approval>> {
+    let mut all = Vec::new();
+    let mut query = ApprovalQuery {
+        session,
+        ..ApprovalQuery::default()
+    };
+    loop {
+        let page = service.approvals(&query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+fn row(open: &Approval) -> Vec<String> {
     vec![
-        end(&waiting.id),
-        approvals::waits_for(waiting).to_owned(),
-        waiting.agent.to_string(),
-        approvals::line(waiting),
-        show::date(call.asked_at),
-        until.map_or_else(String::new, show::date),
+        end(&open.call),
+        open.waits_for.clone(),
+        open.agent.clone(),
+        line(open),
+        show::minute(&open.asked),
+        open.until.as_deref().map(show::minute).unwrap_or_default(),
     ]
 }
 
-async fn decide(app: &App, name: &str, decision: Decision) -> Result<()> {
+fn line(open: &Approval) -> String {
+    approvals::line(&open.tool, &open.arguments.to_string())
+}
+
+/// The call of that id, or of a start or end of one that no other has.
+async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
+    let mut all = waiting(service, None).await?;
+    all.retain(|open| is_meant(name, &open.call));
+    only(name, "call that waits for a person", &all).map_err(hinted)
+}
+
+/// Says where the calls are that can be decided about.
+fn hinted(problem: Problem) -> Problem {
+    match problem.hint {
+        Some(_) => problem,
+        None => problem.hint("`unisono approvals list` shows those that wait"),
+    }
+}
+
+async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let store = app.store_or_nothing(&setup).await?;
-    let Open { session, waiting } = approvals::find(&store, name).await?;
-    let (call, word) = (waiting.id, decision.name());
-    let decided = store.decide(session, call, decision).await;
-    decided.map_err(approvals::not_taken)?;
+    let who = match store.is_there() {
+        true => "the daemon",
+        false => "`unisono resume`",
+    };
+    let service = app.service_on(store, &setup)?;
+    let call = find(&*service, name).await?;
+    let decided = service.decide(&call.call, &decide).await;
+    let decided = decided.map_err(|error| hinted(error.into()))?;
     if app.out.json {
-        app.out.json(&json!({
-            "call": call.to_string(), "session": session.to_string(),
-            "turn": waiting.turn.to_string(), "decision": word,
-        }));
+        app.out.json(&decided);
     } else {
-        let what = approvals::line(&waiting);
-        let who = match store.is_there() {
-            true => "the daemon",
-            false => "`unisono resume`",
-        };
+        let (word, what) = (&decided.decision, line(&call));
         app.out
             .say(format_args!("{word}: {what}; {who} goes on with the turn"));
     }
-    store.sessions().close().await
+    service.close().await;
+    Ok(())
 }

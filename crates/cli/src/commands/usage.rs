@@ -1,12 +1,10 @@
 //! `unisono usage`: what model calls used, by agent and model.
 
-use serde_json::{Value, json};
-use unisono::past;
-use unisono_context::call::Usage;
-use unisono_session::usage::{Asker, Deleted, Ledger, Used};
+use unisono_api::usage::{Amounts, Row, Usage};
 
 use crate::app::App;
 use crate::problem::Result;
+use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
@@ -17,9 +15,9 @@ row and the total go by their sums; of one run, `unisono runs show` says it.
 summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
-deleted (null: none, or one session was asked for) {sessions, jobs, input_tokens, ...}: what of
-it sessions used that were deleted, budgets [{level, resource, cap, spent, set_aside, left}]:
-those of [budget.daemon], in dollars, tokens or seconds}.";
+deleted (absent: none, or one session was asked for) {sessions, jobs, input_tokens, ...}: what of
+it sessions used that were deleted, budgets (absent: none is set) [{level, resource, cap, spent,
+set_aside, left}]: those of [budget.daemon], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -30,108 +28,61 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let ids = match &args.session {
-        Some(name) => vec![sessions.find(name).await?],
-        None => sessions
-            .ids()
-            .await?
-            .into_iter()
-            .map(|(id, _)| id)
-            .collect(),
+    let service = app.reader(&setup).await?;
+    let session = match &args.session {
+        Some(name) => Some(find_session(&*service, name).await?.session),
+        None => None,
     };
-    let deleted = match &args.session {
-        Some(_) => Deleted::default(),
-        None => sessions.journal().deleted().await?,
-    };
-    let mut ledger = deleted.ledger.clone();
-    for id in ids {
-        sessions
-            .read(id, |event| {
-                ledger.take(event);
-                Ok(true)
-            })
-            .await?;
-    }
-    let budgets = past::daemon_budgets(sessions.journal(), &setup.loaded.config.budget).await?;
+    let used = service.usage(session.as_deref()).await?;
+    service.close().await;
     if app.out.json {
-        let budgets: Vec<Value> = budgets.iter().map(show::budget).collect();
-        let rows: Vec<Value> = ledger.used().map(|(a, m, u)| row_json(a, m, u)).collect();
-        let total = show::used(&ledger.total());
-        let deleted = (deleted.sessions > 0).then(|| deleted_json(&deleted));
-        app.out
-            .json(&json!({"rows": rows, "total": total, "deleted": deleted, "budgets": budgets}));
-    } else if ledger.used().len() == 0 {
+        app.out.json(&used);
+        return Ok(());
+    }
+    if used.rows.is_empty() {
         app.out.say("no model was asked yet");
     } else {
-        let mut rows: Vec<Vec<String>> = ledger.used().map(|(a, m, u)| row(a, m, u)).collect();
-        if deleted.sessions > 0 {
-            let sessions = show::many(deleted.sessions, "deleted session");
-            rows.push(sum(format!("of which {sessions}"), &deleted.ledger));
-        }
-        rows.push(sum("all".to_owned(), &ledger));
-        let header = [
-            "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
-        ];
-        app.out
-            .data(show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows));
+        app.out.data(table(&used));
     }
-    if !app.out.json {
-        budgets.iter().for_each(|budget| app.out.data(budget));
-    }
-    sessions.close().await
+    let budgets = used.budgets.iter();
+    budgets.for_each(|budget| app.out.data(show::budget_line(budget)));
+    Ok(())
 }
 
-fn asker(asker: &Asker) -> &str {
-    match asker {
-        Asker::Agent(agent) => agent.as_str(),
-        Asker::Summaries => "(summaries)",
+fn table(used: &Usage) -> String {
+    let mut rows: Vec<Vec<String>> = used.rows.iter().map(row).collect();
+    if let Some(deleted) = &used.deleted {
+        let sessions = show::many(deleted.sessions, "deleted session");
+        rows.push(sum(format!("of which {sessions}"), &deleted.amounts));
     }
-}
-
-fn row(who: &Asker, model: &str, used: &Used) -> Vec<String> {
-    let mut row = vec![
-        asker(who).to_owned(),
-        model.to_owned(),
-        show::number(used.jobs),
+    rows.push(sum("all".to_owned(), &used.total));
+    let header = [
+        "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
     ];
-    row.extend(cells(&used.usage));
+    show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows)
+}
+
+fn row(of: &Row) -> Vec<String> {
+    let agent = of.agent.as_deref().unwrap_or("(summaries)");
+    let mut row = vec![agent.to_owned(), of.model.clone(), show::number(of.jobs)];
+    row.extend(cells(&of.amounts));
     row
 }
 
-fn sum(of: String, ledger: &Ledger) -> Vec<String> {
+fn sum(of: String, amounts: &Amounts) -> Vec<String> {
     let mut row = vec![of, String::new(), String::new()];
-    row.extend(cells(&ledger.total()));
+    row.extend(cells(amounts));
     row
 }
 
-fn cells(usage: &Usage) -> [String; 6] {
-    let missed = if usage.missed() { " (missed)" } else { "" };
+fn cells(used: &Amounts) -> [String; 6] {
+    let missed = if used.cache_missed { " (missed)" } else { "" };
     [
-        show::tokens(usage.input),
-        show::tokens(usage.output),
-        show::tokens(usage.cache_expected),
-        format!("{}{missed}", show::tokens(usage.cache_read)),
-        show::tokens(usage.cache_write),
-        show::cost(usage.cost),
+        show::number(used.input_tokens),
+        show::number(used.output_tokens),
+        show::number(used.cache_expected_tokens),
+        format!("{}{missed}", show::number(used.cache_read_tokens)),
+        show::number(used.cache_write_tokens),
+        show::price(used.cost_usd),
     ]
-}
-
-fn deleted_json(deleted: &Deleted) -> Value {
-    let mut sum = show::used(&deleted.ledger.total());
-    sum["sessions"] = json!(deleted.sessions);
-    sum["jobs"] = json!(deleted.ledger.jobs());
-    sum
-}
-
-fn row_json(who: &Asker, model: &str, used: &Used) -> Value {
-    let agent = match who {
-        Asker::Agent(agent) => Some(agent.as_str()),
-        Asker::Summaries => None,
-    };
-    let mut row = show::used(&used.usage);
-    row["agent"] = json!(agent);
-    row["model"] = json!(model);
-    row["jobs"] = json!(used.jobs);
-    row
 }

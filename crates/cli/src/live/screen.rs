@@ -156,8 +156,10 @@ impl<'o> Screen<'o> {
 
     /// A call that waits for a person, and how to answer it.
     pub(crate) fn waits(&self, waiting: &Waiting, watch: &Watch) {
-        let (agent, line) = (&waiting.agent, approvals::line(waiting));
-        let why = match &waiting.call.planned.approval {
+        let planned = &waiting.call.planned;
+        let agent = &waiting.agent;
+        let line = approvals::line(&planned.tool, &planned.arguments);
+        let why = match &planned.approval {
             _ if waiting.call.status == CallStatus::InDoubt => {
                 "nobody knows whether this call was made".to_owned()
             }

@@ -65,7 +65,7 @@ fn a_hit_that_was_expected_and_missed_is_flagged_everywhere() {
     let line = shown.lines().find(|line| line.starts_with("cache"));
     assert!(line.unwrap().contains("read 0 of ") && line.unwrap().ends_with(MISSED));
     let whole = place.json(&["runs", "show", &lead]);
-    assert_eq!(whole["cache_missed"], true, "{whole}");
+    assert_eq!(whole["usage"]["cache_missed"], true, "{whole}");
 
     let daemon = Daemon::start(&place);
     let own = daemon.get(&format!("/v1/sessions/{session}/runs/{lead}"));

@@ -1,7 +1,7 @@
 //! Ids chain: what one verb prints, the next one takes; lists begin with the newest, and errors have
 //! the codes of the HTTP API.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::support::{Done, Place, example};
@@ -71,6 +71,17 @@ fn what_run_prints_is_taken_by_why_runs_show_and_replay() {
     check(&rows);
     let daemon = Daemon::start(&place);
     check(&rows[4..]);
+    let lookup = |name: &str| daemon.get(&format!("/v1/lookup?name={name}"));
+    let found = lookup("risks").expect(200).json();
+    let risks = json!({
+        "session": first["session"], "turn": old, "run": run_of(&first, "risks"), "agent": "risks",
+    });
+    assert_eq!(found, json!({"items": [risks], "complete": true}));
+    let turn_of = |name: &str| lookup(name).expect(200).json()["items"][0].clone();
+    let newest = json!({"session": first["session"], "turn": new});
+    assert_eq!([turn_of("latest"), turn_of(&new)], [newest.clone(), newest]);
+    assert_eq!(lookup("nobody").expect(200).json()["items"], json!([]));
+    assert_eq!(lookup("").expect(400).json()["code"], "invalid_request");
     daemon.stop();
     // A compaction has no runs: the newest one is still the same.
     place.call(&["compact", "latest", "--yes"]).expect(0);

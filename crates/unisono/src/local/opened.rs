@@ -11,7 +11,7 @@ use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
 
 /// A journal on disk, and what had to be repaired to open it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Opened {
     /// The journal.
     pub journal: Journal,

@@ -13,11 +13,11 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_runtime::Handle;
 use unisono_session::Trace;
 use unisono_store::{Journal, SessionInfo};
 
 use super::{Error, trace, turns};
+use crate::view::Inspect;
 
 /// Journals that are read for one part at most.
 const JOURNALS: usize = 64;
@@ -74,7 +74,7 @@ impl FromStr for Spot {
 /// The store fails, or the session cannot be asked.
 pub async fn of_session<T>(
     journal: &Journal,
-    session: &Handle,
+    session: &impl Inspect,
     after: Option<Spot>,
     limit: usize,
     pick: impl Fn(TurnId, &Trace) -> Vec<(RunId, T)>,
@@ -161,36 +161,25 @@ impl FromStr for Place {
     }
 }
 
-/// Which sessions are looked through.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Among {
-    /// This one alone.
-    pub session: Option<SessionId>,
-    /// Those that may have open turns.
-    pub open: bool,
-}
-
 /// At most `limit` runs after a place, and where the next part begins; none at the end. `pick` gives
-/// those runs of a session that are wanted, in the order in which they were opened.
+/// those runs of a session that are wanted, in the order in which they were opened; `open`: only
+/// those of open turns can be.
 ///
 /// # Errors
 /// The store fails.
 pub async fn part<T>(
     journal: &Journal,
-    among: Among,
+    open: bool,
     after: Option<Place>,
     limit: usize,
     pick: impl Fn(SessionId, &Trace) -> Vec<(RunId, T)>,
 ) -> Result<(Vec<T>, Option<Place>), Error> {
     let (mut found, mut journals, mut looks) = (Vec::new(), 0, 0);
-    let mut sessions = newest_first(journal, among, after)
-        .await?
-        .into_iter()
-        .peekable();
+    let mut sessions = newest_first(journal, after).await?.into_iter().peekable();
     while let Some(info) = sessions.next() {
         let session = SessionId::from(info.session);
         let more = sessions.peek().map(|_| Place { session, run: None });
-        if among.open {
+        if open {
             looks += 1;
             if journal.has_open_turns(&info).await? == Some(false) {
                 if looks == LOOKS {
@@ -233,11 +222,7 @@ fn opened(traced: &Trace, run: RunId) -> Option<u64> {
 }
 
 /// The sessions from a place on.
-async fn newest_first(
-    journal: &Journal,
-    among: Among,
-    after: Option<Place>,
-) -> Result<Vec<SessionInfo>, Error> {
+async fn newest_first(journal: &Journal, after: Option<Place>) -> Result<Vec<SessionInfo>, Error> {
     let mut all = Vec::new();
     loop {
         let last = all.last().map(|info: &SessionInfo| info.session.into());
@@ -248,11 +233,10 @@ async fn newest_first(
         all.extend(page);
     }
     let is_left = |id: SessionId| {
-        among.session.is_none_or(|only| only == id)
-            && after.is_none_or(|place| match place.run {
-                Some(_) => id <= place.session,
-                None => id < place.session,
-            })
+        after.is_none_or(|place| match place.run {
+            Some(_) => id <= place.session,
+            None => id < place.session,
+        })
     };
     // A session that was claimed but never written is none.
     all.retain(|info| info.last_seq > 0 && is_left(info.session.into()));

@@ -61,7 +61,7 @@ impl Folds {
         Ok(used.map(|(id, fold)| (*id, fold.clone())).collect())
     }
 
-    /// What a session used, if there is one of that id.
+    /// What a session used, if there is one of that id. One without an event is none.
     ///
     /// # Errors
     /// The store fails.
@@ -70,7 +70,8 @@ impl Folds {
         journal: &Journal,
         session: SessionId,
     ) -> Result<Option<Fold>, unisono_store::Error> {
-        let Some(info) = journal.engine().session(session.into()).await? else {
+        let info = journal.engine().session(session.into()).await?;
+        let Some(info) = info.filter(|info| info.last_seq > 0) else {
             return Ok(None);
         };
         let mut known = self.0.lock().await;

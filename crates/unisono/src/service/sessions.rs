@@ -199,7 +199,7 @@ pub fn is_meant(name: &str, id: &impl ToString) -> bool {
 }
 
 /// Whether that is the first event of a session that a client of the Model Context Protocol made.
-fn is_of_client(first: &Event) -> bool {
+pub(super) fn is_of_client(first: &Event) -> bool {
     let (key, value) = MCP_CHANNEL;
     match &first.fact {
         Fact::Created { labels, .. } => labels.get(key).is_some_and(|label| **label == *value),

@@ -1,23 +1,20 @@
 //! `unisono runs show`.
 
-use serde_json::{Value, json};
-use unisono_context::RunId;
-use unisono_session::run::{Ending, Spent, StandIn, Step};
-use unisono_session::trace::{Moment, RunTrace};
+use unisono::short::{self, digest, place};
+use unisono_api::run::{Done, RunDetail};
+use unisono_api::turn::Run;
+use unisono_context::Tokens;
 
-use super::list;
 use crate::app::App;
 use crate::output::Paint;
 use crate::problem::Result;
+use crate::service::lookup::Within;
 use crate::show;
-use crate::traces::{Found, Within, role};
 
 const HELP: &str = "\
-JSON: as of `list`, with task, definition, snapshot, prefix, cache_expected_tokens,
-cache_write_tokens, cache_missed (less than half of what was expected was read), steps [{event, at,
-kind (model, tools, named, narrowed, spent), …}] (of a model that stood in: stand_in, its name,
-and stand_in_prefix, the digest of its prompt bytes), attempts [{attempt, event, at, reason}] after
-the first, and answer.";
+JSON: as of `list`, with event (that opened it), definition, steps [{event, at, kind (model, tools,
+named, narrowed, spent), …}] (of a model that stood in: stand_in, its name, and stand_in_prefix,
+the digest of its prompt bytes) and attempts [{attempt, event, at, reason}] after the first.";
 
 /// Characters of a step's or task's text that are shown.
 const SHOWN: usize = 100;
@@ -35,211 +32,150 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let found = args.within.run(&sessions, &args.run).await?;
-    if let Some(run) = found.trace.run(found.id) {
-        if app.out.json {
-            app.out.json(&whole(&found, run));
-        } else {
-            app.out.data(text(app.out.paint, &found, run));
-        }
+    let service = app.reader(&setup).await?;
+    let (session, run) = args.within.run(&*service, &args.run).await?;
+    let detail = service.run(&session, &run).await?;
+    service.close().await;
+    if app.out.json {
+        app.out.json(&detail);
+    } else {
+        app.out.data(text(app.out.paint, &detail));
     }
-    sessions.close().await
+    Ok(())
 }
 
-fn text(paint: Paint, found: &Found<RunId>, run: &RunTrace) -> String {
-    let (opened, given) = &run.opened;
-    let usage = run.usage();
-    let task = found.trace.task(found.id).unwrap_or_default();
-    let definition = run.definition.as_ref();
-    let model = definition.map_or("?", |definition| &*definition.model);
-    let snapshot = given.snapshot.map(|id| id.short());
-    let mut rows = vec![
-        ("run", format!("{} ({})", found.id, role(run))),
-        (
-            "turn",
-            format!("{} of session {}", given.turn, found.session),
-        ),
-        ("agent", format!("{} ({model})", given.agent)),
-        ("task", show::line(&task, SHOWN)),
-        (
-            "state",
-            format!("{}, attempt {}", run.status().name(), run.attempt()),
-        ),
-        (
-            "opened",
-            format!("{} UTC, event {}", show::date(opened.at), opened.seq),
-        ),
-        (
-            "snapshot",
-            snapshot.unwrap_or_else(|| "none: its task only".to_owned()),
-        ),
-        ("definition", given.definition.short()),
-        (
-            "used",
-            format!(
-                "{} in, {} out, cost {}",
-                show::tokens(usage.input),
-                show::tokens(usage.output),
-                show::cost(usage.cost)
-            ),
-        ),
-    ];
-    if let Some(cache) = show::cache(&usage) {
-        rows.push(("cache", cache));
-    }
-    if let Some(ms) = list::duration(run) {
-        rows.push(("took", show::time(ms)));
-    }
-    if let Some(error) = list::error(run) {
-        rows.push(("error", show::line(&error, 300)));
-    }
-    let rows = rows.iter().map(|(name, value)| {
+fn text(paint: Paint, detail: &RunDetail) -> String {
+    let rows = facts(detail).into_iter().map(|(name, value)| {
         let name = paint.bold(format_args!("{name:<11}"));
         format!("{name} {value}")
     });
     let mut out = rows.collect::<Vec<_>>().join("\n");
-    let mut lines: Vec<(Moment, String)> = run.steps.iter().map(|(m, s)| (*m, step(s))).collect();
-    lines.extend(run.retries.iter().map(|(moment, attempt, reason)| {
-        let reason = show::line(reason, SHOWN);
-        (*moment, format!("attempt {attempt} follows: {reason}"))
+    let steps = detail.steps.iter();
+    let mut lines: Vec<(u64, String)> = steps.map(|of| (of.event, step(&of.done))).collect();
+    lines.extend(detail.attempts.iter().map(|of| {
+        let reason = show::line(&of.reason, SHOWN);
+        (
+            of.event,
+            format!("attempt {} follows: {reason}", of.attempt),
+        )
     }));
-    lines.sort_by_key(|(moment, _)| moment.seq);
-    for (moment, line) in lines {
-        out += &format!("\n  event {:<5} {line}", moment.seq);
+    lines.sort_by_key(|(event, _)| *event);
+    for (event, line) in lines {
+        out += &format!("\n  event {event:<5} {line}");
     }
-    if let Some(answer) = answer(run) {
+    if let Some(answer) = &detail.run.text {
         out += &format!("\n\n{}", show::indented(answer, ""));
     }
     out
 }
 
-fn answer(run: &RunTrace) -> Option<&str> {
-    match &*run.ended.as_ref()?.1 {
-        Ending::Finished { text, .. } => Some(text),
-        Ending::Failed { .. } | Ending::Cancelled => None,
+/// What is known of it, each with its name.
+fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
+    let (run, used) = (&detail.run, &detail.run.usage);
+    let model = run.model.as_deref().unwrap_or("?");
+    let task = run.task.as_deref().unwrap_or_default();
+    let snapshot = run.snapshot.as_deref().map(digest);
+    let mut rows = vec![
+        ("run", format!("{} ({})", run.run, place(run))),
+        (
+            "turn",
+            format!("{} of session {}", detail.turn, detail.session),
+        ),
+        ("agent", format!("{} ({model})", run.agent)),
+        ("task", show::line(task, SHOWN)),
+        ("state", format!("{}, attempt {}", run.state, run.attempt)),
+        (
+            "opened",
+            format!("{} UTC, event {}", show::minute(&run.opened), detail.event),
+        ),
+        (
+            "snapshot",
+            snapshot.unwrap_or("none: its task only").to_owned(),
+        ),
+        ("definition", digest(&detail.definition).to_owned()),
+        (
+            "used",
+            format!(
+                "{} in, {} out, cost {}",
+                show::number(used.input_tokens),
+                show::number(used.output_tokens),
+                show::price(used.cost_usd)
+            ),
+        ),
+    ];
+    let cache = short::cache(
+        Tokens(used.cache_expected_tokens),
+        Tokens(used.cache_read_tokens),
+        Tokens(used.cache_write_tokens),
+    );
+    rows.extend(cache.map(|cache| ("cache", cache)));
+    rows.extend(run.duration_ms.map(|ms| ("took", show::time(ms))));
+    rows.extend(error(run).map(|error| ("error", show::line(&error, 300))));
+    rows
+}
+
+/// Why there is no answer, or why it is not complete.
+fn error(run: &Run) -> Option<String> {
+    match &run.error {
+        Some(error) if error.code == "partial" => Some(error.reason.clone()),
+        Some(error) => Some(format!("{}: {}", error.code, error.reason)),
+        None => (run.state == "cancelled").then(|| run.state.clone()),
     }
 }
 
-fn step(step: &Step) -> String {
-    match step {
-        Step::Model(reply) => {
-            let calls: Vec<&str> = reply.calls.iter().map(|call| &*call.name).collect();
-            let said = show::line(&reply.text, SHOWN);
-            let by = reply.stand_in.as_ref().map(stood_in).unwrap_or_default();
+fn step(done: &Done) -> String {
+    match done {
+        Done::Model {
+            text,
+            calls,
+            stand_in,
+            stand_in_prefix,
+            ..
+        } => {
+            let calls: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+            let said = show::line(text, SHOWN);
+            let by = stand_in.as_deref();
+            let by = by.map(|model| stood_in(model, stand_in_prefix.as_deref()));
+            let by = by.unwrap_or_default();
             format!("model{by} called {}  {said}", calls.join(", "))
         }
-        Step::Tools(results) => {
+        Done::Tools { results } => {
             let sizes = results.iter().map(|result| {
                 let failed = if result.is_error { " (error)" } else { "" };
                 format!("{}{failed}", show::size(result.content.len() as u64))
             });
             format!("tools answered {}", sizes.collect::<Vec<_>>().join(", "))
         }
-        Step::Named { name, result } => {
-            format!("step {name}: {}", show::line(result, SHOWN))
-        }
-        Step::Narrowed { room, output } => {
-            let reply = output.map(|output| format!(", a reply {}", show::tokens(output)));
+        Done::Named { name, result } => format!("step {name}: {}", show::line(result, SHOWN)),
+        Done::Narrowed {
+            room_tokens,
+            output_tokens,
+        } => {
+            let reply = output_tokens.map(|output| format!(", a reply {}", show::number(output)));
             format!(
                 "too large for the provider: its exchange may have {} tokens from here{}",
-                show::tokens(*room),
+                show::number(*room_tokens),
                 reply.unwrap_or_default()
             )
         }
-        Step::Spent(Spent { usage, stand_in }) => {
+        Done::Spent {
+            stand_in,
+            input_tokens,
+            output_tokens,
+            ..
+        } => {
             let whose = stand_in.as_deref().map(|model| format!(" of {model}"));
             format!(
                 "paid besides its replies{}: {} tokens",
                 whose.unwrap_or_default(),
-                show::tokens(usage.input + usage.output)
+                show::number(input_tokens + output_tokens)
             )
         }
     }
 }
 
 /// Who answered, and on which prefix.
-fn stood_in(by: &StandIn) -> String {
-    let prefix = by
-        .prefix()
-        .map(|prefix| format!(", prefix {}", prefix.short()));
-    format!(" ({} stood in{})", by.model, prefix.unwrap_or_default())
-}
-
-fn step_json((moment, step): &(Moment, std::sync::Arc<Step>)) -> Value {
-    let mut value = match &**step {
-        Step::Model(reply) => {
-            let by = reply.stand_in.as_ref();
-            let mut replied = json!({
-                "kind": "model",
-                "text": reply.text,
-                "calls": reply.calls.iter().map(|call| json!({
-                    "id": call.id, "name": call.name, "arguments": call.arguments,
-                })).collect::<Vec<_>>(),
-                "stand_in": by.map(|by| &by.model),
-                "input_tokens": reply.usage.input.0,
-                "output_tokens": reply.usage.output.0,
-                "cost_usd": show::dollars(reply.usage.cost),
-            });
-            if let Some(prefix) = by.and_then(StandIn::prefix) {
-                replied["stand_in_prefix"] = prefix.to_string().into();
-            }
-            replied
-        }
-        Step::Tools(results) => json!({
-            "kind": "tools",
-            "results": results.iter().map(|result| json!({
-                "call_id": result.call_id, "content": result.content, "is_error": result.is_error,
-            })).collect::<Vec<_>>(),
-        }),
-        Step::Named { name, result } => json!({"kind": "named", "name": name, "result": result}),
-        Step::Narrowed { room, output } => {
-            let mut narrowed = json!({"kind": "narrowed", "room_tokens": room.0});
-            if let Some(output) = output {
-                narrowed["output_tokens"] = output.0.into();
-            }
-            narrowed
-        }
-        Step::Spent(Spent { usage, stand_in }) => json!({
-            "kind": "spent",
-            "stand_in": stand_in,
-            "input_tokens": usage.input.0,
-            "output_tokens": usage.output.0,
-            "cost_usd": show::dollars(usage.cost),
-        }),
-    };
-    show::merge(&mut value, when(*moment));
-    value
-}
-
-/// A moment, as JSON has it.
-fn when(moment: Moment) -> Value {
-    json!({"event": moment.seq, "at": show::instant(moment.at)})
-}
-
-fn whole(found: &Found<RunId>, run: &RunTrace) -> Value {
-    let given = &run.opened.1;
-    let usage = run.usage();
-    let attempts = run.retries.iter().map(|(moment, attempt, reason)| {
-        let mut value = json!({"attempt": attempt, "reason": reason});
-        show::merge(&mut value, when(*moment));
-        value
-    });
-    let mut value = list::json(found.session, found.id, run);
-    show::merge(
-        &mut value,
-        json!({
-            "task": found.trace.task(found.id),
-            "definition": given.definition.to_string(),
-            "snapshot": given.snapshot.map(|id| id.to_string()),
-            "prefix": given.prefix.to_string(),
-            "cache_expected_tokens": usage.cache_expected.0,
-            "cache_write_tokens": usage.cache_write.0,
-            "cache_missed": usage.missed(),
-            "steps": run.steps.iter().map(step_json).collect::<Vec<_>>(),
-            "attempts": attempts.collect::<Vec<_>>(),
-            "answer": answer(run),
-        }),
-    );
-    value
+fn stood_in(model: &str, prefix: Option<&str>) -> String {
+    let prefix = prefix.map(|prefix| format!(", prefix {}", digest(prefix)));
+    format!(" ({model} stood in{})", prefix.unwrap_or_default())
 }

@@ -8,18 +8,19 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::approval::{Approval, Decide, Verdict};
+use unisono_api::service::Approvals as _;
 
 use super::parts::when;
 use super::{Trouble, layout};
+use crate::http::Shared;
 use crate::http::extract::{Form, Path};
-use crate::http::{Shared, approvals};
 
 /// How often the list is brought up to date while it is looked at, in seconds.
 const EVERY: u32 = 3;
 
 /// All calls that wait, the oldest first.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, Trouble> {
-    let calls = approvals::waiting(&shared, None).await?;
+    let calls = shared.local.waiting_calls(None).await?;
     let body = html! {
         div id="live" data-every=(EVERY) {
             h1 { "Approvals" }
@@ -126,7 +127,8 @@ pub(super) async fn decide(
     Form(said): Form<Said>,
 ) -> Result<Redirect, Trouble> {
     let (decision, text) = (said.decision, said.text);
-    approvals::answer(&shared, &call, Decide { decision, text }).await?;
+    let decide = Decide { decision, text };
+    shared.local.decide(&call, &decide).await?;
     Ok(Redirect::to(within(&said.back)))
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::run::{Against, Done, RunDetail, RunStep, Why};
+use unisono_api::run::{Against, Done, RunDetail, RunStep, Why, WhyQuery};
+use unisono_api::service::Runs as _;
 use unisono_api::turn::Turn;
 use unisono_context::{RunId, TurnId};
 
@@ -14,7 +15,6 @@ use super::parts::{cache, digest, dollars, number, when};
 use super::session::Place;
 use super::{Trouble, layout};
 use crate::http::extract::{self, Path, Query};
-use crate::http::runs::{self, Beside};
 use crate::http::{Shared, sessions, turns};
 use unisono::short;
 
@@ -22,11 +22,11 @@ use unisono::short;
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, run)): Path<(String, String)>,
-    Query(beside): Query<Beside>,
+    Query(beside): Query<WhyQuery>,
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let detail = runs::detail(&shared, &id, &run).await?;
-    let why = runs::explained(&shared, &id, &run, &beside).await?;
+    let detail = shared.local.run(&id, &run).await?;
+    let why = shared.local.why(&id, &run, &beside).await?;
     let turn: TurnId = extract::id("turn", &detail.turn)?;
     let turn = turns::read(&shared, &session, turn).await?;
     let place = Place::of(&session, &turn.branch).await?;
@@ -140,7 +140,7 @@ fn requests(why: &Why) -> Markup {
 }
 
 fn siblings(why: &Why, turn: &Turn) -> Markup {
-    let beside = turn.runs.iter().filter(|run| run.run != why.run);
+    let beside = turn.runs.iter().filter(|run| run.run != why.run.run);
     let number = why.body.as_ref().map_or(1, |body| body.number);
     let against = why.against.as_ref().map(|against| against.run.as_str());
     html! {
@@ -174,7 +174,7 @@ fn difference(why: &Why, against: &Against) -> Markup {
         }
         @if against.own != against.theirs {
             div class="beside" {
-                div { h3 { (why.agent) " goes on" } pre { "…" (against.own) } }
+                div { h3 { (why.run.agent) " goes on" } pre { "…" (against.own) } }
                 div { h3 { (against.agent) " goes on" } pre { "…" (against.theirs) } }
             }
         }

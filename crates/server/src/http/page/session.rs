@@ -19,7 +19,6 @@ use unisono_session::State as SessionState;
 
 use super::parts::{Seen, bar, digest, encoded, when};
 use super::{Trouble, approvals, history, layout, summaries, turn};
-use crate::http::approvals::waiting;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, context, pins as pinning, sessions};
@@ -143,7 +142,7 @@ pub(super) async fn show(
     let turns = turn_view::turns(journal, &session, None, TURNS).await?;
     let noted = noted(&shared, &session, &place.branch).await?;
     let setup = shared.local.setup_of(&session).await?;
-    let calls = waiting(&shared, Some(&id)).await?;
+    let calls = shared.local.waiting_calls(Some(&id)).await?;
     let lost = unisono::service::sessions::lost(&shared.local, session.id());
     let body = place.page(&html! {
         @if let Some(lost) = &lost {

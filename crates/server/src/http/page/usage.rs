@@ -6,30 +6,23 @@ use unisono::values;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
-use unisono_api::usage::{Amounts, Deleted, Usage};
+use unisono::service::usage::SessionUsage;
+use unisono_api::usage::{Amounts, Deleted, Usage, UsageQuery};
 
 use super::parts::{cached, dollars, many, number};
 use super::{Trouble, layout};
+use crate::http::Shared;
 use crate::http::extract::Query;
-use crate::http::{Shared, usage};
 
 /// Sessions that are shown: those that used most.
 const SESSIONS: usize = 50;
 
-/// Of which session.
-#[derive(Debug, Deserialize)]
-pub(super) struct Of {
-    /// The session; none: all of them.
-    session: Option<String>,
-}
-
 /// What was used.
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
-    Query(of): Query<Of>,
+    Query(of): Query<UsageQuery>,
 ) -> Result<Response, Trouble> {
-    let used = usage::used(&shared, of.session.as_deref()).await?;
+    let used = shared.local.used(of.session.as_deref()).await?;
     let body = html! {
         h1 { "Usage" }
         @if let Some(session) = &of.session {
@@ -102,7 +95,7 @@ fn models(all: &Usage) -> Markup {
     }
 }
 
-fn sessions(all: &[usage::OfSession], deleted: Option<&Deleted>) -> Markup {
+fn sessions(all: &[SessionUsage], deleted: Option<&Deleted>) -> Markup {
     html! {
         section {
             h2 { "By session" }

@@ -1,0 +1,102 @@
+//! The run or the turn that a person means.
+
+use std::num::NonZeroUsize;
+
+use unisono::Service;
+use unisono_api::run::{ListedRun, Lookup, LookupQuery, RunQuery};
+
+use super::find_session;
+use crate::problem::{Problem, Result};
+use crate::sessions::only;
+
+/// Where to look, as `--session` says.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Within {
+    /// Looks in this session only
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+}
+
+impl Within {
+    /// The one session to look in, where one is named.
+    pub(crate) async fn only(&self, service: &dyn Service) -> Result<Option<String>> {
+        match &self.session {
+            Some(name) => Ok(Some(find_session(service, name).await?.session)),
+            None => Ok(None),
+        }
+    }
+
+    /// The run that is meant, and its session: by its id or a part of it; `latest` and a turn mean
+    /// the run of the turn's lead, an agent's name its newest run.
+    pub(crate) async fn run(&self, service: &dyn Service, name: &str) -> Result<(String, String)> {
+        // A compaction on request has no runs: the turn after it does.
+        let found = match name {
+            "latest" => self.all(service, name).await?.pop().ok_or_else(none)?,
+            _ => self.work(service, name).await?,
+        };
+        match found.run {
+            Some(run) => Ok((found.session, run)),
+            None => {
+                let lead = lead(service, &found.session, &found.turn).await?;
+                Ok((found.session, lead))
+            }
+        }
+    }
+
+    /// The run or turn that is meant: by its id or a part of it, `latest`, or an agent.
+    pub(crate) async fn work(&self, service: &dyn Service, name: &str) -> Result<Lookup> {
+        let all = self.all(service, name).await?;
+        if name == "latest" {
+            return all.into_iter().next().ok_or_else(none);
+        }
+        let found = only(name, "run, turn or agent", &all);
+        found.map_err(|problem| problem.hint("`unisono runs list` shows those there are"))
+    }
+
+    /// All that may be meant.
+    async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<Lookup>> {
+        let query = LookupQuery {
+            name: name.to_owned(),
+            session: self.only(service).await?,
+        };
+        Ok(service.lookup(&query).await?.items)
+    }
+}
+
+fn none() -> Problem {
+    let problem = Problem::not_found("there are no runs yet");
+    problem.hint("`unisono run FILE` does that")
+}
+
+/// The run of a turn's lead.
+async fn lead(service: &dyn Service, session: &str, turn: &str) -> Result<String> {
+    let runs = runs_of(service, session, turn).await?.into_iter();
+    let lead = runs.map(|listed| listed.run).find(|run| run.role == "lead");
+    lead.map(|run| run.run).ok_or_else(|| {
+        let problem = Problem::not_found(format!("the lead of turn {turn} has no run yet"));
+        problem.hint("`unisono runs list` shows the runs there are")
+    })
+}
+
+/// The runs of a turn, the newest first.
+pub(crate) async fn runs_of(
+    service: &dyn Service,
+    session: &str,
+    turn: &str,
+) -> Result<Vec<ListedRun>> {
+    let mut all = Vec::new();
+    let mut query = RunQuery {
+        session: Some(session.to_owned()),
+        turn: Some(turn.to_owned()),
+        limit: NonZeroUsize::new(500),
+        ..RunQuery::default()
+    };
+    loop {
+        let page = service.runs(&query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}

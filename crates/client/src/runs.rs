@@ -1,0 +1,40 @@
+//! What agents were given to do, what became of it, and what they were sent.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::Page;
+use unisono_api::run::{
+    ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery, Why, WhyQuery,
+};
+use unisono_api::service::{Result, Runs};
+
+use crate::Client;
+
+#[async_trait]
+impl Runs for Client {
+    async fn runs(&self, query: &RunQuery) -> Result<Page<ListedRun>> {
+        self.json(self.request(Method::GET, "/v1/runs").query(query))
+            .await
+    }
+
+    async fn run(&self, session: &str, run: &str) -> Result<RunDetail> {
+        let path = format!("/v1/sessions/{session}/runs/{run}");
+        self.json(self.request(Method::GET, &path)).await
+    }
+
+    async fn why(&self, session: &str, run: &str, query: &WhyQuery) -> Result<Why> {
+        let path = format!("/v1/sessions/{session}/runs/{run}/request");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn replay(&self, session: &str, turn: &str) -> Result<Replay> {
+        let path = format!("/v1/sessions/{session}/turns/{turn}/replay");
+        self.json(self.request(Method::GET, &path)).await
+    }
+
+    async fn lookup(&self, query: &LookupQuery) -> Result<Matches> {
+        self.json(self.request(Method::GET, "/v1/lookup").query(query))
+            .await
+    }
+}

@@ -1,0 +1,19 @@
+//! What model calls used.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::service::{Result, Usage};
+use unisono_api::usage::{Usage as Used, UsageQuery};
+
+use crate::Client;
+
+#[async_trait]
+impl Usage for Client {
+    async fn usage(&self, session: Option<&str>) -> Result<Used> {
+        let query = UsageQuery {
+            session: session.map(str::to_owned),
+        };
+        let request = self.request(Method::GET, "/v1/usage");
+        self.json(request.query(&query)).await
+    }
+}

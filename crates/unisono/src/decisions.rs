@@ -1,0 +1,27 @@
+//! Calls that a person decided about of late.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use unisono_context::CallId;
+
+/// Calls that were decided about of late: their turns may have ended since, and a second decision
+/// is refused as one.
+#[derive(Debug, Default)]
+pub(crate) struct RecentDecisions(Mutex<VecDeque<CallId>>);
+
+impl RecentDecisions {
+    /// How many are remembered.
+    const KEPT: usize = 1_024;
+
+    pub(crate) fn add(&self, call: CallId) {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.truncate(Self::KEPT - 1);
+        recent.push_front(call);
+    }
+
+    pub(crate) fn has(&self, call: CallId) -> bool {
+        let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.contains(&call)
+    }
+}

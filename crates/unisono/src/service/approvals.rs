@@ -1,0 +1,220 @@
+//! Calls of tools that wait for a person.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided, Verdict};
+use unisono_api::service::{self, Approvals};
+use unisono_api::{Code, Page};
+use unisono_context::{CallId, SessionId, Timestamp};
+use unisono_runtime::clock;
+use unisono_session::run::calls::{CallPlace, Decision, Status, Waiting};
+use unisono_session::{Event, Input, Machine, State};
+
+use super::{cursor, id};
+use crate::Local;
+use crate::error::Error;
+use crate::past;
+use crate::values;
+use crate::view::{Inspect as _, View};
+
+/// Where a call stands among those that wait: also once it does not wait any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    asked_at: Timestamp,
+    call: CallPlace,
+}
+
+impl Place {
+    fn of(waiting: &Waiting) -> Place {
+        Place {
+            asked_at: waiting.call.asked_at,
+            call: waiting.place,
+        }
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Place { asked_at, call } = self;
+        write!(
+            f,
+            "{}.{}.{}.{}",
+            asked_at.0, call.run, call.round, call.index
+        )
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Place, ()> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let [asked_at, run, round, index] = parts[..] else {
+            return Err(());
+        };
+        let number = |text: &str| text.parse().map_err(|_| ());
+        Ok(Place {
+            asked_at: Timestamp(asked_at.parse().map_err(|_| ())?),
+            call: CallPlace {
+                run: run.parse().map_err(|_| ())?,
+                round: number(round)?,
+                index: number(index)?,
+            },
+        })
+    }
+}
+
+#[async_trait]
+impl Approvals for Local {
+    async fn approvals(&self, query: &ApprovalQuery) -> service::Result<Page<Approval>> {
+        let after: Option<Place> = cursor(query.cursor.as_deref())?;
+        let mut all = self.waiting(query.session.as_deref()).await?;
+        all.retain(|(_, one)| after.is_none_or(|after| Place::of(one) > after));
+        let limit = Page::<Approval>::size(query.limit);
+        let part = Page::first(all, limit, |(_, last)| Place::of(last).to_string());
+        let items = part.items.iter();
+        Ok(Page {
+            items: items.map(|(session, one)| to_api(*session, one)).collect(),
+            next: part.next,
+        })
+    }
+
+    async fn decide(&self, call: &str, decide: &Decide) -> service::Result<Decided> {
+        let call: CallId = id("call", call)?;
+        Ok(self.decide_call(call, decision(decide)?).await?)
+    }
+}
+
+impl Local {
+    /// All calls that wait, of all sessions or of one, the oldest first.
+    ///
+    /// # Errors
+    /// There is no such session, or the store fails.
+    pub async fn waiting_calls(&self, session: Option<&str>) -> Result<Vec<Approval>, Error> {
+        let all = self.waiting(session).await?;
+        let all = all.iter().map(|(session, one)| to_api(*session, one));
+        Ok(all.collect())
+    }
+
+    /// The calls that wait with their sessions, in the order of their places.
+    async fn waiting(&self, session: Option<&str>) -> Result<Vec<(SessionId, Waiting)>, Error> {
+        let ids = match session {
+            Some(text) => vec![id("session", text)?],
+            None => self.unfinished().await?,
+        };
+        let mut waiting = Vec::new();
+        for id in ids {
+            let session = self.recovered(id).await?;
+            let calls = session.inspect(|state| state.waiting_calls().collect::<Vec<_>>());
+            waiting.extend(calls.await?.into_iter().map(|one| (id, one)));
+        }
+        waiting.sort_by_key(|(_, one)| Place::of(one));
+        Ok(waiting)
+    }
+
+    /// A session as it is once something works on it: a call that was being made when its program
+    /// was killed is in doubt.
+    async fn recovered(&self, session: SessionId) -> Result<View, Error> {
+        if self.runtime().is_ok() {
+            return self.view(session).await;
+        }
+        let mut events: Vec<Event> = Vec::new();
+        past::read(self.journal(), session, |event| {
+            events.push(event.clone());
+            Ok::<_, past::Error>(true)
+        })
+        .await?;
+        if events.is_empty() {
+            return Err(unisono_runtime::Error::UnknownSession(session).into());
+        }
+        let seq = events.len() as u64;
+        let unfit = |error: String| past::Error::Unfit {
+            session,
+            seq,
+            error,
+        };
+        let recovered = Machine::recover(&events, clock::now());
+        let (machine, _) = recovered.map_err(|error| unfit(error.to_string()))?;
+        let state = Arc::new(machine.state().clone());
+        Ok(View::Stored { id: session, state })
+    }
+
+    /// Decides about the call that waits, in whichever session it does.
+    async fn decide_call(&self, call: CallId, decision: Decision) -> Result<Decided, Error> {
+        let mut before = self.recent_decisions().has(call);
+        for session in self.unfinished().await? {
+            let view = self.recovered(session).await?;
+            let look = move |state: &State| {
+                let found = state.waiting_calls().find(|waiting| waiting.id == call);
+                (found, state.was_decided(call))
+            };
+            let (found, decided) = view.inspect(look).await?;
+            before |= decided;
+            let Some(waiting) = found else { continue };
+            let word = decision.name();
+            match view {
+                View::Live(handle) => handle.decide(call, decision).await?,
+                View::Stored { .. } => {
+                    self.settle(session, Input::Decide { call, decision })
+                        .await?;
+                }
+            }
+            self.recent_decisions().add(call);
+            return Ok(Decided {
+                call: call.to_string(),
+                session: session.to_string(),
+                turn: waiting.turn.to_string(),
+                decision: word.to_owned(),
+            });
+        }
+        Err(if before {
+            let detail = format!("call {call} has already been decided");
+            Error::new(Code::Conflict, detail)
+        } else {
+            Error::not_found("call that waits for a person", call)
+        })
+    }
+}
+
+fn decision(of: &Decide) -> Result<Decision, Error> {
+    let text = of.text.as_deref().filter(|text| !text.trim().is_empty());
+    let wanted = || {
+        let missing = "`text` is missing: say what the model is to be told";
+        text.map(Arc::from)
+            .ok_or_else(|| Error::new(Code::InvalidRequest, missing))
+    };
+    Ok(match of.decision {
+        Verdict::Approve => Decision::Approved,
+        Verdict::Deny => Decision::Denied {
+            reason: text.map(Arc::from),
+        },
+        Verdict::Done => Decision::Done { text: wanted()? },
+        Verdict::Failed => Decision::Failed { text: wanted()? },
+        Verdict::Repeat => Decision::Repeat,
+    })
+}
+
+fn to_api(session: SessionId, waiting: &Waiting) -> Approval {
+    let planned = &waiting.call.planned;
+    let approval = planned.approval.as_ref();
+    let in_doubt = waiting.call.status == Status::InDoubt;
+    Approval {
+        call: waiting.id.to_string(),
+        waits_for: if in_doubt { "in_doubt" } else { "approval" }.to_owned(),
+        session: session.to_string(),
+        turn: waiting.turn.to_string(),
+        run: waiting.place.run.to_string(),
+        agent: waiting.agent.to_string(),
+        tool: planned.tool.to_string(),
+        arguments: serde_json::from_str(&planned.arguments).unwrap_or_default(),
+        contract: planned.contract.name().to_owned(),
+        rule: approval.map(|approval| approval.rule.to_string()),
+        asked: values::instant(waiting.call.asked_at),
+        until: approval
+            .and_then(|approval| approval.until)
+            .map(values::instant),
+    }
+}

@@ -1,0 +1,163 @@
+//! What agents were given to do, what became of it, and what they were sent.
+
+mod list;
+mod lookup;
+mod rebuilt;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use unisono_api::Page;
+use unisono_api::run::{
+    Attempt, Call, CallResult, Done, ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery,
+    RunStep, Why, WhyQuery,
+};
+use unisono_api::service::{Result as Answer, Runs};
+use unisono_api::turn::Run;
+use unisono_context::{RunId, SessionId};
+use unisono_session::Trace;
+use unisono_session::run::{Spent, StandIn, Step};
+use unisono_session::trace::{Moment, RunTrace};
+
+use super::id;
+use crate::Local;
+use crate::error::Error;
+use crate::past::{self, Sought};
+use crate::turn_view;
+use crate::values;
+
+#[async_trait]
+impl Runs for Local {
+    async fn runs(&self, query: &RunQuery) -> Answer<Page<ListedRun>> {
+        Ok(list::runs(self, query).await?)
+    }
+
+    async fn run(&self, session: &str, run: &str) -> Answer<RunDetail> {
+        let found = Found::new(self, session, run).await?;
+        Ok(found.detail()?)
+    }
+
+    async fn why(&self, session: &str, run: &str, query: &WhyQuery) -> Answer<Why> {
+        let found = Found::new(self, session, run).await?;
+        Ok(rebuilt::why(self, &found, query).await?)
+    }
+
+    async fn replay(&self, session: &str, turn: &str) -> Answer<Replay> {
+        let (session, turn) = (id("session", session)?, id("turn", turn)?);
+        Ok(rebuilt::replay(self, session, turn).await?)
+    }
+
+    async fn lookup(&self, query: &LookupQuery) -> Answer<Matches> {
+        Ok(lookup::lookup(self, query).await?)
+    }
+}
+
+/// A run of a session as its journal tells it.
+struct Found {
+    session: SessionId,
+    id: RunId,
+    trace: Trace,
+}
+
+impl Found {
+    async fn new(local: &Local, session: &str, run: &str) -> Result<Found, Error> {
+        let session = id("session", session)?;
+        let id: RunId = id("run", run)?;
+        let view = local.view(session).await?;
+        let trace = past::turn(local.journal(), &view, Sought::Run(id)).await?;
+        let trace = trace.ok_or_else(|| Error::not_found("run", id))?;
+        Ok(Found { session, id, trace })
+    }
+
+    fn traced(&self) -> Result<&RunTrace, Error> {
+        let found = self.trace.run(self.id);
+        found.ok_or_else(|| Error::not_found("run", self.id))
+    }
+
+    /// The run as clients see it, with its task.
+    fn run(&self) -> Result<Run, Error> {
+        let turn = self.traced()?.opened.1.turn;
+        let turn = turn_view::one(&self.trace, self.session, turn);
+        let id = self.id.to_string();
+        let mut runs = turn.into_iter().flat_map(|turn| turn.runs);
+        let run = runs.find(|run| run.run == id);
+        let run = run.ok_or_else(|| Error::not_found("run", self.id))?;
+        let task = self.trace.task(self.id).map(|task| task.to_string());
+        Ok(Run { task, ..run })
+    }
+
+    fn detail(&self) -> Result<RunDetail, Error> {
+        let traced = self.traced()?;
+        let (moment, opened) = &traced.opened;
+        let attempts = traced.retries.iter();
+        let attempts = attempts.map(|(moment, attempt, reason)| Attempt {
+            attempt: *attempt,
+            event: moment.seq,
+            at: values::instant(moment.at),
+            reason: reason.to_string(),
+        });
+        Ok(RunDetail {
+            session: self.session.to_string(),
+            turn: opened.turn.to_string(),
+            run: self.run()?,
+            event: moment.seq,
+            definition: opened.definition.to_string(),
+            steps: traced.steps.iter().map(step).collect(),
+            attempts: attempts.collect(),
+        })
+    }
+}
+
+fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
+    let stand_in = step.reply().and_then(|reply| reply.stand_in.as_ref());
+    let done = match &**step {
+        Step::Model(reply) => Done::Model {
+            text: reply.text.to_string(),
+            calls: reply
+                .calls
+                .iter()
+                .map(|call| Call {
+                    id: call.id.to_string(),
+                    name: call.name.to_string(),
+                    arguments: call.arguments.to_string(),
+                })
+                .collect(),
+            stand_in: stand_in.map(|by| by.model.to_string()),
+            stand_in_prefix: stand_in
+                .and_then(StandIn::prefix)
+                .map(|prefix| prefix.to_string()),
+            input_tokens: reply.usage.input.0,
+            output_tokens: reply.usage.output.0,
+            cost_usd: values::dollars(reply.usage.cost),
+        },
+        Step::Tools(results) => Done::Tools {
+            results: results
+                .iter()
+                .map(|result| CallResult {
+                    call_id: result.call_id.to_string(),
+                    content: result.content.to_string(),
+                    is_error: result.is_error,
+                })
+                .collect(),
+        },
+        Step::Named { name, result } => Done::Named {
+            name: name.to_string(),
+            result: result.to_string(),
+        },
+        Step::Narrowed { room, output } => Done::Narrowed {
+            room_tokens: room.0,
+            output_tokens: output.map(|tokens| tokens.0),
+        },
+        Step::Spent(Spent { usage, stand_in }) => Done::Spent {
+            stand_in: stand_in.as_ref().map(ToString::to_string),
+            input_tokens: usage.input.0,
+            output_tokens: usage.output.0,
+            cost_usd: values::dollars(usage.cost),
+        },
+    };
+    RunStep {
+        event: moment.seq,
+        at: values::instant(moment.at),
+        done,
+    }
+}

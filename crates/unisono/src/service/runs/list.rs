@@ -1,0 +1,157 @@
+//! Runs as a list: those of one session, and those of all.
+
+use unisono_api::run::{ListedRun, RunQuery};
+use unisono_api::turn::Turn;
+use unisono_api::{Code, Page};
+use unisono_context::{RunId, TurnId};
+use unisono_session::State;
+use unisono_session::trace::Status;
+
+use super::super::{cursor, id, no_cursor};
+use crate::Local;
+use crate::error::Error;
+use crate::past;
+use crate::past::runs::{Place, Spot};
+use crate::turn_view;
+use crate::view::{Inspect as _, View};
+
+/// The runs that are asked for.
+pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedRun>, Error> {
+    let wanted = Wanted::new(query)?;
+    let limit = Page::<ListedRun>::size(query.limit);
+    let at = query.cursor.as_deref();
+    let Some(session) = query.session.as_deref() else {
+        if query.turn.is_some() {
+            let detail = "`turn` needs `session`: name the turn's session, or leave the turn out";
+            return Err(Error::new(Code::InvalidRequest, detail));
+        }
+        return of_all(local, &wanted, cursor(at)?, limit).await;
+    };
+    let session = local.view(id("session", session)?).await?;
+    match query.turn.as_deref() {
+        Some(turn) => {
+            let turn = id("turn", turn)?;
+            of_turn(local, &session, turn, &wanted, cursor(at)?, limit).await
+        }
+        None => newest(local, &session, &wanted, cursor(at)?, limit).await,
+    }
+}
+
+/// What runs have in common that are wanted.
+struct Wanted {
+    agent: Option<String>,
+    state: Option<Status>,
+}
+
+impl Wanted {
+    fn new(query: &RunQuery) -> Result<Wanted, Error> {
+        let named = |name: &str| {
+            Status::named(name).ok_or_else(|| {
+                let all = Status::ALL.map(Status::name).join(", ");
+                let detail = format!("{name:?} is no state of a run: they are {all}");
+                Error::new(Code::InvalidRequest, detail)
+            })
+        };
+        let state = query.state.as_deref().map(named).transpose()?;
+        let agent = query.agent.clone();
+        if agent.as_deref() == Some("") {
+            let detail = "`agent` is empty: name one, or leave it out";
+            return Err(Error::new(Code::InvalidRequest, detail));
+        }
+        Ok(Wanted { agent, state })
+    }
+
+    /// Whether that one is.
+    fn has(&self, listed: &ListedRun) -> bool {
+        let agent = self.agent.as_ref();
+        agent.is_none_or(|agent| *agent == listed.run.agent)
+            && self
+                .state
+                .is_none_or(|state| state.name() == listed.run.state)
+    }
+
+    /// Whether only those of open turns can be wanted.
+    fn is_open(&self) -> bool {
+        self.state.is_some_and(Status::is_open)
+    }
+
+    /// Those of turns that are.
+    fn of(&self, turns: Vec<Turn>) -> Vec<(RunId, ListedRun)> {
+        let runs = runs_of(turns).filter(|run| self.has(run));
+        // What was just written as an id is one.
+        runs.filter_map(|run| Some((run.run.run.parse().ok()?, run)))
+            .collect()
+    }
+}
+
+/// The runs of turns, in the order of these.
+fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
+    turns.into_iter().flat_map(|turn| {
+        let (session, turn, runs) = (turn.session, turn.turn, turn.runs);
+        runs.into_iter().map(move |run| ListedRun {
+            session: session.clone(),
+            turn: turn.clone(),
+            run,
+        })
+    })
+}
+
+/// The runs of all sessions, after a place.
+async fn of_all(
+    local: &Local,
+    wanted: &Wanted,
+    after: Option<Place>,
+    limit: usize,
+) -> Result<Page<ListedRun>, Error> {
+    let journal = local.journal();
+    let part = past::runs::part(journal, wanted.is_open(), after, limit, |session, trace| {
+        wanted.of(turn_view::of(trace, session))
+    });
+    let (items, next) = part.await?;
+    let next = next.map(|place| place.to_string());
+    Ok(Page { items, next })
+}
+
+/// The runs of a turn, the newest first, after one of them.
+async fn of_turn(
+    local: &Local,
+    session: &View,
+    turn: TurnId,
+    wanted: &Wanted,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Page<ListedRun>, Error> {
+    let found = turn_view::turn(local.journal(), session, turn).await?;
+    let found = found.ok_or_else(|| Error::not_found("turn", turn))?;
+    let mut runs = runs_of(vec![found]).rev();
+    if let Some(after) = after {
+        // Up to the last one of the part before, whatever has become of it since.
+        let after = after.to_string();
+        let last = runs.find(|listed| listed.run.run == after);
+        last.ok_or_else(|| no_cursor(&after))?;
+    }
+    let runs = runs.filter(|run| wanted.has(run));
+    Ok(Page::first(runs, limit, |last| last.run.run.clone()))
+}
+
+/// The newest runs of a session, after a spot.
+async fn newest(
+    local: &Local,
+    session: &View,
+    wanted: &Wanted,
+    after: Option<Spot>,
+    limit: usize,
+) -> Result<Page<ListedRun>, Error> {
+    let is_open = |state: &State| state.open_turns().next().is_some();
+    if wanted.is_open() && !session.inspect(is_open).await? {
+        let (items, next) = (Vec::new(), None);
+        return Ok(Page { items, next });
+    }
+    let (journal, id) = (local.journal(), session.id());
+    let part = past::runs::of_session(journal, session, after, limit, |turn, trace| {
+        wanted.of(turn_view::one(trace, id, turn).into_iter().collect())
+    });
+    let (items, next) = part.await?;
+    let next = next.map(|spot| spot.to_string());
+    Ok(Page { items, next })
+}

@@ -1,0 +1,193 @@
+//! The runs and turns that a person may mean: by an id or a part of one, `latest`, or an agent.
+
+use std::cmp::Reverse;
+
+use unisono_api::Code;
+use unisono_api::run::{Lookup, LookupQuery, Matches};
+use unisono_context::{RunId, SessionId, TurnId};
+use unisono_session::Trace;
+use unisono_session::trace::TurnTrace;
+
+use super::super::id;
+use super::super::sessions::{Found, is_meant, is_of_client, page};
+use crate::Local;
+use crate::error::Error;
+use crate::past;
+
+/// Sessions listed at a time.
+const PAGE: usize = 1_024;
+/// Sessions whose journals are looked through at most.
+const LOOKED_AT: usize = 10_000;
+/// Runs and turns that a name may mean, at most.
+const MOST: usize = 50;
+/// Characters of a whole id.
+const WHOLE: usize = 36;
+
+/// The runs and turns that a person may mean.
+pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches, Error> {
+    let name = query.name.as_str();
+    if name.is_empty() {
+        let detail = "`name` is empty: write an id or a part of one, an agent's name, or `latest`";
+        return Err(Error::new(Code::InvalidRequest, detail));
+    }
+    let only = query.session.as_deref();
+    let only: Option<SessionId> = only.map(|text| id("session", text)).transpose()?;
+    let sessions = newest(local, only).await?;
+    if name != "latest" {
+        return named(local, &sessions, name).await;
+    }
+    let any = |sessions| latest(local, sessions, only.is_some(), |_| true);
+    let Some((newest, has_runs)) = any(&sessions).await? else {
+        return Ok(all([]));
+    };
+    if has_runs {
+        return Ok(all([newest]));
+    }
+    let with_runs = latest(local, &sessions, only.is_some(), |turn| {
+        !turn.runs.is_empty()
+    });
+    let with_runs = with_runs.await?.map(|(found, _)| found);
+    Ok(all([newest].into_iter().chain(with_runs)))
+}
+
+fn all(found: impl IntoIterator<Item = Lookup>) -> Matches {
+    Matches {
+        items: found.into_iter().collect(),
+        complete: true,
+    }
+}
+
+/// The sessions to look through, the one that grew last first.
+async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Error> {
+    let mut all = Vec::new();
+    let mut after = None;
+    loop {
+        let part = page(local, after, PAGE).await?;
+        let Some(last) = part.last() else { break };
+        after = Some(last.id);
+        let is_meant =
+            |found: &Found| found.info.last_seq > 0 && only.is_none_or(|only| only == found.id);
+        all.extend(part.into_iter().filter(is_meant));
+    }
+    if let (Some(only), true) = (only, all.is_empty()) {
+        return Err(unisono_runtime::Error::UnknownSession(only).into());
+    }
+    all.sort_by_key(|found| Reverse((found.info.updated_unix_ms, found.id)));
+    Ok(all)
+}
+
+/// What has that name. A journal that cannot be read is an error if nothing is found.
+async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches, Error> {
+    let (mut found, mut unreadable) = (Vec::new(), None);
+    for session in sessions.iter().take(LOOKED_AT) {
+        let trace = match past::trace(local.journal(), session.id).await {
+            Ok(trace) => trace,
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                continue;
+            }
+        };
+        if let Some(run) = newest_of(&trace, name) {
+            return Ok(all(of_run(session.id, &trace, run)));
+        }
+        let mut meant = meant(session.id, &trace, name);
+        if meant.len() == 1 && name.len() == WHOLE {
+            return Ok(all(meant));
+        }
+        found.append(&mut meant);
+        if found.len() >= MOST {
+            found.truncate(MOST);
+            return Ok(Matches {
+                items: found,
+                complete: false,
+            });
+        }
+    }
+    if !found.is_empty() {
+        return Ok(Matches {
+            items: found,
+            complete: sessions.len() <= LOOKED_AT,
+        });
+    }
+    if sessions.len() > LOOKED_AT {
+        let detail = format!(
+            "`{name}` is not in the {LOOKED_AT} sessions that grew last; name its session to look \
+             further back"
+        );
+        return Err(Error::new(Code::Refused, detail));
+    }
+    match unreadable {
+        Some(error) => Err(error.into()),
+        None => Ok(all([])),
+    }
+}
+
+/// The newest turn that is meant, and whether it has runs; unless the session is named, of sessions
+/// that people made. A journal that did not grow since that turn was accepted has none newer.
+async fn latest(
+    local: &Local,
+    sessions: &[Found],
+    is_named: bool,
+    is_meant: impl Fn(&TurnTrace) -> bool,
+) -> Result<Option<(Lookup, bool)>, Error> {
+    let (mut newest, mut accepted) = (None, i64::MIN);
+    for session in sessions {
+        if i64::try_from(session.info.updated_unix_ms).is_ok_and(|updated| updated < accepted) {
+            break;
+        }
+        if !is_named {
+            let first = local.journal().first_events(&[session.id]).await?.pop();
+            if first.flatten().as_ref().is_some_and(is_of_client) {
+                continue;
+            }
+        }
+        let trace = past::trace(local.journal(), session.id).await?;
+        let Some((id, turn)) = trace.turns().rfind(|(_, turn)| is_meant(turn)) else {
+            continue;
+        };
+        let at = turn.accepted.0.at.0;
+        if at > accepted {
+            accepted = at;
+            newest = Some((of_turn(session.id, id), !turn.runs.is_empty()));
+        }
+    }
+    Ok(newest)
+}
+
+/// The newest run of an agent.
+fn newest_of(trace: &Trace, agent: &str) -> Option<RunId> {
+    let own = trace
+        .runs()
+        .filter(|(_, run)| run.opened.1.agent.as_str() == agent);
+    own.map(|(id, _)| id).last()
+}
+
+/// The runs and turns whose ids begin or end so.
+fn meant(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
+    let runs = trace.runs().map(|(id, _)| id);
+    let runs = runs
+        .filter(|id| is_meant(name, id))
+        .filter_map(|id| of_run(session, trace, id));
+    let turns = trace.turns().map(|(id, _)| id);
+    let turns = turns.filter(|id| is_meant(name, id));
+    runs.chain(turns.map(|id| of_turn(session, id))).collect()
+}
+
+fn of_run(session: SessionId, trace: &Trace, run: RunId) -> Option<Lookup> {
+    let opened = &trace.run(run)?.opened.1;
+    Some(Lookup {
+        session: session.to_string(),
+        turn: opened.turn.to_string(),
+        run: Some(run.to_string()),
+        agent: Some(opened.agent.to_string()),
+    })
+}
+
+fn of_turn(session: SessionId, turn: TurnId) -> Lookup {
+    Lookup {
+        session: session.to_string(),
+        turn: turn.to_string(),
+        run: None,
+        agent: None,
+    }
+}

@@ -1,0 +1,212 @@
+//! What runs were sent, rebuilt from the journal.
+
+use unisono_api::Code;
+use unisono_api::run::{
+    Against, Cause, Check, Replay, ReplayedRequest, ReplayedRun, RequestBody, SentRequest, Why,
+    WhyQuery,
+};
+use unisono_api::turn::Fault;
+use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::replay::{self, Rebuilt, Requests, Sent};
+use unisono_session::Replay as Journaled;
+use unisono_session::event::Outcome;
+
+use super::super::id;
+use super::Found;
+use crate::Local;
+use crate::error::Error;
+use crate::local::off_thread;
+use crate::past;
+use crate::values;
+use crate::why::{self, Difference, causes};
+
+/// What a run was sent, and why.
+pub(super) async fn why(local: &Local, found: &Found, query: &WhyQuery) -> Result<Why, Error> {
+    let turn = found.traced()?.opened.1.turn;
+    let other = sibling(found, query.against.as_deref())?;
+    let (_, rebuilt) = rebuild(local, found.session, turn).await?;
+    let own = why::requests(&rebuilt, found.id);
+    let unknown = match own {
+        Some(own) => own.unknown.clone(),
+        None => Some(unreadable(&rebuilt)),
+    };
+    let sent = own.map_or(&[][..], |own| &own.sent);
+    let at = query.number.unwrap_or(1).checked_sub(1);
+    let chosen = at.and_then(|at| Some((at, sent.get(at)?)));
+    if let (None, Some(number)) = (chosen, query.number) {
+        return Err(no_request(number, sent.len()));
+    }
+    let against = other
+        .zip(at)
+        .and_then(|(other, at)| Difference::between(&found.trace, &rebuilt, (found.id, at), other));
+    let requests = sent.iter().enumerate();
+    let causes = causes::of(&found.trace, found.id);
+    Ok(Why {
+        session: found.session.to_string(),
+        turn: turn.to_string(),
+        run: found.run()?,
+        causes: causes.iter().map(cause).collect(),
+        requests: requests
+            .map(|(at, sent)| sent_request(at, sent, query.bodies))
+            .collect(),
+        unknown,
+        body: chosen.map(|(at, sent)| body(at, sent)),
+        checks: checks(&rebuilt, Some(found.id)),
+        against: against.as_ref().map(compared),
+    })
+}
+
+/// A turn's requests once more, from the journal and nothing else.
+pub(super) async fn replay(
+    local: &Local,
+    session: SessionId,
+    turn: TurnId,
+) -> Result<Replay, Error> {
+    // One that is not there is refused as that, and not as an empty journal.
+    local.view(session).await?;
+    let (replay, rebuilt) = rebuild(local, session, turn).await?;
+    if replay.turn().is_none() {
+        return Err(Error::not_found("turn", turn));
+    }
+    let outcome = replay.outcome();
+    let requests: usize = rebuilt.runs.iter().map(|run| run.sent.len()).sum();
+    Ok(Replay {
+        session: session.to_string(),
+        turn: turn.to_string(),
+        state: outcome.map_or("open", Outcome::name).to_owned(),
+        text: outcome.map_or_else(|| "open".to_owned(), ToString::to_string),
+        error: match outcome {
+            Some(Outcome::Failed { code, reason }) => Some(Fault {
+                code: code.to_string(),
+                reason: reason.to_string(),
+            }),
+            _ => None,
+        },
+        requests: requests as u64,
+        runs: rebuilt.runs.iter().map(replayed).collect(),
+        checks: checks(&rebuilt, None),
+        mismatches: rebuilt.mismatches().count() as u64,
+    })
+}
+
+/// The requests of a turn, rebuilt off the async threads.
+async fn rebuild(
+    local: &Local,
+    session: SessionId,
+    turn: TurnId,
+) -> Result<(Journaled, Rebuilt), Error> {
+    let replay = past::replay(local.journal(), session, turn).await?;
+    let (setup, extensions) = (local.setup(), local.extensions().clone());
+    Ok(off_thread(move || {
+        let rebuilt = past::rebuild(&setup, &extensions, &replay);
+        (replay, rebuilt)
+    })
+    .await)
+}
+
+/// Why nothing was rebuilt at all.
+fn unreadable(rebuilt: &Rebuilt) -> String {
+    let wrong = rebuilt.mismatches().next();
+    let wrong = wrong.map_or("it is not in the journal", |check| &check.rebuilt);
+    format!("the context of the run cannot be rebuilt: {wrong}")
+}
+
+fn no_request(number: usize, sent: usize) -> Error {
+    let has = match sent {
+        0 => "it has none".to_owned(),
+        sent => format!("it has 1 to {sent}"),
+    };
+    let detail = format!("the run has no request {number}; {has}");
+    Error::new(Code::NotFound, detail)
+}
+
+/// The run to compare with.
+fn sibling(found: &Found, named: Option<&str>) -> Result<Option<RunId>, Error> {
+    let Some(named) = named else {
+        return Ok(why::first_sibling(&found.trace, found.id));
+    };
+    let other: RunId = id("run", named)?;
+    let turn = found.traced()?.opened.1.turn;
+    match found.trace.run(other) {
+        Some(run) if run.opened.1.turn == turn => Ok(Some(other)),
+        _ => Err(Error::not_found("run of the same turn", other)),
+    }
+}
+
+fn cause(cause: &causes::Cause) -> Cause {
+    Cause {
+        event: cause.moment.seq,
+        at: values::instant(cause.moment.at),
+        cause: cause.name.to_owned(),
+        text: cause.text.clone(),
+    }
+}
+
+fn sent_request(at: usize, sent: &Sent, with_bytes: bool) -> SentRequest {
+    let [head, tail] = &sent.body;
+    let text = |bytes: &[u8]| with_bytes.then(|| String::from_utf8_lossy(bytes).into_owned());
+    SentRequest {
+        number: at as u64 + 1,
+        to: sent.to.to_string(),
+        head_bytes: head.len() as u64,
+        bytes: (head.len() + tail.len()) as u64,
+        digest: sent.digest.to_string(),
+        stand_in_prefix: sent.stand_in_prefix.map(|prefix| prefix.to_string()),
+        after_steps: sent.known as u64,
+        masked: sent.masked as u64,
+        wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),
+        attempt: sent.attempt,
+        head: text(head),
+        tail: text(tail),
+    }
+}
+
+fn body(at: usize, sent: &Sent) -> RequestBody {
+    let [head, tail] = &sent.body;
+    RequestBody {
+        number: at as u64 + 1,
+        head: String::from_utf8_lossy(head).into_owned(),
+        tail: String::from_utf8_lossy(tail).into_owned(),
+    }
+}
+
+/// All that was compared, or what concerns one run.
+fn checks(rebuilt: &Rebuilt, only: Option<RunId>) -> Vec<Check> {
+    let of_it =
+        |check: &&replay::Check| only.is_none() || check.run.is_none_or(|of| Some(of) == only);
+    let checks = rebuilt.checks.iter().filter(of_it).map(|check| Check {
+        check: check.what.to_owned(),
+        run: check.run.map(|run| run.to_string()),
+        recorded: check.recorded.clone(),
+        rebuilt: check.rebuilt.clone(),
+        holds: check.holds(),
+    });
+    checks.collect()
+}
+
+fn compared(difference: &Difference) -> Against {
+    Against {
+        run: difference.other.to_string(),
+        agent: difference.agent.to_string(),
+        request: difference.number as u64 + 1,
+        shared_bytes: difference.shared as u64,
+        own: difference.own.clone(),
+        theirs: difference.theirs.clone(),
+        differs: difference.differs.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn replayed(run: &Requests) -> ReplayedRun {
+    let requests = run.sent.iter().map(|sent| ReplayedRequest {
+        to: sent.to.to_string(),
+        bytes: sent.body.iter().map(|piece| piece.len() as u64).sum(),
+        digest: sent.digest.to_string(),
+        attempt: sent.attempt,
+    });
+    ReplayedRun {
+        run: run.run.to_string(),
+        agent: run.agent.to_string(),
+        requests: requests.collect(),
+        unknown: run.unknown.clone(),
+    }
+}
