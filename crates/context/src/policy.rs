@@ -107,9 +107,9 @@ pub enum Keep {
     /// The current topic. What is older is in two further tiers, each with its share of the
     /// trigger's amount; a compaction starts when a tier is over its share.
     Tiers(Tiers),
-    /// As [`Keep::Messages`]; of a [small window](is_small) as many as half the target allows.
+    /// As [`Keep::Messages`], and of a window that is not large as many as [`Keep::least`] allows.
     MessagesByWindow(u32),
-    /// As [`Keep::Tokens`]; of a [small window](is_small) half the target at least.
+    /// As [`Keep::Tokens`], and of a window that is not large [`Keep::least`] at least.
     TokensByWindow {
         /// The amount.
         amount: Tokens,
@@ -118,31 +118,35 @@ pub enum Keep {
     },
 }
 
-/// The largest window for which the fixed amounts of presets are too small.
+/// Up to this window the fixed amounts of presets are too small: half the target stays.
 const SMALL_WINDOW: Tokens = Tokens(65_536);
-
-/// Whether a preset's fixed amounts would leave most of that window unused.
-pub fn is_small(window: Tokens) -> bool {
-    window <= SMALL_WINDOW
-}
+/// From this window on presets keep their fixed amounts.
+const LARGE_WINDOW: Tokens = Tokens(128_000);
 
 impl Keep {
-    /// What stays of that window, with that target: amounts that grow with the window are settled.
+    /// What stays of that window, with that target: amounts that depend on the window are settled.
     #[must_use]
     pub fn settled(self, window: Tokens, target: Tokens) -> Keep {
         match self {
             // Half the target bounds it.
-            Keep::MessagesByWindow(_) if is_small(window) => Keep::Messages(u32::MAX),
-            Keep::MessagesByWindow(count) => Keep::Messages(count),
-            Keep::TokensByWindow { amount, align } => {
-                let amount = match is_small(window) {
-                    true => amount.max(target.half()),
-                    false => amount,
-                };
-                Keep::Tokens { amount, align }
-            }
+            Keep::MessagesByWindow(_) if window <= SMALL_WINDOW => Keep::Messages(u32::MAX),
+            Keep::MessagesByWindow(count) if window >= LARGE_WINDOW => Keep::Messages(count),
+            Keep::TokensByWindow { amount, align } => Keep::Tokens {
+                amount: amount.max(Keep::least(window, target)),
+                align,
+            },
             keep => keep,
         }
+    }
+
+    /// What a preset keeps at least of that window, with that target: half the target of a small
+    /// window, nothing of a large one, and in between a share that falls with the window.
+    pub fn least(window: Tokens, target: Tokens) -> Tokens {
+        let between = LARGE_WINDOW.minus(SMALL_WINDOW).0;
+        let below = LARGE_WINDOW.minus(window).0.min(between);
+        // In 128 bits no product overflows.
+        let least = u128::from(target.half().0) * u128::from(below) / u128::from(between);
+        Tokens(least as u64)
     }
 }
 

@@ -10,6 +10,7 @@
 mod chat;
 
 use chat::{Chat, GOOD};
+use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::compaction::Mode;
 use unisono_context::policy::{Keep, Policy, Preset};
@@ -56,8 +57,8 @@ fn of_a_small_window_a_third_of_what_is_usable_stays_at_least() {
 }
 
 #[test]
-fn of_any_other_window_the_presets_own_amounts_stay() {
-    for window in [65_537, 128_000, 200_000, 1_000_000] {
+fn of_a_large_window_the_presets_own_amounts_stay() {
+    for window in [128_000, 200_000, 1_000_000] {
         let (_, messages, _) = compacted(window, &CHECKPOINT);
         assert_eq!(messages, 10, "{window}");
         // The pending input is not counted.
@@ -98,4 +99,52 @@ fn less_is_never_kept_than_of_a_large_window() {
         align: 4,
     };
     assert_eq!(wide.settled(budget.window, target), expected);
+}
+
+/// What two windows keep that are a thousandth apart is nearly the same: no window is a step.
+#[test]
+fn what_is_kept_changes_gradually_with_the_window() {
+    for policy in [CHECKPOINT, RETENTION] {
+        let (mut window, mut before) = (48_000, compacted(48_000, &policy).0);
+        while window < 140_000 {
+            window += window / 200;
+            let (kept, ..) = compacted(window, &policy);
+            let (jump, bound) = (kept.abs_diff(before), window / 200 + 2 * 90);
+            let case = format!("{} of {window}: {before}, then {kept}", policy.preset);
+            assert!(jump <= bound, "{case}");
+            before = kept;
+        }
+    }
+}
+
+proptest! {
+    /// The amount between small and large windows falls evenly.
+    #[test]
+    fn no_window_is_a_step(window in 1_000u64..200_000, target in 1_000u64..150_000) {
+        let least = |window| Keep::least(Tokens(window), Tokens(target)).0;
+        let (here, next) = (least(window), least(window + 1));
+        prop_assert!(here <= target / 2);
+        prop_assert!(here.abs_diff(next) <= 1 + target / 100_000);
+        if window <= 65_536 {
+            prop_assert_eq!(here, target / 2);
+        }
+        if window >= 128_000 {
+            prop_assert_eq!(here, 0);
+        }
+    }
+
+    /// A person who asks for a number of messages is told where fewer are kept.
+    #[test]
+    fn fewer_messages_than_a_person_asks_for_are_never_silent(
+        asked in 1u32..400, window in 8_000u64..200_000, size in 20u64..2_000,
+    ) {
+        let budget = model(window);
+        let policy = Policy { keep: Keep::Messages(asked), ..CHECKPOINT };
+        let messages = (90_000.max(budget.usable.0 * 5 / 4) / size + 3) as usize | 1;
+        let mut chat = Chat::long(messages, size);
+        let plans = chat.compact(&Budgets::from(budget), &policy, Mode::Check, GOOD).unwrap();
+        let kept = chat.verbatim().len() as u32;
+        let told = plans.iter().any(|plan| plan.tightened);
+        prop_assert_eq!(told, kept < asked, "{} of {}", kept, asked);
+    }
 }

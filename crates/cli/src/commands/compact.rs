@@ -295,7 +295,7 @@ fn by_itself(next: &NextTurn) -> String {
         (None, steps) => {
             let (before, after) = (next.tokens_before, next.estimated_tokens_after);
             let less = match next.tightened {
-                true => ", less kept than that",
+                true => ", less kept than is asked for",
                 false => "",
             };
             format!(

@@ -29,8 +29,9 @@ enum Reach {
 pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
     let starts = starts(s);
     let last = *starts.last()?;
+    let asked = keep::asked(s).unwrap_or(starts[0]);
     let fresh = |start: usize, reach| {
-        let plan = before(s, start, reach, start > starts[0])?;
+        let plan = before(s, start, reach, start > asked)?;
         let fresh = plan.step.cover().is_some_and(|c| !c.fresh.is_empty());
         fresh.then_some(plan)
     };

@@ -12,15 +12,20 @@ use super::unit::{Unit, position};
 /// None when this policy summarises nothing here.
 pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
     let half = |amount: u64| amount.checked_shr(halvings).unwrap_or(0);
+    let messages = |count: u32| {
+        let amount = if matches!(s.mode, Mode::Manual { .. }) {
+            s.budget.usable // a person's number is taken at its word
+        } else {
+            s.target.half()
+        };
+        let count = half(u64::from(count)).max(1);
+        newest_messages(s, count, Tokens(half(amount.0)))
+    };
     let start = match s.keep {
-        Keep::Messages(count) | Keep::MessagesByWindow(count) => {
-            let amount = if matches!(s.mode, Mode::Manual { .. }) {
-                s.budget.usable // a person's number is taken at its word
-            } else {
-                s.target.half()
-            };
-            let count = half(u64::from(count)).max(1);
-            newest_messages(s, count, Tokens(half(amount.0)))
+        Keep::Messages(count) => messages(count),
+        Keep::MessagesByWindow(count) => {
+            let least = Keep::least(s.budget.window, s.target);
+            messages(count).min(while_within(&s.units, Tokens(half(least.0))))
         }
         Keep::Tokens { amount, align } | Keep::TokensByWindow { amount, align } => {
             newest_tokens(s, Tokens(half(amount.0)), align)
@@ -40,6 +45,15 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
     Some(start.min(s.latest_start))
 }
 
+/// The index of the first unit of the messages that a person asked for; none where the number is the
+/// preset's own, whose bound is part of the rule.
+pub(super) fn asked(s: &Situation<'_>) -> Option<usize> {
+    let Keep::Messages(count) = s.asked else {
+        return None;
+    };
+    Some(by_count(s, u64::from(count)).min(s.latest_start))
+}
+
 /// The lowest index from which the units cost at most `amount`.
 fn while_within(units: &[Unit], amount: Tokens) -> usize {
     let mut sum = Tokens::ZERO;
@@ -55,11 +69,13 @@ fn while_within(units: &[Unit], amount: Tokens) -> usize {
 }
 
 fn newest_messages(s: &Situation<'_>, count: u64, amount: Tokens) -> usize {
+    by_count(s, count).max(while_within(&s.units, amount))
+}
+
+fn by_count(s: &Situation<'_>, count: u64) -> usize {
     let first = u64::from(s.view.len().0).saturating_sub(count) + 1;
-    let by_count = s
-        .units
-        .partition_point(|unit| u64::from(unit.span.last.0) < first);
-    by_count.max(while_within(&s.units, amount))
+    s.units
+        .partition_point(|unit| u64::from(unit.span.last.0) < first)
 }
 
 fn newest_tokens(s: &Situation<'_>, amount: Tokens, align: u32) -> usize {

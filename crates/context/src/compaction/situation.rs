@@ -21,6 +21,8 @@ pub(super) struct Situation<'a> {
     pub(super) policy: &'a Policy,
     /// Settled for the window.
     pub(super) keep: Keep,
+    /// As the policy has it, or the person who compacts.
+    pub(super) asked: Keep,
     pub(super) target: Tokens,
     pub(super) mode: Mode,
     pub(super) now: Timestamp,
@@ -46,7 +48,7 @@ impl<'a> Situation<'a> {
     ) -> Self {
         let items = view.items();
         let units = unit::units(view, &items, &budget);
-        let keep = match mode {
+        let asked = match mode {
             Mode::Manual { keep } => keep.unwrap_or(Keep::Tokens {
                 amount: Tokens::ZERO,
                 align: 0,
@@ -65,7 +67,8 @@ impl<'a> Situation<'a> {
             budget,
             effective,
             policy,
-            keep: keep.settled(budget.window, target),
+            keep: asked.settled(budget.window, target),
+            asked,
             mode,
             now,
             items,

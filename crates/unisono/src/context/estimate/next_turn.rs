@@ -25,6 +25,8 @@ pub struct NextTurn {
     budget: Budget,
     before: Tokens,
     after: Tokens,
+    /// Messages that stand verbatim then.
+    kept: usize,
     plans: Vec<Plan>,
     problem: Option<String>,
 }
@@ -55,12 +57,15 @@ impl NextTurn {
         };
         let foreseen = outlook.foresee(&state, true)?;
         let view = foreseen.state.view(head, false);
-        let after = view.and_then(|view| view.effective(&measured.budget));
+        let after = view
+            .as_ref()
+            .and_then(|view| view.effective(&measured.budget));
         Ok(NextTurn {
             policy: by.policy,
             budget: measured.budget,
             before,
             after: after.unwrap_or_default().tokens,
+            kept: view.map_or(0, |view| view.items().len()),
             plans: foreseen.plans,
             problem: foreseen.stuck.map(|error| error.to_string()),
         })
@@ -70,16 +75,23 @@ impl NextTurn {
     pub(super) fn to_api(&self) -> api::NextTurn {
         let steps = self.plans.iter().map(|plan| short::step(&plan.step));
         let starts = self.policy.trigger_amount(&self.budget);
+        let tightened = self.plans.iter().any(|plan| plan.tightened);
         api::NextTurn {
             preset: self.policy.preset.name().to_owned(),
             starts_above_tokens: starts
                 .filter(|_| self.policy.tiers().is_none())
                 .map(|starts| starts.0),
-            keeps: keeps(&self.policy, &self.budget),
+            keeps: match self.policy.keep {
+                Keep::Messages(asked) if tightened => {
+                    let kept = self.kept;
+                    format!("the newest {kept} messages, {asked} are asked for")
+                }
+                _ => keeps(&self.policy, &self.budget),
+            },
             tokens_before: self.before.0,
             estimated_tokens_after: self.after.0,
             steps: steps.collect(),
-            tightened: self.plans.iter().any(|plan| plan.tightened),
+            tightened,
             problem: self.problem.clone(),
         }
     }
@@ -117,8 +129,10 @@ fn keeps(policy: &Policy, budget: &Budget) -> String {
     let newest = |most| format!("the newest messages of up to {} tokens", number(most));
     match policy.keep.settled(budget.window, target) {
         Keep::Messages(u32::MAX) => newest(target.half()),
-        Keep::Messages(messages) | Keep::MessagesByWindow(messages) => {
-            format!("the newest {messages} messages")
+        Keep::Messages(messages) => format!("the newest {messages} messages"),
+        Keep::MessagesByWindow(messages) => {
+            let more = number(Keep::least(budget.window, target));
+            format!("the newest {messages} messages, and more of up to {more} tokens")
         }
         Keep::Tokens { amount, .. } | Keep::TokensByWindow { amount, .. } => newest(amount),
         Keep::ShareOfHistory(share) => {
