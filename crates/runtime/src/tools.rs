@@ -118,18 +118,24 @@ pub(crate) async fn call_all_of(
         },
         task: None,
     };
+    // Said once: a sentence for each of thousands of calls would fill the window.
     let too_many: Arc<str> = too_many(cap, reply.calls.len()).into();
-    results.extend(beyond.iter().map(|call| unmade(call, &too_many)));
+    let said = std::iter::once(too_many).chain(std::iter::repeat(NOT_MADE.into()));
+    let told = beyond.iter().zip(said);
+    results.extend(told.map(|(call, why)| unmade(call, &why)));
     let cut_off: Arc<str> = CUT_OFF.into();
     results.extend(begun.iter().map(|call| unmade(call, &cut_off)));
     Ok(results)
 }
 
-/// What a model is told of the calls beyond those that one reply may make.
+/// What a model is told of the calls after the first that is beyond.
+const NOT_MADE: &str = "[not made]";
+
+/// What a model is told of the first of the calls beyond those that one reply may make.
 fn too_many(cap: u32, called: usize) -> String {
     format!(
         "[not made: one reply may make {cap} calls of tools, this one has {called}; make this call \
-         again in a later reply if it is still needed]"
+         and those after it again in later replies if they are still needed]"
     )
 }
 

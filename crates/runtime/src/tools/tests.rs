@@ -180,6 +180,8 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
         "{}",
         results[2].result.content
     );
+    assert_eq!(&*results[3].result.content, "[not made]", "said once");
+    assert_eq!(&*results[4].result.content, "[not made]");
     // What it was cut off in is told apart from what was too many.
     let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
     let results = call_all_of(&cut, 1, &ctx).await.unwrap();
