@@ -407,13 +407,13 @@ pub(crate) fn call_id(index: usize) -> String {
     format!("delegate_{}", index + 1)
 }
 
-/// The arguments of a `delegate` call, as JSON.
-pub(crate) fn delegate_arguments(agent: &AgentId, task: &str) -> String {
-    format!(
-        r#"{{"agent":{},"task":{}}}"#,
-        json_string(agent.as_str()),
-        json_string(task)
-    )
+/// The arguments of a `delegate` call, as JSON. Without a task the agent works on the turn's input.
+pub(crate) fn delegate_arguments(agent: &AgentId, task: Option<&str>) -> String {
+    let agent = json_string(agent.as_str());
+    match task {
+        Some(task) => format!(r#"{{"agent":{agent},"task":{}}}"#, json_string(task)),
+        None => format!(r#"{{"agent":{agent}}}"#),
+    }
 }
 
 /// What a run's result says on the branch, and whether it is an error.

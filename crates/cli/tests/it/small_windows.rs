@@ -71,6 +71,18 @@ fn a_request_has_the_input_once() {
     place
         .call(&["replay", report["turn"].as_str().unwrap()])
         .expect(0);
+
+    // Nor does a later turn, which has the calls of the first one's delegates in its context.
+    let session = report["session"].as_str().unwrap();
+    let next = ["run", session, "--agents", "facts", "-t", "And the risks?"];
+    let next = place.json(&next);
+    for run in next["runs"].as_array().unwrap() {
+        let id = run["id"].as_str().unwrap();
+        let why = place.call(&["why", id, "--raw"]).expect(0);
+        let quoted = why.stdout.matches(&format!("\"task\":\"{asked}")).count();
+        let escaped = why.stdout.matches(&format!("task\\\":\\\"{asked}"));
+        assert_eq!(quoted + escaped.count(), 0, "{}", why.stdout);
+    }
 }
 
 #[test]

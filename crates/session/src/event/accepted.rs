@@ -45,6 +45,9 @@ pub struct AcceptedTurn {
     pub caps: TurnCaps,
     /// The key it was asked for under: whoever asks again under it is given this turn.
     pub key: Option<RequestKey>,
+    /// Whether the call of a delegate that works on the turn's input names the agent alone. Turns
+    /// accepted before that was so have the input in each call.
+    pub short_calls: bool,
 }
 
 /// How far agents may delegate by themselves: a fan-out by configuration is not bounded by that; and

@@ -24,11 +24,13 @@ impl State {
             let role = RunRole::Delegate {
                 index: index as u32,
             };
-            let task = brief::task_of(turn, role);
+            // The input is the message before.
+            let by_name = delegate.task.is_none() && turn.accepted.short_calls;
+            let task = (!by_name).then(|| brief::task_of(turn, role));
             Part::ToolCall {
                 id: brief::call_id(index).into(),
                 name: "delegate".into(),
-                arguments: brief::delegate_arguments(&delegate.agent.id, &task).into(),
+                arguments: brief::delegate_arguments(&delegate.agent.id, task.as_deref()).into(),
             }
         });
         let calls = calls.collect();
@@ -86,7 +88,7 @@ impl State {
                 .map(|(index, call)| Part::ToolCall {
                     id: brief::round_call_id(number, index).into(),
                     name: "delegate".into(),
-                    arguments: brief::delegate_arguments(&call.agent, &call.task).into(),
+                    arguments: brief::delegate_arguments(&call.agent, Some(&call.task)).into(),
                 });
             let parts = said.into_iter().chain(calls).collect();
             self.append_own((turn, Role::Assistant), parts, None, at)?;

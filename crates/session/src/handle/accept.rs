@@ -63,6 +63,7 @@ pub(super) fn handle(
         delegation: new.delegation,
         caps: new.caps,
         key,
+        short_calls: true,
     };
     Ok(tx.record(Fact::TurnAccepted {
         turn: Box::new(turn),

@@ -9,7 +9,7 @@ use unisono_session::event::{DelegationLimits, Outcome, RunRole};
 use unisono_session::machine::NewTurn;
 use unisono_session::run::tail::Room;
 use unisono_session::run::{self, Bounds, Cause, Delegation, Ending, Next, Step};
-use unisono_session::{Effect, Input, ids};
+use unisono_session::{Effect, Fact, Input, ids};
 
 use crate::rounds::*;
 use crate::shell::*;
@@ -87,6 +87,48 @@ fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
     let after = shell.state().tree().len();
     let shell = shell.recovered();
     assert_eq!(shell.state().tree().len(), after);
+}
+
+/// What the branch has of a fan-out of two: one with a task of its own, one without.
+fn fanned_out() -> Shell {
+    let mut fan_out = team(agent("lead"), [agent("facts"), agent("risks")]);
+    fan_out.delegates[1].task = Some("weigh them".into());
+    let mut shell = Shell::with(2);
+    shell.accept(turn(0, fan_out));
+    for brief in shell.dispatched() {
+        shell.finish(&brief, "found");
+    }
+    shell
+}
+
+#[test]
+fn a_call_of_the_fan_out_has_the_task_only_where_it_is_not_the_input() {
+    let shell = fanned_out();
+    insta::assert_snapshot!(shown(&shell, 4).join("\n"), @r#"
+    user: what is left to do?
+    assistant: delegate_1 delegate {"agent":"facts"}
+    assistant: delegate_2 delegate {"agent":"risks","task":"weigh them"}
+    tool: delegate_1 found false
+    tool: delegate_2 found false
+    "#);
+}
+
+#[test]
+fn a_turn_accepted_with_the_input_in_its_calls_has_the_same_messages_as_then() {
+    let mut shell = fanned_out();
+    for event in &mut shell.journal {
+        if let Fact::TurnAccepted { turn } = &mut event.fact {
+            turn.short_calls = false;
+        }
+    }
+    let shell = shell.recovered();
+    insta::assert_snapshot!(shown(&shell, 4).join("\n"), @r#"
+    user: what is left to do?
+    assistant: delegate_1 delegate {"agent":"facts","task":"what is left to do?"}
+    assistant: delegate_2 delegate {"agent":"risks","task":"weigh them"}
+    tool: delegate_1 found false
+    tool: delegate_2 found false
+    "#);
 }
 
 #[test]

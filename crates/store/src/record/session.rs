@@ -70,7 +70,7 @@ layout! {
     struct RequestKey { name, request }
     struct AcceptedTurn {
         id, branch, work, policy, safety, lead, delegates, tools, available, calibrations,
-        delegation; caps, key
+        delegation; caps, key, short_calls
     }
     struct DelegationLimits { depth, live_runs, results }
     struct Calibration { model, ratio, band }

@@ -309,6 +309,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
             limits,
             turn_caps(),
             option::of((text(), digest())),
+            any::<bool>(),
         ),
     )
         .prop_map(
@@ -326,6 +327,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
                 delegation: more.2,
                 caps: *more.3,
                 key: more.4.map(|(name, request)| RequestKey { name, request }),
+                short_calls: more.5,
             },
         )
 }

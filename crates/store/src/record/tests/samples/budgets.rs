@@ -16,6 +16,18 @@ fn bounded(caps: TurnCaps, key: Option<RequestKey>) -> Fact {
     Fact::TurnAccepted { turn }
 }
 
+/// A turn whose delegates' calls have no task where they work on its input.
+fn with_short_calls() -> Fact {
+    let Fact::TurnAccepted { turn } = bounded(TurnCaps::default(), None) else {
+        unreachable!("it is accepted");
+    };
+    let turn = AcceptedTurn {
+        short_calls: true,
+        ..*turn
+    };
+    Fact::TurnAccepted { turn: turn.into() }
+}
+
 pub(super) fn facts() -> Vec<(&'static str, Fact)> {
     let caps = TurnCaps {
         session: Caps {
@@ -48,6 +60,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
             "turn_accepted_keyed",
             bounded(TurnCaps::default(), Some(key)),
         ),
+        ("turn_accepted_short_calls", with_short_calls()),
         (
             "reserved",
             Fact::Reserved {

@@ -131,6 +131,7 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
             },
             caps: TurnCaps::default(),
             key: None,
+            short_calls: false,
         }),
     }
 }
