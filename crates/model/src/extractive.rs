@@ -16,6 +16,7 @@ mod facts;
 mod fit;
 mod focus;
 mod json;
+mod paragraph;
 mod passage;
 mod pool;
 mod prior;

@@ -577,3 +577,55 @@ fn a_day_is_never_guessed() {
     let ends = format!("Messages #1–#40. Days (UTC): 2026-05-04 to 2026-05-20.{lines}");
     assert!(!days(&ends).contains("2026"), "{}", days(&ends));
 }
+
+#[test]
+fn paragraphs_that_are_merged_again_and_again_begin_once() {
+    let passages = allotment();
+    let paragraph = |passages: &[Passage<'_>], prior: Option<&str>| {
+        let input = SummaryInput {
+            passages,
+            prior,
+            prior_facts: &[],
+            cap: Tokens(120),
+            style: Style::Paragraph,
+            instructions: None,
+            count: &count,
+        };
+        summarise(&input).text
+    };
+    let topics: Vec<String> = passages.chunks(3).map(|few| paragraph(few, None)).collect();
+    let mut merged = topics[0].clone();
+    for topic in &topics[1..] {
+        merged = paragraph(&[], Some(&format!("{merged}\n\n{topic}")));
+        let beginnings = merged.matches("2026-05-0").count();
+        assert!(beginnings <= 2 && merged.starts_with("#1"), "{merged}");
+        assert!(
+            !merged.contains(": #1: ") && !merged.contains("#1: #"),
+            "{merged}"
+        );
+        assert_eq!(merged.lines().count(), 1, "{merged}");
+    }
+    assert!(
+        merged.contains("user: #3 The budget is 2,400 EUR"),
+        "{merged}"
+    );
+    let block = format!("[summary of #1–#10]\n{merged}");
+    let earlier = SummaryText {
+        first: Ordinal(1),
+        last: Ordinal(10),
+        text: &block,
+    };
+    let said = answer(&AnswerInput {
+        passages: &[],
+        summaries: &[earlier],
+        persona: "You find constraints.",
+        task: "What is the budget?",
+        cap: Tokens(100),
+        count: &count,
+    });
+    assert!(
+        said.text.contains("- #3 user: “The budget is 2,400 EUR"),
+        "{}",
+        said.text
+    );
+}

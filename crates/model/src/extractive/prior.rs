@@ -4,6 +4,7 @@ use jiff::civil::Date;
 use unisono_context::{Ordinal, Role};
 
 use super::days::{DAYS, Days, TO};
+use super::paragraph;
 use super::passage::Kind;
 use super::pool::{Pool, Source};
 use super::quote::{GAP, LINE_BREAK};
@@ -39,33 +40,56 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>
             (first, days) = parse_legend(legend);
         } else if let Some(name) = line.strip_suffix(':').filter(|name| is_name(name)) {
             speaker = name;
+        } else if let Some(read) = paragraph::parse(line) {
+            speaker = "";
+            for quote in read.quotes {
+                speaker = quote.speaker.unwrap_or(speaker);
+                add_quote(
+                    pool,
+                    (quote.number, quote.text),
+                    speaker,
+                    section,
+                    &read.days,
+                );
+            }
+            first = first.or(Some(read.first));
+            days.starts.extend(read.days.starts);
+            days.listed &= read.days.listed;
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
-            let (number, quote) = reference(item);
-            let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
-            let at = number.and_then(|n| days.at(n));
-            let kind = if role == Role::Tool {
-                Kind::ToolResult
-            } else {
-                Kind::Text
-            };
-            let source = Source {
-                ordinal: number,
-                at,
-                role,
-                speaker,
-                kind,
-                prior: true,
-                section,
-            };
-            let stretches: Vec<&str> = quote
-                .split(GAP)
-                .flat_map(|part| part.split(LINE_BREAK))
-                .collect();
-            pool.add(source, &stretches);
+            add_quote(pool, reference(item), speaker, section, &days);
         }
     }
     (first, days)
+}
+
+fn add_quote<'a>(
+    pool: &mut Pool<'a>,
+    (number, quote): (Option<Ordinal>, &'a str),
+    speaker: &'a str,
+    section: Option<Section>,
+    days: &Days,
+) {
+    let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
+    let kind = if role == Role::Tool {
+        Kind::ToolResult
+    } else {
+        Kind::Text
+    };
+    let source = Source {
+        ordinal: number,
+        at: number.and_then(|n| days.at(n)),
+        role,
+        speaker,
+        kind,
+        prior: true,
+        section,
+    };
+    let stretches: Vec<&str> = quote
+        .split(GAP)
+        .flat_map(|part| part.split(LINE_BREAK))
+        .collect();
+    pool.add(source, &stretches);
 }
 
 /// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.
@@ -88,7 +112,7 @@ pub(super) fn ordinal(text: &str) -> Option<Ordinal> {
     text.trim().strip_prefix('#')?.parse().ok().map(Ordinal)
 }
 
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 64
         && text

@@ -1,0 +1,196 @@
+//! Reading a summary of one paragraph back, as [`super::render::paragraph`] lays it out:
+//! `#1–#9, 2026-05-04 to 2026-05-06: user: #3 The budget holds. #5 Agreed. assistant: #9 Done.`
+
+use jiff::civil::Date;
+use unisono_context::{Ordinal, Role};
+
+use super::days::{Days, TO};
+use super::prior::{is_name, ordinal};
+
+/// A summary of one paragraph.
+pub(super) struct Paragraph<'a> {
+    /// The first message it covers.
+    pub(super) first: Ordinal,
+    /// Its days, as far as it says them.
+    pub(super) days: Days,
+    /// What it quotes, in order.
+    pub(super) quotes: Vec<Quote<'a>>,
+}
+
+/// One of its quotes.
+#[derive(Clone, Copy)]
+pub(super) struct Quote<'a> {
+    /// Who said it; none: who said the one before.
+    pub(super) speaker: Option<&'a str>,
+    /// The message it is from.
+    pub(super) number: Option<Ordinal>,
+    /// What was said.
+    pub(super) text: &'a str,
+}
+
+/// The paragraph that a line is; none where it does not begin as one. Of several beginnings, as
+/// they were stacked once, the first says what it covers.
+pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
+    let (first, mut days, mut rest) = beginning(line)?;
+    while let Some((_, inner, after)) = beginning(rest) {
+        if days.starts.is_empty() {
+            days = inner;
+        }
+        rest = after;
+    }
+    Some(Paragraph {
+        first,
+        days,
+        quotes: quotes(rest),
+    })
+}
+
+/// The messages and the days that a paragraph begins with, and what follows.
+fn beginning(text: &str) -> Option<(Ordinal, Days, &str)> {
+    let (head, rest) = text.split_once(": ")?;
+    let (range, days) = match head.split_once(", ") {
+        Some((range, days)) => (range, Some(days)),
+        None => (head, None),
+    };
+    let (first, last) = range.split_once('–').unwrap_or((range, range));
+    let (first, last) = (ordinal(first)?, ordinal(last)?);
+    let days = match days {
+        Some(days) => days_of(days, first, last)?,
+        None => Days::default(),
+    };
+    Some((first, days, rest))
+}
+
+fn days_of(text: &str, first: Ordinal, last: Ordinal) -> Option<Days> {
+    let (from, to) = text.split_once(TO).unwrap_or((text, text));
+    let (from, to): (Date, Date) = (from.parse().ok()?, to.parse().ok()?);
+    let mut starts = vec![(first, from)];
+    if to != from {
+        starts.push((last, to));
+    }
+    Some(Days {
+        listed: starts.len() == 1,
+        starts,
+    })
+}
+
+/// Cuts at each number that begins a quote: what is before it ends a sentence, or says who speaks.
+fn quotes(text: &str) -> Vec<Quote<'_>> {
+    let mut quotes = Vec::new();
+    let (mut begun, mut from) = (unnumbered(text), 0);
+    let mut at = 0;
+    for word in text.split(' ') {
+        let (start, end) = (at, at + word.len());
+        at = end + 1;
+        let Some(number) = ordinal(word) else {
+            continue;
+        };
+        let (before, speaker) = speaker_behind(text[..start].trim_end());
+        if speaker.is_none() && !ends_sentence(before) {
+            continue;
+        }
+        quotes.push(Quote {
+            text: text.get(from..before.len()).unwrap_or_default(),
+            ..begun
+        });
+        from = end;
+        begun = Quote {
+            speaker,
+            number: Some(number),
+            text: "",
+        };
+    }
+    quotes.push(Quote {
+        text: text.get(from..).unwrap_or_default(),
+        ..begun
+    });
+    for quote in &mut quotes {
+        quote.text = match (quote.number, quote.speaker) {
+            (None, Some(speaker)) => quote.text.get(speaker.len() + 1..).unwrap_or_default(),
+            _ => quote.text,
+        }
+        .trim();
+    }
+    quotes.retain(|quote| !quote.text.is_empty());
+    quotes
+}
+
+/// What a paragraph begins with that has no number: `user: The budget holds.`
+fn unnumbered(text: &str) -> Quote<'_> {
+    let speaker = text.split_once(": ").map(|(name, _)| name);
+    Quote {
+        speaker: speaker.filter(|name| Role::from_name(name).is_some()),
+        number: None,
+        text: "",
+    }
+}
+
+/// A text without the speaker that it ends with, and that.
+fn speaker_behind(text: &str) -> (&str, Option<&str>) {
+    let Some(named) = text.strip_suffix(':') else {
+        return (text, None);
+    };
+    let begins = named.rfind(' ').map_or(0, |space| space + 1);
+    let (before, name) = named.split_at(begins);
+    let before = before.trim_end();
+    match is_name(name) && ends_sentence(before) {
+        true => (before, Some(name)),
+        false => (text, None),
+    }
+}
+
+fn ends_sentence(text: &str) -> bool {
+    text.is_empty() || text.ends_with(['.', '!', '?', '…', '”', '"', '`', ')', ']', '}', '|'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Vec<(Option<&str>, Option<u32>, &str)> {
+        let read = parse(line).map(|paragraph| paragraph.quotes);
+        let quotes = read.unwrap_or_default().into_iter();
+        quotes
+            .map(|quote| (quote.speaker, quote.number.map(|n| n.0), quote.text))
+            .collect()
+    }
+
+    #[test]
+    fn quotes_have_their_numbers_and_speakers() {
+        let line = "#1–#9, 2026-05-04 to 2026-05-06: user: #3 The budget holds. #5 See #2 and #4: \
+                    agreed. risk-finder: #9 PR #7 is open";
+        assert_eq!(
+            read(line),
+            [
+                (Some("user"), Some(3), "The budget holds."),
+                (None, Some(5), "See #2 and #4: agreed."),
+                (Some("risk-finder"), Some(9), "PR #7 is open"),
+            ]
+        );
+        assert_eq!(
+            read("#4: user: The well is dry."),
+            [(Some("user"), None, "The well is dry.")]
+        );
+    }
+
+    #[test]
+    fn beginnings_that_were_stacked_are_one() {
+        let line = "#1: #1: #197–#326, 2026-11-24: assistant: #225 Booked.";
+        assert_eq!(read(line), [(Some("assistant"), Some(225), "Booked.")]);
+        let paragraph = parse(line).map(|paragraph| (paragraph.first.0, paragraph.days.starts));
+        let (first, days) = paragraph.unwrap_or_default();
+        assert_eq!((first, days.len()), (1, 1));
+    }
+
+    #[test]
+    fn other_lines_are_no_paragraphs() {
+        for line in [
+            "#12 The budget holds: 2,400 EUR.",
+            "Agreed, drip lines it is.",
+            "#1–#9, soon: it is.",
+            "",
+        ] {
+            assert!(parse(line).is_none(), "{line}");
+        }
+    }
+}
