@@ -4,16 +4,18 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use unisono_context::message::NewMessage;
+use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Timestamp, Tokens};
 use unisono_session::agent::{Assignment, Definition, Team};
 use unisono_session::brief::Brief;
-use unisono_session::event::{DelegationLimits, Fact, Outcome};
+use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
+use unisono_session::run::{Delegation, Step};
 use unisono_session::{Input, Machine};
 
+use crate::rounds::{call, delegate, step};
 use crate::shell::*;
 
 /// As [`count`] has it.
@@ -35,7 +37,7 @@ fn assignment(brief: &Brief) -> Tokens {
             .collect::<Vec<_>>(),
         output_schema: None,
     });
-    let task = if *brief.task == *"what is left to do?" {
+    let task = if brief.task.starts_with("what is left to do?") {
         0
     } else {
         tokens(&brief.task)
@@ -80,6 +82,18 @@ struct Case {
     tasks: Vec<Option<usize>>,
     history: Vec<usize>,
     results: u32,
+    more: More,
+}
+
+/// What else a turn has: bytes of its input, of the system text, of each message that is pinned (the
+/// oldest ones), and of the persona of each agent to choose from.
+#[derive(Clone, Debug, Default)]
+struct More {
+    input: usize,
+    system: usize,
+    pins: usize,
+    available: Vec<usize>,
+    rounds: u32,
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -94,15 +108,61 @@ fn case() -> impl Strategy<Value = Case> {
         proptest::collection::vec(proptest::option::of(0usize..1_500), 0..4),
         proptest::collection::vec(prop_oneof![10usize..400, 400usize..6_000], 1..40),
         prop_oneof![Just(0u32), Just(10), Just(40)],
+        more(),
     )
-        .prop_map(|(preset, window, personas, tasks, history, results)| Case {
-            preset,
-            window,
-            personas,
-            tasks,
-            history,
-            results,
+        .prop_map(
+            |(preset, window, personas, tasks, history, results, more)| Case {
+                preset,
+                window,
+                personas,
+                tasks,
+                history,
+                results,
+                more,
+            },
+        )
+}
+
+fn more() -> impl Strategy<Value = More> {
+    (
+        prop_oneof![Just(0usize), 0usize..2_000, 2_000usize..30_000],
+        prop_oneof![Just(0usize), 0usize..6_000],
+        prop_oneof![2 => Just(0usize), 1 => 1usize..4],
+        proptest::collection::vec(0usize..2_000, 0..4),
+        0u32..3,
+    )
+        .prop_map(|(input, system, pins, available, rounds)| More {
+            input,
+            system,
+            pins,
+            available,
+            rounds,
         })
+}
+
+impl Case {
+    fn import(&self) -> Import {
+        let mut import = history(&self.history);
+        import.system = "be brief. ".repeat(self.more.system / 10 + 1).into();
+        let oldest = import.messages.iter().take(self.more.pins);
+        import.pinned = oldest.map(|(_, message)| message.id).collect();
+        import
+    }
+
+    /// Tokens of what must stay, and of what the lead is told, at most.
+    fn needed(&self) -> u64 {
+        let pinned = self.history.iter().take(self.more.pins);
+        let pinned: u64 = pinned.map(|bytes| *bytes as u64 / 4 + 4).sum();
+        let available = self.more.available.len() as u64 * 10;
+        let more = (self.more.input + self.more.system) as u64 / 4;
+        tokens(&self.lead().instructions) + pinned + available + more + 200
+    }
+
+    fn lead(&self) -> Definition {
+        let mut lead = sized("lead", self.window, self.personas[0]);
+        lead.tools = vec!["delegate".into()];
+        lead
+    }
 }
 
 fn taken(case: &Case, n: u64) -> NewTurn {
@@ -110,18 +170,30 @@ fn taken(case: &Case, n: u64) -> NewTurn {
         agent: Arc::new(sized(&format!("d{at}"), case.window, case.personas[at])),
         task: task.map(|bytes| "a part ".repeat(bytes / 7 + 1).into()),
     });
+    let available = case.more.available.iter().zip(1..);
+    let available =
+        available.map(|(persona, at)| Arc::new(sized(&format!("a{at}"), case.window, *persona)));
     NewTurn {
         policy: Policy::of(case.preset),
         delegation: DelegationLimits {
             results: unisono_context::Ppm::percent(case.results),
             ..DelegationLimits::default()
         },
+        work: Work::Answer {
+            input: NewMessage::text(
+                input(n).id,
+                Role::User,
+                format!("what is left to do?{}", " more".repeat(case.more.input / 5)),
+                Timestamp(0),
+            ),
+            lent: Default::default(),
+        },
         ..turn(
             n,
             Team {
-                lead: Arc::new(sized("lead", case.window, case.personas[0])),
+                lead: Arc::new(case.lead()),
                 delegates: delegates.collect(),
-                available: Vec::new(),
+                available: available.collect(),
             },
         )
     }
@@ -142,16 +214,38 @@ fn overflow(shell: &Shell) -> Option<String> {
         })
 }
 
+/// The lead gives a task to each agent that it may choose from, and each has room for it.
+fn takes_a_round(shell: &mut Shell, lead: &Brief, round: u32) -> Result<(), TestCaseError> {
+    let colleagues = lead.colleagues.iter();
+    let calls: Vec<_> = colleagues
+        .map(|agent| call(agent.id.as_str(), "look into it"))
+        .collect();
+    if calls.is_empty() {
+        return Ok(());
+    }
+    delegate(shell, lead, round, &calls);
+    for child in shell.dispatched() {
+        let needs = assignment(&child);
+        prop_assert!(needs <= child.room, "child: {needs} of {}", child.room);
+        shell.finish(&child, "looked");
+    }
+    let told = shell.state().delegation(lead.run, round);
+    let Delegation::Ended(told) = told else {
+        return Err(TestCaseError::fail("the round has not ended"));
+    };
+    step(shell, lead, Step::Tools(told));
+    Ok(())
+}
+
 /// Three turns, each answered, or too small for what must stay of it.
 fn is_answered(case: &Case) -> Result<(), TestCaseError> {
-    let mut shell = of(history(&case.history));
+    let mut shell = of(case.import());
     for n in 0..3 {
         shell.accept(taken(case, n));
         let briefs = shell.dispatched();
         if let Some(reason) = overflow(&shell) {
-            let lead = sized("lead", case.window, case.personas[0]);
             let usable = case.window - case.window / 6 - case.window / 20;
-            let needs = tokens(&lead.instructions) + 200;
+            let needs = case.needed();
             // A tenth of the rest is more than the input and the least summary.
             prop_assert!(usable < needs + 400, "{reason}");
             return Ok(());
@@ -170,6 +264,9 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
         for brief in &lead {
             let needs = assignment(brief);
             prop_assert!(needs <= brief.room, "lead: {needs} of {}", brief.room);
+            for round in 1..=case.more.rounds {
+                takes_a_round(&mut shell, brief, round)?;
+            }
             shell.finish(brief, "done");
         }
         let at = Timestamp(shell.now.0 + 1_000);
@@ -197,6 +294,7 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
         tasks: Vec::new(),
         history: vec![bytes; 20],
         results: 10,
+        more: More::default(),
     };
     // 4,000 less 666 of output and 200 of safety; the lead is told about 400 tokens.
     let mut compacted = Vec::new();
@@ -225,6 +323,7 @@ fn a_role_is_counted_once_however_many_turns_there_are() {
         tasks: vec![None, Some(100)],
         history: vec![100; 4],
         results: 10,
+        more: More::default(),
     };
     let mut shell = Shell::with(4);
     for n in 0..3 {
