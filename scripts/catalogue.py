@@ -35,6 +35,8 @@ KEPT_DAYS = 365
 PROMOTED = {"gemini-3.8-flash", "gemini-flash-latest"}
 # OpenAI's windows of which the table has only the part for input: input and output together.
 INPUT_ONLY = {272_000, 922_000}
+# An output as long as the window is no bound of its own: what is written instead, at most.
+UNBOUNDED_OUTPUT = 65_536
 
 
 def main():
@@ -119,8 +121,11 @@ def entry(provider, name, row):
     if provider == "openai" and window in INPUT_ONLY:
         window += output
     keys = {"window": window}
+    if output >= window:
+        # It would leave no room for a question.
+        output = min(UNBOUNDED_OUTPUT, window // 4)
     if output:
-        keys["max_output"] = min(output, window)
+        keys["max_output"] = output
     if provider == "openai" and re.match(r"gpt-(4$|4-|3\.5)", name):
         keys["encoding"] = "cl100k_base"
     if row.get("prompt_cache_min_tokens"):

@@ -2,7 +2,7 @@
 //! `config/catalogue.toml`, which is generated, and `config/models.toml`, which is written by hand.
 //!
 //! The second overrides the first key by key, and a user's file both. A model that neither names is given
-//! careful defaults and flagged [`Entry::assumed`]; a provider that neither names is an error.
+//! careful defaults. One whose window neither says is flagged [`Entry::assumed`]. A provider that neither names is an error.
 
 mod entry;
 mod file;
@@ -25,6 +25,8 @@ use unisono_context::{Encoding, Ppm, Tokens};
 pub const ASSUMED_WINDOW: Tokens = Tokens(128_000);
 /// The longest output of a model the catalogue does not know.
 pub const ASSUMED_MAX_OUTPUT: Tokens = Tokens(8_192);
+/// What of a window an output has at most, where its length is assumed: a quarter.
+const OUTPUT_SHARE: u64 = 4;
 /// When a model's conversations are compacted, as a share of its window.
 pub const DEFAULT_TRIGGER: Ppm = Ppm::percent(95);
 /// Tokens the `retention` preset keeps verbatim.
@@ -121,7 +123,11 @@ impl Catalogue {
                 .override_with(provider);
         }
         for (key, model) in file.models {
-            self.models.entry(key).or_default().override_with(model);
+            let merged = self.models.entry(key.clone()).or_default();
+            merged.override_with(model);
+            if let Some(error) = file::no_room(name, text, &key, merged) {
+                return Err(error);
+            }
         }
         Ok(self)
     }
@@ -305,8 +311,9 @@ impl Catalogue {
 }
 
 fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider) -> Entry {
-    let assumed = known.is_none();
     let known = known.unwrap_or_default();
+    let window = known.window.unwrap_or(ASSUMED_WINDOW);
+    let assumed_output = ASSUMED_MAX_OUTPUT.min(Tokens(window.0 / OUTPUT_SHARE));
     let successor = known.successor.or_else(|| {
         Some(ModelRef {
             provider: model.provider.clone(),
@@ -314,9 +321,9 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         })
     });
     Entry {
-        window: known.window.unwrap_or(ASSUMED_WINDOW),
+        window,
         beta_window: known.beta_window,
-        max_output: known.max_output.unwrap_or(ASSUMED_MAX_OUTPUT),
+        max_output: known.max_output.unwrap_or(assumed_output),
         encoding: known
             .encoding
             .or(defaults.encoding)
@@ -347,7 +354,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
             .unwrap_or(DEFAULT_MESSAGE_OVERHEAD),
         retires: known.retires,
         successor: successor.filter(|other| known.retires.is_some() && *other != model),
-        assumed,
+        assumed: known.window.is_none(),
         model,
     }
 }

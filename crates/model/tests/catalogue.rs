@@ -184,6 +184,53 @@ fn finds_models_by_bare_and_by_dated_name() {
 }
 
 #[test]
+fn every_model_has_room_for_a_question_beside_its_longest_output() {
+    // Its provider states that output may be two thirds of the window.
+    let exceptions = ["openai/gpt-5-pro"];
+    let catalogue = built_in();
+    let full = catalogue.entries().filter(|entry| {
+        let usable = entry.window.minus(entry.max_output);
+        usable.0 * 2 < entry.window.0
+    });
+    let full: Vec<String> = full.map(|entry| entry.model.to_string()).collect();
+    assert_eq!(full, exceptions);
+}
+
+#[test]
+fn an_output_as_long_as_the_window_is_refused_with_both_numbers() {
+    let cases = [
+        (
+            "[models.\"own/a\"]\nwindow = 8_192\nmax_output = 8_192\n[models.\"own/b\"]\n",
+            "m.toml:3: `max_output`: model `own/a` has a window of 8192 tokens and max_output = 8192: \
+             nothing is left for a question; write a max_output below the window, such as 2048",
+        ),
+        // The output that the built-in catalogue has counts as well.
+        (
+            "[models.\"openai/gpt-4o\"]\nwindow = 16_000\n",
+            "m.toml:2: `window`: model `openai/gpt-4o` has a window of 16000 tokens and max_output = \
+             16384: nothing is left for a question; write a max_output below the window, such as 4000",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = built_in().with_file("m.toml", text).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_window_that_is_not_written_is_assumed_and_an_output_is_a_quarter_of_it_at_most() {
+    let own = "[models.\"openai-compatible/a\"]\nprice = { input = 1 }\n\
+               [models.\"openai-compatible/b\"]\nwindow = 8_192\n";
+    let catalogue = built_in().with_file("m.toml", own).unwrap();
+    let of = |name: &str| {
+        let entry = catalogue.get(Some("openai-compatible"), name).unwrap();
+        (entry.assumed, entry.window.0, entry.max_output.0)
+    };
+    assert_eq!(of("a"), (true, 128_000, 8_192));
+    assert_eq!(of("b"), (false, 8_192, 2_048));
+}
+
+#[test]
 fn a_missing_model_is_assumed() {
     let entry = built_in()
         .get(Some("openai-compatible"), "llama-3.3-70b")
@@ -261,7 +308,7 @@ fn errors_name_file_line_and_key() {
         ),
         (
             "[models.\"a/b\"]\n\nwindwo = 5",
-            "m.toml:3: `windwo`: unknown field `windwo`",
+            "m.toml:3: `windwo`: unknown field `windwo`, did you mean `window`?",
         ),
         (
             "[models.\"a/b\"]\nwindow = 0",

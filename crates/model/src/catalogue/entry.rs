@@ -88,7 +88,7 @@ pub struct Entry {
     pub retires: Option<Date>,
     /// The model that takes the place of one that retires.
     pub successor: Option<ModelRef>,
-    /// True when the catalogue does not know the model: say so.
+    /// True when the catalogue does not have its window: say so.
     pub assumed: bool,
 }
 

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _};
 use unisono_context::{Encoding, Ppm, Tokens};
 
 use super::price::{LongPrompt, Price, Prices};
-use super::{EXTRACTIVE, ModelRef};
+use super::{EXTRACTIVE, ModelRef, OUTPUT_SHARE, nearest};
 use crate::dialect::Dialect;
 
 /// The longest lifetime of a cached prefix that is believed, in seconds.
@@ -32,7 +32,7 @@ pub struct Error {
 /// Reads a file; `name` is for errors.
 pub(super) fn parse(name: &str, text: &str) -> Result<File, Error> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let reason = error.message().to_owned();
+        let reason = shorter(error.message());
         at(
             name,
             text,
@@ -50,6 +50,43 @@ pub(super) fn parse(name: &str, text: &str) -> Result<File, Error> {
         }
         None => Ok(file),
     }
+}
+
+/// What is wrong, with the nearest of the expected keys in place of all of them where one is near.
+fn shorter(message: &str) -> String {
+    let near = message
+        .split_once(", expected ")
+        .and_then(|(what, expected)| {
+            let unknown = what.strip_prefix("unknown field `")?.strip_suffix('`')?;
+            let known = expected.split('`').skip(1).step_by(2);
+            Some(format!(
+                "{what}, did you mean `{}`?",
+                nearest(unknown, known)?
+            ))
+        });
+    near.unwrap_or_else(|| message.to_owned())
+}
+
+/// Why a model's window has no room for its longest output and a question, if it has none.
+pub(super) fn no_room(name: &str, text: &str, key: &str, merged: &Model) -> Option<Error> {
+    let (window, output) = (merged.window?, merged.max_output?);
+    if output < window {
+        return None;
+    }
+    let own = [format!("\"{key}\""), format!("'{key}'")];
+    let table = own.iter().find_map(|own| text.find(own)).unwrap_or(0);
+    let rest = text.get(table..).unwrap_or_default();
+    let of_table = rest.find("\n[").map_or(rest, |end| &rest[..end]);
+    let line = ["max_output", "window"]
+        .into_iter()
+        .find_map(|key| of_table.find(&format!("\n{key}")))
+        .map_or(table, |line| table + line + 1);
+    let reason = format!(
+        "model `{key}` has a window of {window} tokens and max_output = {output}: nothing is left \
+         for a question; write a max_output below the window, such as {}",
+        window.0 / OUTPUT_SHARE
+    );
+    Some(at(name, text, line, reason))
 }
 
 fn at(file: &str, text: &str, offset: usize, reason: String) -> Error {
