@@ -30,7 +30,7 @@ pub use error::{Class, Error, Stage};
 pub use extractive::Extractive;
 pub use fallback::Fallback;
 pub use remote::Remote;
-pub use request::{Colleague, Exchange, Listener, Request};
+pub use request::{Colleague, Exchange, Listener, Request, Waits};
 pub use stop_texts::complete_up_to_stop;
 pub use unisono_context::call::{
     CacheWarm, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,

@@ -104,7 +104,9 @@ impl<T: Transport> Remote<T> {
 
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let outgoing = self.prepare(&request).await;
+        let waits = request.listener.waits();
         let _turn = self.warmth.turn(&outgoing.key, &outgoing.asking).await;
+        drop(waits);
         let mut lead = self.warmth.enter(&outgoing.key, &outgoing.asking).await;
         if lead.is_some() && request.cache_warm == CacheWarm::Prewarm {
             match self.prewarm(&outgoing).await {

@@ -1,5 +1,6 @@
 //! All that a model is asked with.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,11 +108,16 @@ pub struct Listener {
     on_text: Option<Arc<OnText>>,
     on_sign: Option<Arc<OnSign>>,
     on_paid: Option<Arc<OnPaid>>,
+    on_wait: Option<Arc<OnWait>>,
 }
+
+/// What whoever asks gives up while a request waits for another one, until it is dropped.
+pub type Waits = Box<dyn Any + Send>;
 
 type OnText = dyn Fn(&str) + Send + Sync;
 type OnSign = dyn Fn() + Send + Sync;
 type OnPaid = dyn Fn(Usage, Option<Arc<str>>) + Send + Sync;
+type OnWait = dyn Fn() -> Waits + Send + Sync;
 
 impl Listener {
     /// Nobody.
@@ -119,6 +125,7 @@ impl Listener {
         on_text: None,
         on_sign: None,
         on_paid: None,
+        on_wait: None,
     };
 
     /// A listener that is called with each piece of text.
@@ -147,6 +154,16 @@ impl Listener {
     ) -> Listener {
         Listener {
             on_paid: Some(Arc::new(on_paid)),
+            ..self
+        }
+    }
+
+    /// Has another function called when the request begins to wait for its turn at the provider.
+    /// What that gives is kept until the wait is over, or given up.
+    #[must_use]
+    pub fn with_waits(self, on_wait: impl Fn() -> Waits + Send + Sync + 'static) -> Listener {
+        Listener {
+            on_wait: Some(Arc::new(on_wait)),
             ..self
         }
     }
@@ -196,6 +213,11 @@ impl Listener {
         if let Some(on_paid) = &self.on_paid {
             on_paid(usage, stand_in);
         }
+    }
+
+    /// Tells that the request waits for its turn, until what this gives is dropped.
+    pub fn waits(&self) -> Option<Waits> {
+        self.on_wait.as_ref().map(|on_wait| on_wait())
     }
 
     /// Passes a piece of text on.

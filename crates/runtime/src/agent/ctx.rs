@@ -194,10 +194,13 @@ impl Ctx {
             }
         });
         let ctx = self.clone();
-        listener.with_signs(move || {
+        let listener = listener.with_signs(move || {
             ctx.inner.waiting.lease.renew();
             drop(ctx.begun_to_reply());
-        })
+        });
+        // Those before it at the provider have limits of their own.
+        let limit = self.inner.waiting.limit.clone();
+        listener.with_waits(move || Box::new(limit.pause()))
     }
 
     /// Sends a request, once its prompt is checked against the recorded one and what it may take

@@ -52,6 +52,7 @@ pub(crate) struct Attempt {
     pub(crate) lent: Lent,
     pub(crate) call_cap: CallCap,
     pub(crate) results: Vec<Delivered>,
+    pub(crate) limit: Limit,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -307,6 +308,7 @@ impl Attempt {
             lent: Lent::default(),
             call_cap: CallCap::default(),
             results: Vec::new(),
+            limit: Limit::new(),
         }
     }
 
@@ -377,7 +379,7 @@ impl Attempt {
             CancellationToken::new(),
             line,
             self.models.clone(),
-            Waiting::new(Limit::new(), Lease::new(), None, Default::default()),
+            Waiting::new(self.limit.clone(), Lease::new(), None, Default::default()),
         )
     }
 }

@@ -13,7 +13,7 @@ use crate::pool::Place;
 /// place in the pool is another one's.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    limit: Limit,
+    pub(super) limit: Limit,
     pub(super) lease: Lease,
     /// Its places among the runs of its turn and its session.
     own: Stay,

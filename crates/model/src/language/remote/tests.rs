@@ -134,6 +134,36 @@ async fn followers_read_what_the_leader_wrote_and_wait_for_its_first_event_only(
     }
 }
 
+/// Adds the time up to its end.
+struct Waited(Instant, Arc<Mutex<Duration>>);
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap() += self.0.elapsed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_is_told_while_a_request_waits_for_its_turn() {
+    let provider = Provider::new(Dialect::Anthropic);
+    let catalogue = Arc::new(Catalogue::built_in().unwrap());
+    let entry = catalogue.get(None, ANTHROPIC).unwrap();
+    let warmth = Warmth::default();
+    warmth.set_apart(&ANTHROPIC.into(), true);
+    let remote = Remote::new(entry, provider, catalogue).warmed_by(warmth);
+    let remote = Arc::new(remote);
+    let waited = Arc::new(Mutex::new(Duration::ZERO));
+    let sum = waited.clone();
+    let asked = Request {
+        listener: Listener::NONE.with_waits(move || Box::new(Waited(Instant::now(), sum.clone()))),
+        ..request(&remote, 4, CacheWarm::Leader)
+    };
+    let outcomes = fan_out(&remote, &asked, 4).await;
+    assert!(outcomes.iter().all(|(reply, _)| reply.is_ok()));
+    let one = FIRST_EVENT + REST;
+    assert_eq!(*waited.lock().unwrap(), one * (1 + 2 + 3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_where_it_gains_nothing() {
     let at_once = FIRST_EVENT + REST;

@@ -5,8 +5,10 @@ mod results;
 mod room;
 mod stand_in;
 
+use std::time::Duration;
+
 use unisono_model::language::scripted::{Act, Scripted};
-use unisono_model::language::{Class, Exchange, Models, Request};
+use unisono_model::language::{Class, Completion, Exchange, LanguageModel, Models, Request};
 use unisono_session::agent::{ContextMode, Kind};
 use unisono_session::machine::{CallEnd, DelegateCall};
 use unisono_session::run::{StandIn, ToolCall, Usage};
@@ -186,6 +188,39 @@ async fn a_reply_that_says_nothing_is_no_answer() {
 }
 
 #[tokio::test]
+async fn an_empty_reply_is_an_answer_where_it_ends_as_whoever_asked_wants() {
+    let empty = |stop| {
+        Act::Reply(Reply {
+            stop,
+            ..Default::default()
+        })
+    };
+    let own_limit = Some(Tokens(4_096));
+    for (act, stop, max_output, partial) in [
+        (Act::say("\nEND"), vec!["\n".into()], None, Some(false)),
+        (empty(Stop::Complete), vec!["\n".into()], None, Some(false)),
+        (empty(Stop::CutOff), vec![], own_limit, Some(true)),
+        // What is not of their making is no answer.
+        (empty(Stop::CutOff), vec![], Some(Tokens(5_000)), None),
+        (empty(Stop::CutOff), vec![], None, None),
+        (empty(Stop::Complete), vec![], own_limit, None),
+    ] {
+        let mut attempt = attempt();
+        attempt.lent.stop = stop;
+        attempt.lent.max_output = max_output;
+        let answer = run(&attempt, &Scripted::new([act])).await;
+        let said = answer
+            .ok()
+            .map(|answer| (answer.text, answer.partial.is_some()));
+        assert_eq!(
+            said,
+            partial.map(|partial| ("".into(), partial)),
+            "{max_output:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_reply_that_was_cut_off_is_partial() {
     let cut = Act::Reply(Reply {
         text: "first, the".into(),
@@ -195,6 +230,42 @@ async fn a_reply_that_was_cut_off_is_partial() {
     let answer = run(&attempt(), &Scripted::new([cut])).await.unwrap();
     let why = "cut off at the model's output limit of 4096 tokens";
     assert_eq!(answer.partial.as_deref(), Some(why));
+}
+
+/// A server with one lane: each of its requests waits for those before it.
+#[derive(Clone, Default)]
+struct OneLane(Arc<tokio::sync::Mutex<()>>);
+
+const ONE_REPLY: Duration = Duration::from_secs(2);
+
+impl LanguageModel for OneLane {
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(async move {
+            let waits = request.listener.waits();
+            let _lane = self.0.lock().await;
+            drop(waits);
+            tokio::time::sleep(ONE_REPLY).await;
+            Ok(Reply::text("done"))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_a_request_waits_for_those_before_it_does_not_count() {
+    let model = OneLane::default();
+    let mut runs = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        // Each has a limit of its own.
+        let mut attempt = attempt();
+        attempt.models = Models::default().with("test/scripted", model.clone());
+        runs.spawn(async move {
+            tokio::select! {
+                answer = LlmAgent.run(task(), attempt.ctx()) => answer.is_ok(),
+                () = attempt.limit.exceeded(2 * ONE_REPLY) => false,
+            }
+        });
+    }
+    assert_eq!(runs.join_all().await, [true; 4]);
 }
 
 #[tokio::test]
