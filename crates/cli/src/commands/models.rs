@@ -15,8 +15,8 @@ const HELP: &str = "\
 Prices are dollars per million tokens; `?` is an unknown price, which is not free. ASK says whether
 a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
 exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
-replies showed so far. `~` before a window and an output: no catalogue knows the model, and they are
-assumed; name it in models.toml. A window with an asterisk is one that the provider named, asked
+replies showed so far. `~` before a window and an output: no catalogue has the window, and it is
+assumed; write it in models.toml. A window with an asterisk is one that the provider named, asked
 for it or when it refused a request as too large; turns keep to it until the catalogue says another.
 JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,

@@ -2,6 +2,7 @@
 
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
+use crate::http::Daemon;
 use crate::support::{Done, Place, example};
 
 /// A server with such documents, and a place whose agents ask it.
@@ -90,6 +91,59 @@ fn slots_of_llama_cpp_are_not_filled_with_one_prefix() {
     run(&place).expect(0);
 }
 
+/// Has the place's catalogue say that of models.
+fn with_entry(place: &Place, lines: &str) {
+    place.write("config/models.toml", lines);
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let named = "[models]\ncatalogue = \"config/models.toml\"\n";
+    place.write("config/unisono.toml", config.replace("[models]\n", named));
+}
+
+#[test]
+fn a_window_that_is_written_wins_and_slots_are_asked_for_all_the_same() {
+    let props = r#"{"total_slots": 4, "default_generation_settings": {"n_ctx": 24000}}"#;
+    for (lines, window) in [
+        ("window = 64_000\n", 64_000),
+        ("price = { input = 1.0, output = 1.0 }\n", 24_000),
+    ] {
+        let (place, server) = place(&[("/props", props)]);
+        with_entry(&place, &format!("[models.\"mine/qwen\"]\n{lines}"));
+        let done = run(&place).expect(0);
+        assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
+        assert_eq!(server.max_in_flight(), 1, "{lines}");
+        let usable = done.json()["usable_tokens"].as_u64().unwrap();
+        assert!((window / 2..window).contains(&usable), "{usable}");
+    }
+    let (place, _server) = place(&[]);
+    with_entry(
+        &place,
+        "[models.\"mine/qwen\"]\nprice = { input = 1.0, output = 1.0 }\n",
+    );
+    let done = run(&place).expect(0);
+    assert!(done.stderr.contains(UNKNOWN), "{}", done.stderr);
+    assert!(
+        !done.stderr.contains("its price is not known"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn an_entry_without_room_for_a_question_is_refused_with_both_numbers() {
+    let (place, _server) = place(&[]);
+    with_entry(
+        &place,
+        "[models.\"mine/qwen\"]\nwindow = 8_192\nmax_output = 8_192\n",
+    );
+    let done = place.call(&["config", "check"]);
+    assert_ne!(done.code, Some(0));
+    let said = "a window of 8192 tokens and max_output = 8192";
+    assert!(
+        done.stderr.contains(said) || done.stdout.contains(said),
+        "{done:?}"
+    );
+}
+
 #[test]
 fn a_model_that_goes_is_told_of_where_it_is_asked() {
     let (place, _server) = place(&[]);
@@ -136,4 +190,14 @@ fn a_model_that_goes_is_told_of_where_it_is_asked() {
         .json();
     assert_eq!(models[0]["retires"], "2020-01-01");
     assert_eq!(models[0]["successor"], "mine/qwen-next");
+    let daemon = Daemon::start(&place);
+    let models = daemon.get("/v1/models").expect(200).json();
+    let notice = |name: &str| {
+        let mut models = models.as_array().unwrap().iter();
+        let model = models.find(|model| model["model"] == name).unwrap();
+        model["notice"].clone()
+    };
+    assert_eq!(notice("mine/qwen"), said);
+    assert!(notice("mine/qwen-next").is_null());
+    daemon.stop();
 }

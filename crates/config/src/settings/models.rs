@@ -137,7 +137,7 @@ pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnost
         return;
     }
     let problem = format!(
-        "model `{}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
+        "the window of model `{}` is not in the catalogue: {} tokens and {} of output are assumed",
         entry.model, entry.window, entry.max_output
     );
     let diagnostic = Diagnostic {

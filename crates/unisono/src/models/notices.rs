@@ -1,4 +1,4 @@
-//! What is to be known of models before they are asked: that one goes, or is not in the catalogue.
+//! What is to be known of models before they are asked: that one goes, or that its window is not in the catalogue.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -118,7 +118,8 @@ fn collect_notices(
         .collect()
 }
 
-fn retiring(entry: &Entry, today: Date) -> Option<Notice> {
+/// That a model goes soon, or is gone.
+pub fn retiring(entry: &Entry, today: Date) -> Option<Notice> {
     let retirement = entry.retirement(today)?;
     Some(Notice {
         model: entry.model.to_string(),
@@ -143,8 +144,12 @@ fn unknown(loaded: &Loaded, entry: &Entry) -> Notice {
     Notice {
         model: model.to_string(),
         problem: format!(
-            "model `{model}` is not in the catalogue: a window of {window} tokens and {max_output} of \
-             output are assumed, and its price is not known"
+            "the window of model `{model}` is not in the catalogue: {window} tokens and {max_output} \
+             of output are assumed{}",
+            match entry.prices.input {
+                Some(_) => "",
+                None => ", and its price is not known",
+            }
         ),
         help: format!(
             "put what is right into {file}:\n\

@@ -1,4 +1,4 @@
-//! Asks servers of one's own for the windows of models that no catalogue has, and how they cache.
+//! Asks servers of one's own for the windows that no catalogue has, and how they cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,8 +27,8 @@ const MOST_MODELS: usize = 256;
 pub(crate) struct Servers(Mutex<BTreeMap<Arc<str>, Instant>>);
 
 impl Servers {
-    /// Asks about the models of a team that are not in the catalogue, all at once. What is learnt
-    /// counts for the turns that begin after it.
+    /// Asks about the models of a team, all at once. What is learnt counts for the turns that begin
+    /// after it. A window that the catalogue has wins over the one that a server tells.
     pub(crate) async fn ask(
         &self,
         setup: &Setup,
@@ -43,18 +43,18 @@ impl Servers {
                 warmth.set_apart(name, slots > 1);
             }
         }
-        let unknown = names.into_iter().filter_map(|name| {
+        let due = names.into_iter().filter_map(|name| {
             let (entry, settings) = server_of(setup, name)?;
             self.is_due(name).then_some((name, entry, settings))
         });
-        let asked = unknown.map(|(name, entry, settings)| async move {
+        let asked = due.map(|(name, entry, settings)| async move {
             let Ok(client) = Client::new(settings) else {
                 return;
             };
             let served = client.served(&entry.model.model).await;
             let told = served.window.is_some() || served.slots.is_some();
             self.rest(name, if told { FRESH } else { SILENT });
-            if let Some(window) = served.window {
+            if let Some(window) = served.window.filter(|_| entry.assumed) {
                 learnt.stated(name, entry.window, window);
             }
             let slots = slots_of(setup, name).or(served.slots);
@@ -89,13 +89,13 @@ fn slots_of(setup: &Setup, name: &str) -> Option<u32> {
     setup.loaded.config.providers.get(provider)?.slots
 }
 
-/// How the server of a model that is in no catalogue is asked, where it can be.
+/// How the server of a model is asked, where it can be.
 fn server_of(setup: &Setup, name: &str) -> Option<(Entry, provider::Settings)> {
     let loaded = &setup.loaded;
     let entry = loaded.catalogue.get(None, name).ok()?;
     let access = loaded.providers.get(&entry.model.provider)?;
-    let own = entry.assumed && access.kind == provider::Kind::Compatible;
-    let settings = access.settings.as_ref().ok().filter(|_| own)?;
+    let is_own = access.kind == provider::Kind::Compatible;
+    let settings = access.settings.as_ref().ok().filter(|_| is_own)?;
     Some((entry, settings.clone()))
 }
 
