@@ -129,6 +129,8 @@ pub struct Lent {
     pub one: bool,
     /// Texts at which a reply ends; it has none of them.
     pub stop: Vec<Arc<str>>,
+    /// Tokens of a reply at most, where whoever asked says so.
+    pub max_output: Option<Tokens>,
 }
 
 /// Whether a model has to call a tool.

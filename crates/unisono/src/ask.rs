@@ -198,7 +198,8 @@ impl Ask {
 
     /// Wants replies of that length and shape of the lead.
     #[must_use]
-    pub fn bounded(self, bounds: Bounds) -> Ask {
+    pub fn bounded(mut self, bounds: Bounds) -> Ask {
+        self.lent.max_output = bounds.max_output;
         Ask { bounds, ..self }
     }
 

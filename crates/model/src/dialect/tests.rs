@@ -50,10 +50,9 @@ fn insists(dialect: Dialect, request: &Request) -> Value {
 #[test]
 fn whoever_lends_a_tool_may_insist_on_a_call() {
     let lent = |choice| Lent {
-        stop: Vec::new(),
         tools: vec!["weather".into()],
         choice,
-        one: false,
+        ..Lent::default()
     };
     let by_name = json!({"name": "weather"});
     let function = |more: Value| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unisono_context::call::Reply;
+use unisono_context::call::{Reply, Stop};
 
 use super::{Error, LanguageModel, Request};
 
@@ -25,7 +25,13 @@ pub async fn complete_up_to_stop(
     });
     let mut reply = model.complete(request).await?;
     if reply.calls.is_empty() {
-        reply.text = before_stop(&reply.text, &stops).into();
+        let before = before_stop(&reply.text, &stops);
+        if before.len() < reply.text.len() {
+            reply.text = before.into();
+            if reply.stop == Stop::CutOff {
+                reply.stop = Stop::Complete;
+            }
+        }
     }
     Ok(reply)
 }

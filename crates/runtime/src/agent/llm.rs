@@ -248,7 +248,7 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
     if reply.stop == Stop::Refused {
         return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
     }
-    if reply.text.trim().is_empty() {
+    if reply.text.trim().is_empty() && !is_asked(&reply, ctx) {
         return Err(silent(ctx));
     }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
@@ -286,6 +286,17 @@ fn unsaid(
 ) -> Option<Result<Answer, Failure>> {
     let nothing = reply.text.trim().is_empty() && run::said(steps).is_none();
     (is_last && nothing).then(|| Err(silent(ctx)))
+}
+
+/// Whether a reply may be empty because of what whoever asked wants: it ends at a text of theirs,
+/// which a provider leaves out, or has no more tokens than they allow.
+fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
+    let lent = &ctx.brief().lent;
+    match reply.stop {
+        Stop::Complete => !lent.stop.is_empty() && reply.calls.is_empty(),
+        Stop::CutOff => lent.max_output == Some(ctx.definition().limits.max_output),
+        Stop::Refused => false,
+    }
 }
 
 /// An empty answer is none: the run is tried again.

@@ -69,7 +69,7 @@ impl Wanted {
             tools: names.into_iter().collect(),
             choice,
             one: self.parallel == Some(false),
-            stop: Vec::new(),
+            ..Lent::default()
         });
         match lent.tools.is_empty() {
             true => Ok((specs, Lent::default())),

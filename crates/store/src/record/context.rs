@@ -99,7 +99,7 @@ layout! {
 layout! {
     codes CacheWarm { 0 Leader, 1 Prewarm, 2 Off }
     codes Stop { 0 Complete, 1 CutOff, 2 Refused }
-    struct Lent { tools, choice, one, stop }
+    struct Lent { tools, choice, one, stop; max_output }
     enum Choice { 0 Free, 1 Any, 2 This(tool) }
     struct Reply { text, calls, verbatim, usage, stop; stand_in, request_id }
     struct StandIn { model; sent }

@@ -270,7 +270,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             tools: vec!["weather".into()],
             choice,
             one: true,
-            stop: Vec::new(),
+            ..Lent::default()
         },
     };
     let stopping = Work::Answer {

@@ -240,14 +240,16 @@ fn lent() -> impl Strategy<Value = Lent> {
         Just(Choice::Any),
         text().prop_map(Choice::This),
     ];
-    let lent = (list(text()), choice, any::<bool>(), list(text()));
+    let most = proptest::option::of(any::<u64>().prop_map(Tokens));
+    let lent = (list(text()), choice, any::<bool>(), list(text()), most);
     prop_oneof![
         Just(Lent::default()),
-        lent.prop_map(|(tools, choice, one, stop)| Lent {
+        lent.prop_map(|(tools, choice, one, stop, max_output)| Lent {
             tools,
             choice,
             one,
             stop,
+            max_output,
         }),
     ]
 }
