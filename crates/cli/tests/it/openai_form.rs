@@ -6,6 +6,7 @@ use unisono_fake_provider::{Act, Answer, Script, Stop};
 
 use crate::http::Daemon;
 use crate::lending::Scene;
+use crate::support::Place;
 
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
@@ -96,6 +97,38 @@ fn a_reply_ends_at_a_stop_text_whatever_its_provider_does() {
 }
 
 #[test]
+fn a_reply_that_ends_before_its_first_character_is_an_empty_answer_that_is_paid_once() {
+    let cut = Answer::text("").stop(Stop::CutOff);
+    for (answer, bound, finish) in [
+        (Answer::text("\nEND"), json!({"stop": ["\n"]}), "stop"),
+        (cut, json!({"max_tokens": 1}), "length"),
+    ] {
+        let scene = Scene::scripted(Script::always(Act::answer(answer)));
+        let daemon = Daemon::start(&scene.place);
+        let told = daemon.post(CHAT, &asked(bound.clone())).expect(200).json();
+        let choice = &told["choices"][0];
+        assert_eq!(choice["message"]["content"], "", "{told}");
+        assert_eq!(choice["finish_reason"], finish);
+        let told = streamed(&daemon, bound);
+        assert_eq!(told, (String::new(), json!(finish)));
+        assert_eq!(scene.sent().len(), 2);
+        daemon.stop();
+    }
+}
+
+#[test]
+fn the_offline_model_keeps_to_the_length_that_is_asked() {
+    let place = Place::with_config("[models]\ndefault = \"extractive\"\n");
+    let daemon = Daemon::start(&place);
+    let mut body = asked(json!({"max_tokens": 3}));
+    body["model"] = "lead".into();
+    let told = daemon.post(CHAT, &body).expect(200).json();
+    assert_eq!(told["choices"][0]["finish_reason"], "length", "{told}");
+    assert_eq!(told["usage"]["completion_tokens"], 3);
+    daemon.stop();
+}
+
+#[test]
 fn any_schema_stands_in_place_of_the_agents_own() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text(
         r#"{"day":"Friday"}"#,
@@ -137,8 +170,9 @@ fn any_schema_stands_in_place_of_the_agents_own() {
     );
     let other = json!({"type": "json_schema", "schema": {"type": "object", "required": ["hour"]}});
     let unfit = daemon.post(RESPONSES, &asked(json!({"text": {"format": other}})));
+    // Clients ask again by themselves after 500.
     assert!(
-        unfit.expect(500).json()["error"]["message"]
+        unfit.expect(422).json()["error"]["message"]
             .as_str()
             .unwrap()
             .contains("schema")

@@ -442,7 +442,7 @@ fn code_of_failure(turn: &Turn) -> Code {
     codes
         .find_map(|code| match code {
             "budget_exceeded" => Some(Code::BudgetExceeded),
-            "context_overflow" | "refused" => Some(Code::Refused),
+            "context_overflow" | "refused" | "bad_output" => Some(Code::Refused),
             _ => None,
         })
         .unwrap_or(Code::Failed)
