@@ -144,6 +144,23 @@ async fn streams_and_documents_give_the_same_reply() {
 }
 
 #[tokio::test]
+async fn a_character_that_two_events_share_is_whole() {
+    let first = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"so \ud83d"}}]}"#;
+    let second =
+        r#"{"choices":[{"index":0,"delta":{"content":"\ude00!"},"finish_reason":"stop"}]}"#;
+    let stream = format!("data: {first}\n\ndata: {second}\n\ndata: [DONE]\n\n");
+    let act = Act::document(200, "text/event-stream", stream);
+    let provider = FakeProvider::play(Script::sequence([act])).await;
+    let client = client(Dialect::OpenAiChat, &provider.url());
+    let heard = Heard::default();
+    let mut call = call(Dialect::OpenAiChat, Mode::Stream);
+    call.listener = heard.listener();
+    let reply = soon(client.reply(call)).await.unwrap();
+    assert_eq!(&*reply.text, "so 😀!");
+    assert_eq!(heard.pieces().concat(), "so 😀!");
+}
+
+#[tokio::test]
 async fn text_is_passed_on_while_it_comes() {
     for (dialect, _) in DIALECTS {
         let gate = Gate::new();
