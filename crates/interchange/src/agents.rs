@@ -180,8 +180,21 @@ fn read_text(
 ) -> Result<Agents, Error> {
     let document = source::parse(path, text)?;
     let whole = document.clone();
+    let recognised = format.is_none();
     let format = format.or_else(|| detect::format(path, &document));
     let format = format.ok_or(Error::Unknown)?;
+    if recognised && format == Format::Claude && document.table.get("name").is_none() {
+        return Ok(vec![Err(Error::Refused {
+            name: path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            reason: "there is no `name`, and Claude Code reads no agent without one: add it, or \
+                     name the format with --from claude"
+                .to_owned(),
+        })]);
+    }
     let setting = rule::Setting {
         format,
         known,

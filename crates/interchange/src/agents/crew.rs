@@ -6,8 +6,9 @@
 
 use std::path::Path;
 
-use super::rule::{id, loss};
-use super::script::{self, Program, SEQUENTIAL};
+use super::formats;
+use super::rule::{Rule, id, loss};
+use super::script::{self, Kind, Program, SEQUENTIAL};
 use super::source::{self, Document};
 use super::write::Draft;
 use super::{Agents, Error, Format, Lost, included};
@@ -215,6 +216,7 @@ impl Crew {
                 "a crew has no settings of its own here",
             ));
         }
+        self.report_arguments(agents);
         self.stages(&ids, &mut draft);
         let why_not = match (self.process.as_str(), draft.pipeline.is_empty()) {
             (SEQUENTIAL, false) => None,
@@ -233,6 +235,32 @@ impl Crew {
             None => {
                 draft.description = format!("Has {} work one after the other", named(&draft));
                 agents.push(draft.finish(Format::CrewAi));
+            }
+        }
+    }
+
+    /// Says of each agent what its method in the program gives it, which is not run.
+    fn report_arguments(&self, agents: &mut Agents) {
+        let Some(program) = &self.program else {
+            return;
+        };
+        for (_, key) in &program.agents {
+            let own = id(key);
+            let Some(agent) = agents.iter_mut().flatten().find(|agent| agent.id == own) else {
+                continue;
+            };
+            let keys = formats::keys(Format::CrewAi).iter();
+            let matter = keys.filter(|(_, rule)| *rule != Rule::Dropped);
+            let names = matter.map(|(name, _)| *name).chain(["mcps", "apps"]);
+            for name in program.arguments(Kind::Agent, key, names) {
+                let why = match formats::rule(Format::CrewAi, name) {
+                    Some(Rule::Lost(why)) => why,
+                    _ => "the program is not run: write it into the agent's definition",
+                };
+                let told = loss(&format!("@agent {key}.{name}"), None, why);
+                if !agent.lost.contains(&told) {
+                    agent.lost.push(told);
+                }
             }
         }
     }
@@ -336,6 +364,16 @@ impl Crew {
                         draft.lost.push(told(&key, why));
                     }
                 }
+            }
+        }
+        if let Some(program) = program {
+            for name in
+                program.arguments(Kind::Task, &entry.key, LOST.iter().map(|(name, _)| *name))
+            {
+                let known = LOST.iter().find(|(known, _)| *known == name);
+                let why = known.map_or("this key is not known", |(_, why)| why);
+                let key = format!("@task {}.{name}", entry.key);
+                draft.lost.push(loss(&key, None, why));
             }
         }
         if task.get("context").is_none()

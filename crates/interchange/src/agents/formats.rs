@@ -26,6 +26,12 @@ pub(super) fn keys(format: Format) -> Keys {
     }
 }
 
+/// What becomes of a key of a format, where it is known.
+pub(super) fn rule(format: Format, key: &str) -> Option<Rule> {
+    let mut keys = keys(format).iter();
+    keys.find(|(known, _)| *known == key).map(|(_, rule)| *rule)
+}
+
 const CLAUDE: Keys = &[
     ("name", Name),
     ("description", Description),

@@ -35,6 +35,9 @@ pub(super) struct Program {
     /// Its methods that make agents, and the keys of these in `agents.yaml`.
     pub(super) agents: Vec<(String, String)>,
     pub(super) tasks: Vec<Step>,
+    /// What each of those methods says in its program, without comments and spaces: the key of its
+    /// agent or task, and the text.
+    pub(super) said: Vec<(Kind, String, String)>,
 }
 
 /// A method that makes a task.
@@ -76,6 +79,25 @@ impl Program {
         )
     }
 
+    /// Which of the arguments the program gives to an agent or a task; those that are off aside.
+    pub(super) fn arguments<'a>(
+        &self,
+        of: Kind,
+        key: &str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Vec<&'a str> {
+        let said = self.said.iter().rev();
+        let mut said = said.filter(|(kind, of_key, _)| *kind == of && of_key == key);
+        let Some((_, _, body)) = said.next() else {
+            return Vec::new();
+        };
+        let is_given = |name: &&str| {
+            let value = argument(body, name);
+            value.is_some_and(|value| !matches!(word(value), "False" | "None"))
+        };
+        names.filter(is_given).collect()
+    }
+
     fn take(&mut self, kind: Kind, name: String, body: &str) {
         if let Some((_, rest)) = body.split_once("Process.") {
             let process = self.process.get_or_insert_default();
@@ -86,6 +108,7 @@ impl Program {
         match kind {
             Kind::Agent => {
                 let key = keyed(body, "agents_config").unwrap_or_else(|| name.clone());
+                self.said.push((kind, key.clone(), body.to_owned()));
                 self.agents.push((name, key));
             }
             Kind::Task => {
@@ -95,6 +118,7 @@ impl Program {
                     context: argument(body, "context").map(all_made),
                     method: name,
                 };
+                self.said.push((kind, step.key.clone(), body.to_owned()));
                 // A later method of that name takes the place of the one before.
                 match self
                     .tasks
@@ -112,7 +136,7 @@ impl Program {
 
 /// What a method makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Agent,
     Task,
     Other,
@@ -232,7 +256,7 @@ class Lamp():
     def keeper_agent(self) -> Agent:
         return Agent(
             config=self.agents_config['keeper'],  # the one who climbs, not self.agents_config['x']
-            tools=[Ladder()],
+            tools=[Ladder()], llm=LLM(model="x/y"), reasoning=False, memory = None,
         )
 
 	@agent
@@ -249,7 +273,7 @@ class Lamp():
             config=self.tasks_config.get("log_task"),
             manager_agent=self.nobody(),
             agent=self.clerk(),
-            context=[self.trim(), self.unknown()],
+            context=[self.trim(), self.unknown()], async_execution=True,
         )
 
     @crew
@@ -288,6 +312,11 @@ class Fog:
             ("Fog", Some("hierarchical"))
         );
         assert_eq!(fog.agent_of("horn"), None);
+        let names = ["tools", "llm", "reasoning", "memory", "async_execution"];
+        let given = |kind, key| lamp.arguments(kind, key, names.into_iter());
+        assert_eq!(given(Kind::Agent, "keeper"), ["tools", "llm"]);
+        assert_eq!(given(Kind::Task, "log_task"), ["async_execution"]);
+        assert!(given(Kind::Agent, "log_task").is_empty());
     }
 
     #[test]

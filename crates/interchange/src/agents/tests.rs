@@ -169,6 +169,10 @@ fn what_is_no_agent_is_refused_by_name() {
         )
         .contains("no letter or digit")
     );
+    assert!(
+        error("x/.claude/agents/page.md", "---\ndescription: x\n---\ntext")
+            .contains("agent `page`: there is no `name`")
+    );
     let deep = format!("---\nname: a\ndescription: {}\n---\nx", "[".repeat(5_000));
     read("x/.claude/agents/a.md", &deep, None).ok();
     let named = read(

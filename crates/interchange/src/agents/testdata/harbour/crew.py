@@ -9,7 +9,7 @@ class Harbour:
 
     @agent
     def tide_reader(self) -> Agent:
-        return Agent(config=self.agents_config["tide_reader"])
+        return Agent(config=self.agents_config["tide_reader"], tools=[TideTable()], llm="x/y")
 
     @task
     def tide_task(self) -> Task:
@@ -17,7 +17,11 @@ class Harbour:
 
     @task
     def berth_task(self) -> Task:
-        return Task(config=self.tasks_config["berth_task"])
+        return Task(
+            config=self.tasks_config["berth_task"],
+            output_pydantic=Berth,
+            async_execution=True,
+        )
 
     @task
     def sign_task(self) -> Task:
