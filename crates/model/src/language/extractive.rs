@@ -10,7 +10,7 @@ use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Encoding, Part, Role, Snapshot, Tokens};
 
-use super::{Class, Completion, Error, LanguageModel, Reply, Request, Usage};
+use super::{Class, Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
 use crate::catalogue::EXTRACTIVE;
 use crate::extractive::{self, AnswerInput, Passage, SummaryText, SynthesisInput};
 use crate::prompt::{Delegated, Outcome};
@@ -61,10 +61,14 @@ fn reply(request: &Request) -> Reply {
     } else {
         answer(request, &counter)
     };
-    let output = counter.tokens(&text);
+    let (text, stop) = match counter.beginning(&text, request.max_output) {
+        beginning if beginning.len() < text.len() => (beginning, Stop::CutOff),
+        whole => (whole, Stop::Complete),
+    };
     Reply {
         text: text.into(),
-        usage: Usage::free(counter.input(request), output),
+        usage: Usage::free(counter.input(request), counter.tokens(text)),
+        stop,
         ..Reply::default()
     }
 }
@@ -216,6 +220,18 @@ impl Counter {
 
     fn tokens(&self, text: &str) -> Tokens {
         self.count(text).tokens
+    }
+
+    /// The longest beginning of a text that has so many tokens at most, in whole characters.
+    fn beginning<'t>(&self, text: &'t str, most: Tokens) -> &'t str {
+        if self.tokens(text) <= most {
+            return text;
+        }
+        let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        let fits = |end: &usize| self.tokens(text.get(..*end).unwrap_or(text)) <= most;
+        let after = ends.partition_point(fits);
+        let end = ends.get(after.saturating_sub(1)).copied().unwrap_or(0);
+        text.get(..end).unwrap_or_default()
     }
 
     /// What the request is: the context, counted when it was frozen, and the agent's own part.

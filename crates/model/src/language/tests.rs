@@ -108,6 +108,17 @@ async fn an_answer_stays_within_its_cap() {
 }
 
 #[tokio::test]
+async fn an_answer_is_cut_off_where_fewer_tokens_are_wanted() {
+    let mut asked = request(None, "What now?", Vec::new());
+    let whole = Extractive.complete(asked.clone()).await.unwrap();
+    assert_eq!(whole.stop, Stop::Complete);
+    asked.max_output = Tokens(3);
+    let cut = Extractive.complete(asked).await.unwrap();
+    assert_eq!((cut.stop, cut.usage.output), (Stop::CutOff, Tokens(3)));
+    assert!(whole.text.starts_with(&*cut.text));
+}
+
+#[tokio::test]
 async fn nothing_to_say_is_said() {
     let reply = Extractive
         .complete(request(None, "What now?", Vec::new()))
