@@ -61,6 +61,9 @@ pub struct Model {
     pub learnt_window_tokens: Option<u64>,
     /// Tokens out at most.
     pub max_output_tokens: u64,
+    /// What is to be known before it is asked: that it retires soon, with what to use in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
 }
 
 /// Who would be asked, and with which settings.

@@ -19,6 +19,7 @@ use super::problem::Fault;
 use super::{Shared, sessions, settings};
 use unisono::ask::Ask;
 use unisono::local;
+use unisono::models::notices;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -132,7 +133,7 @@ pub(super) fn reload_to_api(reload: &local::Reload) -> Reload {
 )]
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
     let setup = shared.local.setup();
-    let loaded = &setup.loaded;
+    let (loaded, today) = (&setup.loaded, notices::today());
     let models = loaded.catalogue.entries().map(|entry| {
         let lacks = loaded.providers.lacks(&entry.model.provider);
         let model = entry.model.to_string();
@@ -144,6 +145,7 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
             learnt_window_tokens: learnt_window(&entry, shared.local.calibrations()),
             window_tokens: entry.window.0,
             max_output_tokens: entry.max_output.0,
+            notice: notices::retiring(&entry, today).map(|notice| notice.to_string()),
         }
     });
     Json(models.collect())

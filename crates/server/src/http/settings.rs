@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
-use unisono_config::settings::own::{DEFAULT_MODEL, is_of_request};
+use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
 use unisono_config::settings::{self, Override};
 use unisono_config::setup::Setup;
 
@@ -134,7 +134,7 @@ pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
             let detail = format!(
                 "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
                  `delegation`, `agent_defaults`, of the policy in `compaction`, and \
-                 `{DEFAULT_MODEL}` can"
+                 `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can"
             );
             return Err(Fault::new(Code::Refused, detail));
         }
