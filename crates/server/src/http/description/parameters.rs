@@ -32,7 +32,7 @@ pub(super) fn describe(parameter: &mut Parameter) {
     };
     not_null(schema);
     match parameter.name.as_str() {
-        "session" | "turn" | "run" | "call" | "X-Unisono-Session" => {
+        "session" | "turn" | "run" | "against" | "call" | "X-Unisono-Session" => {
             schema.format = Some(SchemaFormat::Custom("uuid".to_owned()));
         }
         "number" | "message" => schema.pattern = Some(NUMBER_OR_ID.to_owned()),
