@@ -171,9 +171,12 @@ impl Compaction {
 
     fn scopes_of(&self, model: &Entry) -> Scopes<'_> {
         let own = self.models.get(&model.model.to_string());
+        // The offline model has the name that people write, and the one of catalogues.
+        let written = format!("{}/{}", model.model.provider, model.model.model);
+        let written = self.models.get(&written).filter(|_| own.is_none());
         let provider = self.providers.get(&model.model.provider);
         Scopes(
-            [own, provider, Some(&self.all)]
+            [own, written, provider, Some(&self.all)]
                 .into_iter()
                 .flatten()
                 .collect(),

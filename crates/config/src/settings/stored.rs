@@ -68,8 +68,20 @@ pub(super) fn path_of(dotted: &str) -> Vec<String> {
     });
     match scoped {
         Some(path) => path.into(),
-        None => dotted.split('.').map(str::to_owned).collect(),
+        None => split(dotted),
     }
+}
+
+/// The parts of a dotted key; a dot between quotes separates nothing.
+fn split(dotted: &str) -> Vec<String> {
+    let mut quoted = false;
+    let parts = dotted.split(|c| {
+        quoted ^= c == '"';
+        c == '.' && !quoted
+    });
+    parts
+        .map(|part| part.trim_matches('"').to_owned())
+        .collect()
 }
 
 /// The key as settings are shown.

@@ -359,6 +359,39 @@ align = 9
 }
 
 #[test]
+fn a_dot_in_the_name_of_a_model_separates_nothing_in_a_flag() {
+    let trigger = |name: &str, sandbox: Sandbox| {
+        assert_eq!(sandbox.check(), "");
+        let loaded = sandbox.setup().loaded;
+        let model = loaded.catalogue.get(None, name).unwrap();
+        loaded.policy_for(&model).trigger
+    };
+    let nine = Some(Trigger::Tokens(Tokens(9_000)));
+    for key in [
+        "compaction.models.openai/gpt-4.1.trigger_tokens",
+        "compaction.models.\"openai/gpt-4.1\".trigger_tokens",
+    ] {
+        let flagged = Sandbox::new().flag("--set", key, "9000");
+        let shown = flagged.setup().loaded.show();
+        assert!(
+            shown.iter().any(|s| {
+                s.key == "compaction.models.\"openai/gpt-4.1\".trigger_tokens" && s.value == "9000"
+            }),
+            "{key}"
+        );
+        assert_eq!(trigger("openai/gpt-4.1", flagged), nine, "{key}");
+    }
+    // The offline model by either of its names.
+    for name in ["extractive", "extractive/extractive"] {
+        let key = format!("compaction.models.{name}.trigger_tokens");
+        let flagged = Sandbox::new().flag("--set", &key, "9000");
+        assert_eq!(trigger("extractive", flagged), nine, "{name}");
+        let text = format!("[compaction.models.\"{name}\"]\ntrigger_tokens = 9000\n");
+        assert_eq!(trigger("extractive", Sandbox::with_config(&text)), nine);
+    }
+}
+
+#[test]
 fn a_catalogue_of_ones_own_is_used_and_its_faults_are_placed() {
     let own = "[models.\"openai/gpt-99\"]\nwindow = 5_000\nmax_output = 100\n";
     let sandbox = Sandbox::new().file("home/.config/unisono/models.toml", own);

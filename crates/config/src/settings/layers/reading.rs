@@ -16,7 +16,7 @@ use crate::settings::DEFAULTS;
 use crate::settings::keys::ALL;
 use crate::settings::own::Own;
 use crate::settings::sources::{FILE, Override, PREFIX, Sources};
-use crate::settings::stored::STORED;
+use crate::settings::stored::{STORED, path_of};
 
 /// Every layer with its faults reported and left out, and its paths made absolute.
 pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
@@ -95,7 +95,7 @@ fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
 }
 
 fn flag(over: &Override) -> Layer {
-    let path = over.key.split('.').map(str::to_owned).collect();
+    let path = path_of(&over.key);
     setting(Origin::Flag(over.flag.clone()), path, &over.value)
 }
 
@@ -115,7 +115,7 @@ pub(super) fn flags(
 pub(super) fn of_session(sources: &Sources, own: &Own, found: &mut Diagnostics) -> Layer {
     let mut table = Table::default();
     for (key, value) in own {
-        let path = key.split('.').map(str::to_owned).collect();
+        let path = path_of(key);
         table.overlay(&setting(Origin::Session, path, value).table);
     }
     let origin = Origin::Session;
