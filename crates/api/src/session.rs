@@ -53,6 +53,9 @@ pub struct Listed {
     /// When its journal last grew.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub updated: String,
+    /// What a repair of the store has lost of it, until that is acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostEvents>,
 }
 
 /// A session.

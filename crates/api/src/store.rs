@@ -1,5 +1,7 @@
 //! The store itself.
 
+use std::num::NonZeroUsize;
+
 use serde::{Deserialize, Serialize};
 
 /// What a vacuum did.
@@ -33,7 +35,35 @@ pub struct LostEvents {
     /// The last that is known to have been there.
     pub last: u64,
     /// When that was found (RFC 3339).
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub found: String,
     /// The directory under the store's `quarantine` that has the damaged files.
     pub quarantine: String,
+}
+
+/// What a repair has lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Loss {
+    /// The session.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: String,
+    /// What is lost of it.
+    #[serde(flatten)]
+    pub events: LostEvents,
+}
+
+/// Which losses of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct LossQuery {
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unisono::Local;
 use unisono::local::{self, Opened};
 use unisono::telemetry;
+use unisono_api::store::LostEvents;
 use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
 use unisono_config::settings::{Override, Own, Program, Sources};
@@ -293,6 +294,20 @@ impl App {
         for lost in &salvage.lost {
             self.out.say(format_args!("  lost: {lost}"));
         }
+    }
+
+    /// What a repair has lost of a session.
+    pub(crate) fn tell_lost(&self, session: &str, lost: &LostEvents) {
+        let LostEvents {
+            first,
+            last,
+            quarantine,
+            ..
+        } = lost;
+        self.out.warn(format_args!(
+            "session {session} has lost its events {first} to {last}: the store was damaged; the damaged \
+             files are in quarantine/{quarantine}, `unisono doctor --acknowledge` takes note of it"
+        ));
     }
 
     /// Carries out what waits for the disk, for agents, or for time.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::Method;
+use unisono_api::Page;
 use unisono_api::service::{Result, Store};
-use unisono_api::store::{Acknowledged, Vacuumed};
+use unisono_api::store::{Acknowledged, Loss, LossQuery, Vacuumed};
 
 use crate::Client;
 
@@ -13,6 +14,11 @@ use crate::Client;
 impl Store for Client {
     async fn vacuum(&self) -> Result<Vacuumed> {
         self.json(self.request(Method::POST, "/v1/vacuum")).await
+    }
+
+    async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>> {
+        self.json(self.request(Method::GET, "/v1/losses").query(query))
+            .await
     }
 
     async fn acknowledge_losses(&self) -> Result<Acknowledged> {

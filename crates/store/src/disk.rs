@@ -70,7 +70,7 @@ use crate::row;
 pub use degraded::DegradedDisk;
 pub use doctor::{Checkup, Finding, doctor, repair};
 pub use files::is_store;
-pub use losses::{Loss, acknowledge_losses, losses};
+pub use losses::{Loss, Losses, acknowledge_losses, losses};
 pub use read_only::ReadOnlyDisk;
 pub use salvage::{Lost, Salvage};
 pub use vacuum::vacuum;

@@ -30,7 +30,7 @@ mod remains;
 mod row;
 
 pub use disk::{
-    Checkup, DegradedDisk, Disk, Finding, Loss, Lost, Opened, ReadOnlyDisk, Salvage,
+    Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,
     acknowledge_losses, doctor, is_store, losses, repair, vacuum,
 };
 pub use engine::{

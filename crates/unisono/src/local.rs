@@ -15,7 +15,7 @@ mod reload;
 mod settings;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -29,7 +29,7 @@ use unisono_search::Search;
 use unisono_session::State;
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
-use unisono_store::{Journal, Loss, Salvage};
+use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
@@ -87,7 +87,7 @@ pub struct Local {
     /// The store's directory, where there is one.
     directory: Option<PathBuf>,
     /// What repairs have lost of sessions and no person has taken note of.
-    losses: RwLock<Vec<Loss>>,
+    losses: Option<Losses>,
 }
 
 impl Local {
@@ -111,7 +111,6 @@ impl Local {
 
     /// What works on nothing yet.
     fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
-        let losses = opened.directory.as_deref().map(unisono_store::losses);
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
         let deadline = compaction_deadline(&setup).into();
         Ok(Local {
@@ -135,7 +134,7 @@ impl Local {
             traces: None,
             salvage: opened.salvage,
             directory: opened.directory,
-            losses: RwLock::new(losses.transpose()?.unwrap_or_default()),
+            losses: opened.losses,
         })
     }
 
@@ -184,11 +183,10 @@ impl Local {
         Ok(local)
     }
 
-    /// What a repair has lost of a session last, until it is acknowledged.
-    pub fn loss_of(&self, session: SessionId) -> Option<Loss> {
-        let losses = self.losses.read().unwrap_or_else(PoisonError::into_inner);
-        let of = |loss: &&Loss| SessionId::from(loss.session) == session;
-        losses.iter().rev().find(of).cloned()
+    /// What repairs have lost of sessions, the oldest first, until it is acknowledged.
+    pub fn losses(&self) -> Arc<[Loss]> {
+        let losses = self.losses.as_ref().map(Losses::now);
+        losses.unwrap_or_default()
     }
 
     /// Takes note of what repairs have lost: nothing tells of it any more. Answers how much it was.
@@ -199,11 +197,7 @@ impl Local {
         let Some(directory) = self.directory.clone() else {
             return Ok(0);
         };
-        let known = settings::off_thread(move || unisono_store::acknowledge_losses(&directory));
-        let known = known.await?;
-        let mut losses = self.losses.write().unwrap_or_else(PoisonError::into_inner);
-        losses.clear();
-        Ok(known)
+        settings::off_thread(move || unisono_store::acknowledge_losses(&directory)).await
     }
 
     /// What was learnt of models' tokens.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::Result;
-use crate::store::{Acknowledged, Vacuumed};
+use crate::Page;
+use crate::store::{Acknowledged, Loss, LossQuery, Vacuumed};
 
 /// The store itself.
 #[async_trait]
@@ -16,6 +17,12 @@ pub trait Store {
     /// # Errors
     /// `failed`: there is no room for a second copy of what is live.
     async fn vacuum(&self) -> Result<Vacuumed>;
+
+    /// What repairs have lost and nobody has acknowledged, what was found last first.
+    ///
+    /// # Errors
+    /// `invalid_request`: the cursor is none of this list.
+    async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>>;
 
     /// Acknowledges what repairs have lost: sessions do not tell of it any more.
     ///

@@ -5,14 +5,17 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use unisono::models::notices;
+use unisono::service::store::loss;
 use unisono_api::service::Store as _;
+use unisono_api::store::{Loss, LossQuery};
+use unisono_client::Client;
 use unisono_config::providers::Access;
 use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
 use unisono_search::Condition;
 use unisono_server::deployment::Check;
 use unisono_server::http::Running;
-use unisono_store::{Checkup, Disk, Error as StoreError, Loss, ReadOnlyDisk, Salvage};
+use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App};
 use crate::host::learnt_here;
@@ -26,7 +29,7 @@ anew where it is damaged. A store that cannot be written, because the disk is fu
 is only looked at. What other users had rights to is made its owner's alone. What a repair has lost is
 told until --acknowledge takes note of it. Exits with 1 if something is wrong and was not repaired, or lost.
 JSON: store, sessions, events, checkpoints, narrowed (files others had rights to), findings [{record, fault}],
-salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, first, last, at_unix_ms,
+salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, first, last, found,
 quarantine}] that nobody has taken note of,
 search {sessions, messages, remade (why, or null)} or null where no index is kept,
 providers [{provider, usable, lacks, address, key (where it came from)}],
@@ -34,8 +37,8 @@ catalogue {generated, stale_days (null: it is fresh), models [{model, problem, h
 table of models was made, and what is to be known of those that can be asked,
 deployment [{what, good, says}]: the daemon's token and address, room on the disk, and whether servers
 of tools and of traces can be reached. While a daemon has the store
-its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, providers,
-catalogue, deployment.";
+its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, losses,
+providers, catalogue, deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -80,17 +83,18 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let search = app.wait_for(index(app, &setup, checkup.salvage.is_some()))?;
     let around = app.wait_for(around(&setup, false))?;
     let works = around.iter().all(|check| check.found.is_ok());
+    let losses = losses(store)?;
     if app.out.json {
         let mut report = json(&store.display().to_string(), &checkup);
         report["search"] = search.as_ref().map(condition).into();
-        report["losses"] = unisono_store::losses(store)?.iter().map(loss).collect();
+        report["losses"] = json!(losses);
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
         report["catalogue"] = known_of_models(&setup);
         report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
         deployment(app, &around);
-        text(app, &store.display().to_string(), &checkup);
+        text(app, &store.display().to_string(), &checkup, &losses);
         if let Some(Condition {
             sessions,
             messages,
@@ -107,10 +111,6 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
                 "search index: {messages} of {sessions}{remade}"
             ));
         }
-    }
-    let losses = unisono_store::losses(store)?;
-    if !app.out.json {
-        losses.iter().for_each(|loss| tell_loss(app, loss));
     }
     let lost = !losses.is_empty()
         || checkup
@@ -131,6 +131,7 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
     if app.out.json {
         let mut report = json(&store, &Checkup::default());
         report["search"] = Value::Null;
+        report["losses"] = json!([]);
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
         report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
@@ -178,17 +179,19 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
     // What cannot be read either is told as what it was first.
     let disk = ReadOnlyDisk::open(store, &*reason).map_err(|_| error)?;
     let checkup = disk.check()?;
+    let losses = losses(store)?;
     let around = app.wait_for(around(setup, false))?;
     if app.out.json {
         let mut report = json(&store.display().to_string(), &checkup);
         report["only_looked_at"] = reason.into();
         report["search"] = Value::Null;
+        report["losses"] = json!(losses);
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
         report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
         deployment(app, &around);
-        text(app, &store.display().to_string(), &checkup);
+        text(app, &store.display().to_string(), &checkup, &losses);
         app.out
             .warn(format_args!("the store is only looked at: {reason}"));
     }
@@ -198,7 +201,8 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
 /// What can be said of a store that a daemon has open.
 fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
     let client = app::client(running)?;
-    let ready = app.wait_for(async { Ok(client.ready().await?) })?;
+    let (ready, losses) =
+        app.wait_for(async { Ok((client.ready().await?, all_losses(&client).await?)) })?;
     let around = app.wait_for(around(setup, true))?;
     let works = around.iter().all(|check| check.found.is_ok());
     let store = setup.loaded.config.store.path.display();
@@ -206,6 +210,7 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
         app.out.json(&json!({
             "store": store.to_string(),
             "daemon": {"url": running.url, "pid": running.pid, "lacks": ready.as_ref().err()},
+            "losses": losses,
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
             "catalogue": known_of_models(setup),
             "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
@@ -218,12 +223,13 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
         };
         app.out
             .data(format_args!("daemon at {}: {health}", running.url));
+        losses.iter().for_each(|loss| tell_loss(app, loss));
         app.out.say(format_args!(
             "the records in {store} were not checked: that takes a store that nobody uses; stop the \
-             local, then call again"
+             daemon, then call again"
         ));
     }
-    match ready.is_ok() && works {
+    match ready.is_ok() && works && losses.is_empty() {
         true => Ok(()),
         false => Err(Problem::silent(Exit::Failed)),
     }
@@ -268,26 +274,36 @@ async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condit
     Ok(Some(condition?))
 }
 
-fn tell_loss(app: &App, loss: &Loss) {
-    let Loss {
-        session,
-        first,
-        last,
-        quarantine,
-        ..
-    } = loss;
-    app.out.data(format_args!(
-        "{}: events {first} to {last} of session {session}; the damaged files are in quarantine/{quarantine}, \
-         `unisono doctor --acknowledge` takes note of it",
-        app.out.paint.red("lost")
-    ));
+/// What repairs of the store have lost, and nobody has acknowledged.
+fn losses(store: &Path) -> Result<Vec<Loss>> {
+    let losses = unisono_store::losses(store)?;
+    Ok(losses.iter().rev().map(loss).collect())
 }
 
-fn loss(of: &Loss) -> Value {
-    json!({
-        "session": of.session.to_string(), "first": of.first, "last": of.last,
-        "at_unix_ms": of.at_unix_ms, "quarantine": of.quarantine,
-    })
+/// The same of a daemon's.
+async fn all_losses(client: &Client) -> Result<Vec<Loss>> {
+    let mut all = Vec::new();
+    let mut query = LossQuery::default();
+    loop {
+        let part = client.losses(&query).await?;
+        all.extend(part.items);
+        if part.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = part.next;
+    }
+}
+
+fn tell_loss(app: &App, loss: &Loss) {
+    let Loss { session, events } = loss;
+    app.out.data(format_args!(
+        "{}: events {} to {} of session {session}; the damaged files are in quarantine/{}, \
+         `unisono doctor --acknowledge` takes note of it",
+        app.out.paint.red("lost"),
+        events.first,
+        events.last,
+        events.quarantine
+    ));
 }
 
 fn condition(of: &Condition) -> Value {
@@ -350,7 +366,7 @@ fn provider((name, access): (&str, &Access)) -> Value {
     })
 }
 
-fn text(app: &App, store: &str, checkup: &Checkup) {
+fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
     let Checkup {
         sessions,
         events,
@@ -377,12 +393,16 @@ fn text(app: &App, store: &str, checkup: &Checkup) {
         app.tell_salvage(salvage);
     }
     match (findings.is_empty(), salvage) {
-        (true, None) => app.out.data(app.out.paint.green("everything is whole")),
+        (true, None) if losses.is_empty() => {
+            app.out.data(app.out.paint.green("everything is whole"));
+        }
+        (true, None) => app.out.data("what is left is whole"),
         (false, None) => app
             .out
             .say("`unisono doctor --repair` saves all that is whole"),
         _ => {}
     }
+    losses.iter().for_each(|loss| tell_loss(app, loss));
 }
 
 fn json(store: &str, checkup: &Checkup) -> serde_json::Value {

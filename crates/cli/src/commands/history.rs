@@ -24,7 +24,8 @@ shows what the model sees. MESSAGES is one number or a range: 12, 12-20, 12- (to
 last twenty); `#` before a number may be written.
 
 JSON: session, branch, messages [{ordinal, id, parent, role, author, at, tokens, usage, form (verbatim,
-masked, cut, summarised or dropped), parts [{type, ...}]}].
+masked, cut, summarised or dropped), parts [{type, ...}]}],
+lost {first, last, found, quarantine} (events that a repair of the store has lost) or null.
 
 Examples:
   unisono history latest
@@ -89,12 +90,16 @@ impl Range {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.reader(&setup).await?;
-    let id = find_session(&*service, &args.session).await?.session;
+    let found = find_session(&*service, &args.session).await?;
+    let id = found.session;
+    if let Some(lost) = &found.lost {
+        app.tell_lost(&show::short_id(&id), lost);
+    }
     let messages = chosen(&*service, &id, &args).await?;
     service.close().await;
     if app.out.json {
         app.out.json(&json!({
-            "session": id, "branch": args.branch, "messages": messages,
+            "session": id, "branch": args.branch, "messages": messages, "lost": found.lost,
         }));
         return Ok(());
     }

@@ -125,6 +125,9 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
     daemon.stop();
 }
 
+/// No session's id.
+const ABSENT: &str = "01920000-0000-7000-8000-000000000001";
+
 /// A loss is told by the session, the page and `doctor` until a person has taken note of it.
 #[test]
 fn a_loss_stays_visible_until_it_is_acknowledged() {
@@ -168,8 +171,44 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     for _ in 0..2 {
         let told = place.call(&["doctor"]).expect(1);
         assert!(told.stdout.contains("doctor --acknowledge"), "{told:?}");
+        assert!(!told.stdout.contains("everything is whole"), "{told:?}");
+        assert_eq!(told.stdout.matches("lost").count(), 1, "{told:?}");
     }
+    let told_by_verbs = || {
+        let listed = place.json(&["sessions", "list"]);
+        assert_eq!(listed[0]["lost"]["quarantine"], "1", "{listed}");
+        for verb in [&["sessions", "show"][..], &["history"]] {
+            let verb = [verb, &["latest"]].concat();
+            let shown = place.json(&verb);
+            assert_eq!(shown["lost"], listed[0]["lost"], "{verb:?}: {shown}");
+            place.call(&verb).expect(0).says(&["has lost its events"]);
+        }
+        let list = place.call(&["sessions", "list"]).expect(0);
+        list.says(&["has lost its events"]);
+    };
+    told_by_verbs();
     let daemon = Daemon::start(&place);
+    told_by_verbs();
+    let told = place.call(&["doctor"]).expect(1);
+    assert!(told.stdout.contains("doctor --acknowledge"), "{told:?}");
+    let doctor = place.call(&["doctor", "--json"]).expect(1).json();
+    let listed = daemon.get("/v1/losses").expect(200).json();
+    assert_eq!(doctor["losses"], listed["items"]);
+    assert_eq!(listed["items"][0]["session"], id.as_str(), "{listed}");
+    assert_eq!(listed["next"], json!(null));
+    let metrics = daemon.get("/metrics").expect(200).text();
+    assert!(metrics.contains("unisono_store_losses 1"), "{metrics}");
+    // What is lost while the store is open is told as well.
+    let list = place.path("data/unisono/losses");
+    let line = std::fs::read_to_string(&list).unwrap();
+    let more = line.replace(" 1\n", " 2\n").replace(&id, ABSENT);
+    std::fs::write(&list, format!("{line}{more}")).unwrap();
+    let listed = daemon.get("/v1/losses").expect(200).json();
+    assert_eq!(
+        listed["items"].as_array().map(Vec::len),
+        Some(2),
+        "{listed}"
+    );
     let shown = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
     assert_eq!(shown["lost"]["quarantine"], "1", "{shown}");
     let page = daemon.get(&format!("/sessions/{id}")).expect(200).text();
@@ -177,9 +216,11 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     place
         .call(&["doctor", "--acknowledge"])
         .expect(0)
-        .says(&["noted: 1 lost range"]);
+        .says(&["noted: 2 lost ranges"]);
     let shown = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
     assert!(shown.get("lost").is_none(), "{shown}");
-    daemon.stop();
     place.call(&["doctor"]).expect(0);
+    daemon.stop();
+    let whole = place.call(&["doctor"]).expect(0);
+    assert!(whole.stdout.contains("everything is whole"), "{whole:?}");
 }

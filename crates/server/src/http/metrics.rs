@@ -72,6 +72,12 @@ fn text(shared: &Shared) -> String {
         "1 while the store takes writes, 0 once it is read-only.",
     )
     .sample(&[], writable);
+    page.family(
+        "unisono_store_losses",
+        "gauge",
+        "Ranges of events that repairs of the store have lost and nobody has acknowledged.",
+    )
+    .sample(&[], shared.local.losses().len());
     http(&mut page, shared);
     process(&mut page);
     page.text

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use unisono_api::Page;
 use unisono_api::service::Store;
-use unisono_api::store::{Acknowledged, Vacuumed};
+use unisono_api::store::{Acknowledged, Loss, LossQuery, Vacuumed};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
+use super::extract::Query;
 use super::problem::Fault;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(vacuum))
+        .routes(routes!(losses))
         .routes(routes!(acknowledge))
 }
 
@@ -26,6 +29,19 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 )]
 async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fault> {
     Ok(Json(shared.local.vacuum().await?))
+}
+
+/// What repairs of the store have lost and nobody has acknowledged, what was found last first.
+#[utoipa::path(
+    get, path = "/v1/losses", tag = "about", operation_id = "list_losses",
+    params(LossQuery),
+    responses((status = 200, description = "A part of the list", body = Page<Loss>))
+)]
+async fn losses(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<LossQuery>,
+) -> Result<Json<Page<Loss>>, Fault> {
+    Ok(Json(Store::losses(&*shared.local, &query).await?))
 }
 
 /// Takes note of what repairs of the store have lost: sessions do not tell of it any more.

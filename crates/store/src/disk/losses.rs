@@ -5,7 +5,10 @@
 //! in milliseconds since 1970 UTC, and the directory under `quarantine` with the damaged files.
 
 use std::fmt;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use uuid::Uuid;
 
@@ -55,6 +58,58 @@ pub fn losses(store: &Path) -> Result<Vec<Loss>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Error::io("read", &path, error)),
     }
+}
+
+/// What was lost, for one who asks often: the file is read again where it changed. A store that is
+/// open may lose more, as when one that was only read is opened to write.
+#[derive(Debug)]
+pub struct Losses {
+    store: PathBuf,
+    read: Mutex<(Option<Stamp>, Arc<[Loss]>)>,
+}
+
+/// What tells one version of the file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    changed: Option<SystemTime>,
+}
+
+impl Losses {
+    /// Those of the store in a directory.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn of(store: &Path) -> Result<Losses> {
+        let stamp = stamp(store);
+        Ok(Losses {
+            store: store.to_owned(),
+            read: Mutex::new((stamp, losses(store)?.into())),
+        })
+    }
+
+    /// What is there now, the oldest first; what was there, where the file cannot be read.
+    pub fn now(&self) -> Arc<[Loss]> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = stamp(&self.store);
+        if read.0 != stamp {
+            match losses(&self.store) {
+                Ok(losses) => *read = (stamp, losses.into()),
+                Err(error) => tracing::warn!(%error, "the list of losses cannot be read"),
+            }
+        }
+        read.1.clone()
+    }
+}
+
+fn stamp(store: &Path) -> Option<Stamp> {
+    let of = |found: Metadata| Stamp {
+        inode: std::os::unix::fs::MetadataExt::ino(&found),
+        bytes: found.len(),
+        changed: found.modified().ok(),
+    };
+    std::fs::metadata(path(store)).ok().map(of)
 }
 
 /// Takes note of what was lost: it is not told any more. Answers how much that was.
@@ -124,6 +179,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let root = place.path();
         assert_eq!(losses(root).unwrap(), []);
+        let watched = Losses::of(root).unwrap();
         let session = SessionId::from_u128(7);
         let events = |first| Lost::Events {
             session,
@@ -140,8 +196,13 @@ mod tests {
         assert_eq!((known[1].first, known[1].at_unix_ms), (2, 6));
         std::fs::write(path(root), format!("{}\nnonsense\n", known[0])).unwrap();
         assert_eq!(losses(root).unwrap(), known[..1]);
+        assert_eq!(*watched.now(), known[..1]);
         assert_eq!(acknowledge_losses(root).unwrap(), 1);
         assert_eq!(acknowledge_losses(root).unwrap(), 0);
         assert_eq!(losses(root).unwrap(), []);
+        assert_eq!(*watched.now(), []);
+        note(root, &lost, &root.join("quarantine/3"), 7).unwrap();
+        assert_eq!(*watched.now(), losses(root).unwrap()[..]);
+        assert_eq!(watched.now().len(), 1);
     }
 }

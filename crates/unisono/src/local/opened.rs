@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_search::Search;
-use unisono_store::{DegradedDisk, Disk, Journal, Memory, ReadOnlyDisk, Salvage};
+use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
 use super::settings;
 use unisono_config::settings::SearchIndex;
@@ -23,6 +23,8 @@ pub struct Opened {
     pub narrowed: u64,
     /// Whether it could not be opened to write: its search index is made in memory then.
     pub degraded: bool,
+    /// What repairs have lost, until that is acknowledged; none for one in memory.
+    pub losses: Option<Losses>,
 }
 
 impl Opened {
@@ -34,6 +36,7 @@ impl Opened {
             salvage: None,
             narrowed: 0,
             degraded: false,
+            losses: None,
         }
     }
 
@@ -82,6 +85,7 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     }
     Ok(Opened {
         journal,
+        losses: Some(Losses::of(&directory)?),
         directory: Some(directory),
         salvage: opened.salvage,
         narrowed: opened.narrowed,
@@ -107,6 +111,7 @@ pub async fn open_degraded(
     journal.sweep().await?;
     Ok(Opened {
         journal,
+        losses: Some(Losses::of(&directory)?),
         directory: Some(directory),
         degraded: true,
         ..Opened::nothing()
@@ -119,13 +124,14 @@ pub async fn open_degraded(
 /// # Errors
 /// Another process holds it, it cannot be read, or it is of a newer version.
 pub async fn open_read_only(path: &Path, reason: String) -> Result<Opened, unisono_store::Error> {
-    let path = path.to_owned();
-    let disk = settings::off_thread(move || ReadOnlyDisk::open(path, reason)).await?;
+    let directory = path.to_owned();
+    let disk = settings::off_thread(move || ReadOnlyDisk::open(directory, reason)).await?;
     let journal = Journal::new(Arc::new(disk));
     // What an import left that was cut short is hidden.
     journal.sweep().await?;
     Ok(Opened {
         journal,
+        losses: Some(Losses::of(path)?),
         ..Opened::nothing()
     })
 }

@@ -17,10 +17,11 @@ use unisono_runtime::clock;
 use unisono_session::event::Outcome;
 use unisono_session::machine::Import;
 use unisono_session::{Event, Fact, State};
-use unisono_store::SessionInfo;
+use unisono_store::{Loss, SessionInfo};
 use uuid::Uuid;
 
 use super::settings::of_new;
+use super::store::lost_events;
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
@@ -250,6 +251,7 @@ async fn labelled(
 pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<Listed>, Error> {
     let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
     let firsts = local.journal().first_events(&ids).await?;
+    let losses = local.losses();
     let each = found.into_iter().zip(firsts).filter_map(|(found, first)| {
         let Fact::Created { title, labels, .. } = first?.fact else {
             return None;
@@ -262,6 +264,7 @@ pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<Listed>, Err
             bytes: found.info.payload_bytes,
             created: values::unix_ms(found.info.created_unix_ms),
             updated: values::unix_ms(found.info.updated_unix_ms),
+            lost: lost_of(&losses, found.id),
         })
     });
     Ok(each.collect())
@@ -326,13 +329,13 @@ fn conversation(messages: Vec<Value>) -> Result<Import, Error> {
 
 /// What a repair has lost of a session.
 pub fn lost(local: &Local, session: SessionId) -> Option<LostEvents> {
-    let loss = local.loss_of(session)?;
-    Some(LostEvents {
-        first: loss.first,
-        last: loss.last,
-        found: values::unix_ms(loss.at_unix_ms),
-        quarantine: loss.quarantine,
-    })
+    lost_of(&local.losses(), session)
+}
+
+/// The newest of these losses that concerns a session.
+pub fn lost_of(losses: &[Loss], session: SessionId) -> Option<LostEvents> {
+    let of = |loss: &&Loss| SessionId::from(loss.session) == session;
+    losses.iter().rev().find(of).map(lost_events)
 }
 
 /// A session as clients see it, without what a repair has lost of it.

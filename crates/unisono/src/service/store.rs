@@ -1,13 +1,20 @@
 //! The store itself.
 
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use unisono_api::Page;
 use unisono_api::service::{Result, Store};
-use unisono_api::store::{Acknowledged, Vacuumed};
+use unisono_api::store::{Acknowledged, Loss, LossQuery, LostEvents, Vacuumed};
+use uuid::Uuid;
 
+use super::cursor;
 use crate::Local;
 use crate::error::Error;
+use crate::values;
 
 #[async_trait]
 impl Store for Local {
@@ -24,6 +31,23 @@ impl Store for Local {
         })
     }
 
+    async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>> {
+        let before: Option<Place> = cursor(query.cursor.as_deref())?;
+        let mut all: Vec<(Place, unisono_store::Loss)> = self
+            .losses()
+            .iter()
+            .map(|loss| (Place::of(loss), loss.clone()))
+            .filter(|(place, _)| before.is_none_or(|before| *place < before))
+            .collect();
+        all.sort_by_key(|(place, _)| Reverse(*place));
+        let limit = Page::<()>::size(query.limit);
+        let part = Page::first(all, limit, |(place, _)| place.to_string());
+        Ok(Page {
+            items: part.items.iter().map(|(_, lost)| loss(lost)).collect(),
+            next: part.next,
+        })
+    }
+
     async fn acknowledge_losses(&self) -> Result<Acknowledged> {
         let losses = Local::acknowledge_losses(self).await;
         Ok(Acknowledged {
@@ -36,5 +60,76 @@ impl Store for Local {
             Some(local) => local.shutdown().await,
             None => tracing::warn!("something still uses the store; it closes with the process"),
         }
+    }
+}
+
+/// What a repair has lost.
+pub fn loss(of: &unisono_store::Loss) -> Loss {
+    Loss {
+        session: of.session.to_string(),
+        events: lost_events(of),
+    }
+}
+
+/// What a repair has lost of a session.
+pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
+    LostEvents {
+        first: of.first,
+        last: of.last,
+        found: values::unix_ms(of.at_unix_ms),
+        quarantine: of.quarantine.clone(),
+    }
+}
+
+/// Where a loss stands in the list: no two have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    found: u64,
+    session: Uuid,
+    first: u64,
+    last: u64,
+}
+
+impl Place {
+    fn of(loss: &unisono_store::Loss) -> Place {
+        Place {
+            found: loss.at_unix_ms,
+            session: loss.session.0,
+            first: loss.first,
+            last: loss.last,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place {
+            found,
+            session,
+            first,
+            last,
+        } = self;
+        write!(f, "{found}.{}.{first}.{last}", session.simple())
+    }
+}
+
+/// What is no place of the list.
+#[derive(Debug)]
+struct NoPlace;
+
+impl FromStr for Place {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> std::result::Result<Place, NoPlace> {
+        let [found, session, first, last] = text.split('.').collect::<Vec<_>>()[..] else {
+            return Err(NoPlace);
+        };
+        let number = |text: &str| text.parse().map_err(|_| NoPlace);
+        Ok(Place {
+            found: number(found)?,
+            session: Uuid::try_parse(session).map_err(|_| NoPlace)?,
+            first: number(first)?,
+            last: number(last)?,
+        })
     }
 }

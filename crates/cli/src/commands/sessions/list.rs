@@ -15,7 +15,8 @@ const TITLE_CHARS: usize = 60;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "JSON: a list of {session, title, labels, events, bytes, created, updated}."
+    after_help = "JSON: a list of {session, title, labels, events, bytes, created, updated, lost {first, last,
+found, quarantine} (what a repair of the store has lost of it)}."
 )]
 pub(crate) struct Args {
     /// Only sessions with this label: NAME=VALUE, or NAME with any value; may be repeated
@@ -40,6 +41,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let rows = listed.iter().map(row).collect();
         let header = ["SESSION", "UPDATED (UTC)", "EVENTS", "SIZE", "TITLE"];
         app.out.data(show::table(&header, &[2, 3], rows));
+    }
+    for session in &listed {
+        if let Some(lost) = &session.lost {
+            app.tell_lost(&show::short_id(&session.session), lost);
+        }
     }
     service.close().await;
     Ok(())

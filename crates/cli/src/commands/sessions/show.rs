@@ -15,7 +15,8 @@ const HELP: &str = "\
 JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
 turns, the newest first, [{turn, state, error {code, reason}, answer_message}],
-budgets [{level, resource, cap, spent, set_aside, left}] in dollars, tokens or seconds.";
+budgets [{level, resource, cap, spent, set_aside, left}] in dollars, tokens or seconds,
+lost {first, last, found, quarantine} (events that a repair of the store has lost) or null.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -27,13 +28,20 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
+    let store = app.store_to_read(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let state = sessions.state(id).await?;
+    let lost = store.lost(id).await?;
     if app.out.json {
-        app.out.json(&json(&state, &id.to_string()));
+        let mut shown = json(&state, &id.to_string());
+        shown["lost"] = json!(lost);
+        app.out.json(&shown);
     } else {
         app.out.data(text(app, &state, &id.to_string()));
+    }
+    if let Some(lost) = &lost {
+        app.tell_lost(&show::short_id(&id.to_string()), lost);
     }
     sessions.close().await
 }
