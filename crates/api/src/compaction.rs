@@ -201,7 +201,7 @@ pub struct Estimate {
 }
 
 /// The automatic compaction of a turn that begins now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct NextTurn {
     /// The preset.
@@ -214,6 +214,9 @@ pub struct NextTurn {
     pub tokens_before: u64,
     /// What it would take at most.
     pub estimated_tokens_after: u64,
+    /// What it takes, divided by what it would take at most; none where that is nothing.
+    #[serde(default)]
+    pub estimated_compression_ratio: Option<f64>,
     /// The steps, for people; empty: nothing is due.
     pub steps: Vec<String>,
     /// Whether less would be kept than the preset asks for.

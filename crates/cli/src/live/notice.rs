@@ -80,7 +80,7 @@ pub(super) fn compacted(checkpoint: &Checkpoint) -> String {
         Body::Summary(_) => format!(
             "{messages} summarised, {before} → {after} tokens{ratio}: checkpoint {number} ({model}, {time})"
         ),
-        Body::Tombstone => format!("{messages} left the context, {before} → {after} tokens"),
+        Body::Tombstone => format!("{messages} left the context, {before} → {after} tokens{ratio}"),
     }
 }
 
@@ -88,7 +88,11 @@ pub(super) fn compacted(checkpoint: &Checkpoint) -> String {
 pub(super) fn context(before: Option<Tokens>, frozen: &Frozen) -> String {
     let after = show::tokens(frozen.tokens);
     let tokens = match before.filter(|before| *before != frozen.tokens) {
-        Some(before) => format!("{} → {after} tokens", show::tokens(before)),
+        Some(before) => format!(
+            "{} → {after} tokens{}",
+            show::tokens(before),
+            show::compression(before, frozen.tokens)
+        ),
         None => format!("{after} tokens"),
     };
     let percent = frozen.tokens.0.saturating_mul(100) / frozen.usable.0.max(1);

@@ -405,7 +405,10 @@ fn by_itself(next: &NextTurn) -> Markup {
         @else if next.steps.is_empty() { "The next turn would compact nothing." }
         @else {
             "The next turn would make " (number(next.tokens_before)) " tokens at most "
-            (number(next.estimated_tokens_after)) "."
+            (number(next.estimated_tokens_after))
+            @if let Some(ratio) = short::compression(next.tokens_before, next.estimated_tokens_after) {
+                " (" (ratio) ")"
+            } "."
         }
     }
 }

@@ -90,6 +90,7 @@ impl NextTurn {
             },
             tokens_before: self.before.0,
             estimated_tokens_after: self.after.0,
+            estimated_compression_ratio: api::ratio(self.before.0, self.after.0),
             steps: steps.collect(),
             tightened,
             problem: self.problem.clone(),
