@@ -243,6 +243,9 @@ pub struct Compaction {
     /// What it took before, divided by what it takes now; none where it takes nothing.
     #[serde(default)]
     pub compression_ratio: Option<f64>,
+    /// Why it changed nothing, where it ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nothing: Option<String>,
     /// The first 200 characters of the newest summary it made.
     pub preview: Option<String>,
     /// Where no summary could be written and nothing was changed: what can be done, as

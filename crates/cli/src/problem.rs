@@ -252,7 +252,9 @@ impl From<unisono::context::estimate::Error> for Problem {
         use unisono::context::estimate::Error;
         match error {
             Error::Branch(_) => Problem::not_found(error),
-            Error::Summariser(_) => Problem::usage(error).code(Code::Refused),
+            Error::Message { .. } | Error::Summariser(_) => {
+                Problem::usage(error).code(Code::Refused)
+            }
             Error::Agents(error) => error.into(),
             Error::Count(error) => error.into(),
             Error::Plan(_) => Problem::failed(error),

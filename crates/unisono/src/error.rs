@@ -219,7 +219,9 @@ fn estimate_code(error: &estimate::Error) -> Code {
     use estimate::Error;
     match error {
         Error::Branch(_) => Code::NotFound,
-        Error::Agents(_) | Error::Plan(_) | Error::Summariser(_) => Code::Refused,
+        Error::Message { .. } | Error::Agents(_) | Error::Plan(_) | Error::Summariser(_) => {
+            Code::Refused
+        }
         Error::Count(_) => Code::Failed,
     }
 }

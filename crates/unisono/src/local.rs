@@ -33,6 +33,7 @@ use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
+use crate::context::estimate;
 use crate::current::{self, Current};
 use crate::decisions::RecentDecisions;
 use crate::error::Error;
@@ -337,6 +338,9 @@ impl Local {
         {
             return Ok(known);
         }
+        let asked = ask.clone();
+        let look = move |state: &State| estimate::check_part(state, &asked);
+        session.inspect(look).await??;
         let setup = self.setup_for(session, ask).await?;
         self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;

@@ -43,9 +43,9 @@ Examples:
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
 price is unknown), step, nothing (why there is no step), next_turn {preset, starts_above_tokens,
-keeps, tokens_before, estimated_tokens_after, steps, tightened, problem}.
+keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
 JSON otherwise: session, status (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
-tokens_after, tokens_saved, compression_ratio (before by after), preview.";
+tokens_after, tokens_saved, compression_ratio (before by after), preview, nothing (why nothing was done).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -320,6 +320,7 @@ fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
             "messages": 0, "tokens_before": estimate.tokens_before,
             "tokens_after": estimate.tokens_before,
             "tokens_saved": 0, "compression_ratio": null, "preview": null,
+            "nothing": estimate.nothing,
         }));
     } else {
         let why = estimate.nothing.as_deref().unwrap_or_default();
@@ -407,7 +408,7 @@ fn shortened(app: &App, id: SessionId, (before, after): (Tokens, Tokens)) {
         app.out.json(&json!({
             "session": id.to_string(), "status": "shortened", "checkpoint": null, "messages": 0,
             "tokens_before": before.0, "tokens_after": after.0, "tokens_saved": saved.0,
-            "compression_ratio": show::ratio(before.0, after.0), "preview": null,
+            "compression_ratio": show::ratio(before.0, after.0), "preview": null, "nothing": null,
         }));
         return;
     }
@@ -436,7 +437,7 @@ pub(crate) fn tell(
             "session": id.to_string(), "status": "compacted", "checkpoint": checkpoint.number,
             "messages": checkpoint.messages_included, "tokens_before": before.0,
             "tokens_after": after.0, "tokens_saved": before.minus(after).0,
-            "compression_ratio": show::ratio(before.0, after.0), "preview": preview,
+            "compression_ratio": show::ratio(before.0, after.0), "preview": preview, "nothing": null,
         }));
         return;
     }

@@ -1,8 +1,9 @@
 //! Compactions are told before they happen, say where less is kept than was asked for, and make
 //! single parts smaller on request.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::http::Daemon;
 use crate::support::{Place, TIERED, example};
 use crate::topics::transcript;
 
@@ -164,6 +165,10 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
         .call(&["compact", "--topic", "24", "--yes"])
         .expect(0)
         .says(&["the topic of #24 goes on: seal it first"]);
+    let left = place.json(&["compact", "--topic", "24", "--yes"]);
+    assert_eq!(left["status"], "nothing_to_do", "{left}");
+    assert_eq!(left["nothing"], "the topic of #24 goes on: seal it first");
+    what_does_nothing_says_why(&place, &left["session"]);
     place
         .call(&["compact", "--topic", "7", "--attention"])
         .expect(2);
@@ -173,6 +178,35 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     let context = place.json(&["context"]);
     assert_eq!(context["topics"][3]["standing"], "in part");
     assert_eq!(context["summaries"].as_array().unwrap().len(), 2);
+}
+
+/// A compaction over HTTP that does nothing has the reason; one of a message that is not there is
+/// refused.
+fn what_does_nothing_says_why(place: &Place, session: &Value) {
+    let daemon = Daemon::start(place);
+    let path = format!("/v1/sessions/{}/compactions", session.as_str().unwrap());
+    for (topic, why) in [
+        (7, "the topic of #7 is summarised, or as short as a summary"),
+        (24, "the topic of #24 goes on: seal it first"),
+    ] {
+        let asked = json!({"topic": topic});
+        let done = daemon.post(&path, &asked).expect(200).json();
+        assert_eq!(done["state"], "compacted", "{done}");
+        assert_eq!(done["tokens_saved"], 0, "{done}");
+        assert_eq!(done["nothing"], why, "{done}");
+    }
+    for topic in [0, 9_999] {
+        for path in [&path, &format!("{path}/dry-run")] {
+            let refused = daemon.post(path, &json!({"topic": topic})).expect(422);
+            let detail = refused.problem("refused");
+            let said = format!("the branch has no message #{topic}");
+            assert!(detail.contains(&said), "{detail}");
+        }
+    }
+    let topic = ["compact", "--topic", "9999", "--yes"];
+    place.call(&topic).expect(2).says(&["no message #9999"]);
+    daemon.stop();
+    place.call(&topic).expect(2).says(&["no message #9999"]);
 }
 
 #[test]

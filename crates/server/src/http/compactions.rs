@@ -14,7 +14,7 @@ use unisono_context::policy::Keep;
 use unisono_context::{Ordinal, Tokens, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
-use unisono_session::event::{Outcome, Unwritten, Writing};
+use unisono_session::event::{Outcome, Unwritten, Work, Writing};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -24,6 +24,7 @@ use super::turns::{self, How};
 use super::{Shared, sessions, settings};
 use unisono::ask::Ask;
 use unisono::context::estimate;
+use unisono::past::{self, Sought};
 use unisono::short;
 
 /// Characters of a new summary that are told.
@@ -139,6 +140,7 @@ pub(super) async fn read_compaction(
 ) -> Result<Compaction, Fault> {
     let told = turns::read(shared, session, turn).await?;
     let newest = told.checkpoints.last().copied();
+    let (branch, work) = (told.branch.clone(), work_of(shared, session, turn).await?);
     let look = move |state: &SessionState| {
         let outcome = state.ended(turn).map(|ended| ended.outcome.clone());
         let all = state.checkpoints();
@@ -147,9 +149,15 @@ pub(super) async fn read_compaction(
             Body::Summary(text) => Some(short::line(text, PREVIEW_CHARS)),
             Body::Tombstone => None,
         });
-        (outcome, preview)
+        let nothing = match (&outcome, newest, &work) {
+            (Some(Outcome::Compacted { before, after }), None, Some(work)) if before == after => {
+                estimate::why_nothing(state, &branch, work)
+            }
+            _ => None,
+        };
+        (outcome, preview, nothing)
     };
-    let (outcome, preview) = session.inspect(look).await?;
+    let (outcome, preview, nothing) = session.inspect(look).await?;
     let offers = match &outcome {
         Some(outcome) if outcome.is_unwritten() => OnFailure::ALL.to_vec(),
         _ => Vec::new(),
@@ -167,9 +175,17 @@ pub(super) async fn read_compaction(
         tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
         compression_ratio: amounts
             .and_then(|(before, after)| unisono_api::compaction::ratio(before.0, after.0)),
+        nothing,
         preview,
         offers,
     })
+}
+
+/// What a turn was asked to do.
+async fn work_of(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Option<Work>, Fault> {
+    let trace = past::turn(shared.local.journal(), session, Sought::Turn(turn)).await?;
+    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
+    Ok(found.map(|turn| turn.accepted.1.work.clone()))
 }
 
 /// Says what a compaction would do, and does nothing.

@@ -12,12 +12,13 @@ use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
 use unisono_context::tokens::Count;
 use unisono_context::view::View;
-use unisono_context::{CheckpointId, Cost, MessageId, Tokens};
+use unisono_context::{CheckpointId, Cost, MessageId, Ordinal, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::clock;
 use unisono_session::State;
+use unisono_session::event::Work;
 
 use super::{measure, tokenizer};
 use crate::ask::{Ask, Measure, check_chosen};
@@ -35,6 +36,14 @@ pub enum Error {
     /// The branch is not there.
     #[error("there is no branch {0:?}")]
     Branch(String),
+    /// What is to be made smaller is named by a message that is not there.
+    #[error("the branch has no message {message}: it ends with {last}")]
+    Message {
+        /// What was named.
+        message: Ordinal,
+        /// The newest message.
+        last: Ordinal,
+    },
     /// An agent that was asked for does not fit.
     #[error(transparent)]
     Agents(#[from] agents::Error),
@@ -82,6 +91,7 @@ impl Estimate {
     ) -> Result<Estimate, Error> {
         let unknown = || Error::Branch(ask.on_branch().to_owned());
         let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
+        check_part(state, ask)?;
         let by = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, head, &by)?;
@@ -162,15 +172,41 @@ impl Estimate {
     }
 }
 
+/// Whether the message is there that names what is to be made smaller.
+///
+/// # Errors
+/// It is not on the branch.
+pub(crate) fn check_part(state: &State, ask: &Ask) -> Result<(), Error> {
+    let Mode::Part(ContextPart::Topic { message }) = ask.mode() else {
+        return Ok(());
+    };
+    let head = state.tree().head(ask.on_branch());
+    let Some(head) = head.and_then(|head| state.tree().get(head)) else {
+        return Ok(());
+    };
+    match (Ordinal::FIRST..=head.ordinal()).contains(&message) {
+        true => Ok(()),
+        false => Err(Error::Message {
+            message,
+            last: head.ordinal(),
+        }),
+    }
+}
+
+/// Why a compaction on request that has ended changed nothing of its branch.
+pub fn why_nothing(state: &State, branch: &str, work: &Work) -> Option<String> {
+    let mode = match work {
+        Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
+        Work::CompactPart { part, .. } => Mode::Part(*part),
+        _ => return None,
+    };
+    let view = state.view(state.tree().head(branch)?, false)?;
+    Some(nothing(&view, mode))
+}
+
 /// Why nothing can be made smaller, where that is so.
 fn nothing(view: &View<'_>, mode: Mode) -> String {
     match mode {
-        Mode::Part(ContextPart::Topic { message }) if message > view.len() => {
-            format!(
-                "the branch has no message {message}: it ends with {}",
-                view.len()
-            )
-        }
         Mode::Part(ContextPart::Topic { message }) => {
             match view.topic_of(message) == view.current_topic() {
                 true => format!("the topic of {message} goes on: seal it first"),

@@ -91,6 +91,7 @@ fn changed(told: &Compaction, chosen: &str) -> Markup {
                     @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
+            @if let Some(nothing) = &told.nothing { p { "Nothing was changed: " (nothing) "." } }
             @if let Some(preview) = &told.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (preview) }
