@@ -67,7 +67,7 @@ pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Li
     }
 }
 
-/// Every session, the newest first.
+/// Every session, the one that was made last first.
 pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<Listed>> {
     let mut all = Vec::new();
     let mut query = SessionQuery {

@@ -44,7 +44,7 @@ JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messa
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
 price is unknown), step, nothing (why there is no step), next_turn {preset, starts_above_tokens,
 keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
-JSON otherwise: session, status (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
+JSON otherwise: session, state (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
 tokens_after, tokens_saved, compression_ratio (before by after), preview, nothing (why nothing was done).";
 
 #[derive(Debug, clap::Args)]
@@ -316,7 +316,7 @@ fn by_itself(next: &NextTurn) -> String {
 fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "status": "nothing_to_do", "checkpoint": null,
+            "session": id.to_string(), "state": "nothing_to_do", "checkpoint": null,
             "messages": 0, "tokens_before": estimate.tokens_before,
             "tokens_after": estimate.tokens_before,
             "tokens_saved": 0, "compression_ratio": null, "preview": null,
@@ -406,7 +406,7 @@ fn shortened(app: &App, id: SessionId, (before, after): (Tokens, Tokens)) {
     let saved = before.minus(after);
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "status": "shortened", "checkpoint": null, "messages": 0,
+            "session": id.to_string(), "state": "shortened", "checkpoint": null, "messages": 0,
             "tokens_before": before.0, "tokens_after": after.0, "tokens_saved": saved.0,
             "compression_ratio": show::ratio(before.0, after.0), "preview": null, "nothing": null,
         }));
@@ -434,7 +434,7 @@ pub(crate) fn tell(
     };
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "status": "compacted", "checkpoint": checkpoint.number,
+            "session": id.to_string(), "state": "compacted", "checkpoint": checkpoint.number,
             "messages": checkpoint.messages_included, "tokens_before": before.0,
             "tokens_after": after.0, "tokens_saved": before.minus(after).0,
             "compression_ratio": show::ratio(before.0, after.0), "preview": preview, "nothing": null,

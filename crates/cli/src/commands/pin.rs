@@ -125,7 +125,7 @@ fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>>
         let node = tree.at(head, Ordinal(*number)).ok_or_else(|| {
             let problem = format!("there is no message #{number} on branch `{branch}`");
             let last = tree.get(head).map_or(Ordinal::FIRST, |node| node.ordinal());
-            Problem::usage(problem).hint(format!("the last message is {last}"))
+            Problem::not_found(problem).hint(format!("the last message is {last}"))
         })?;
         Ok(node.message.id)
     });

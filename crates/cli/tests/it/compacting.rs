@@ -144,7 +144,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     assert_eq!(dry["messages_to_summarise"], 6, "{dry}");
     let done = place.json(&["compact", "--topic", "9", "--yes"]);
     assert_eq!(
-        (&done["status"], &done["messages"]),
+        (&done["state"], &done["messages"]),
         (&"compacted".into(), &6.into())
     );
     assert!(done["compression_ratio"].as_f64() > Some(1.0), "{done}");
@@ -166,7 +166,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
         .expect(0)
         .says(&["the topic of #24 goes on: seal it first"]);
     let left = place.json(&["compact", "--topic", "24", "--yes"]);
-    assert_eq!(left["status"], "nothing_to_do", "{left}");
+    assert_eq!(left["state"], "nothing_to_do", "{left}");
     assert_eq!(left["nothing"], "the topic of #24 goes on: seal it first");
     what_does_nothing_says_why(&place, &left["session"]);
     place
@@ -174,7 +174,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
         .expect(2);
 
     let done = place.json(&["compact", "--attention", "--yes"]);
-    assert_eq!(done["status"], "compacted", "{done}");
+    assert_eq!(done["state"], "compacted", "{done}");
     let context = place.json(&["context"]);
     assert_eq!(context["topics"][3]["standing"], "in part");
     assert_eq!(context["summaries"].as_array().unwrap().len(), 2);
@@ -215,7 +215,7 @@ fn large_messages_are_cut_on_request() {
     let dry = place.json(&["compact", "--dry-run", "--large=300"]);
     assert!(dry["messages_to_shorten"].as_u64() > Some(0), "{dry}");
     let done = place.json(&["compact", "--large=300", "--yes"]);
-    assert_eq!(done["status"], "shortened", "{done}");
+    assert_eq!(done["state"], "shortened", "{done}");
     assert_eq!(done["tokens_after"], dry["estimated_tokens_after"]);
     let context = place.json(&["context"]);
     assert_eq!(context["used_tokens"], done["tokens_after"]);

@@ -108,6 +108,14 @@ fn lists_begin_with_the_newest_on_a_command_line_and_over_http() {
     let sessions = texts(&place.json(&["sessions", "list"]), "session");
     assert_eq!(sessions.len(), 2);
     assert_eq!(sessions, sorted(sessions.clone()));
+    // What was made first is `latest` once it changed; it stays where it is in the lists.
+    let oldest = sessions[1].trim_matches('"').to_owned();
+    place.call(&["pin", &oldest, "1"]).expect(0);
+    place.call(&["unpin", &oldest, "1"]).expect(0);
+    assert_eq!(
+        texts(&place.json(&["sessions", "list"]), "session"),
+        sessions
+    );
     let older = sessions[1].trim_matches('"').to_owned();
     let opened = texts(&place.json(&["runs", "list"]), "opened");
     assert_eq!(opened.len(), 5);
@@ -163,7 +171,7 @@ fn errors_as_json_have_the_codes_of_the_http_api() {
     let place = Place::new();
     place.talk();
     place.call(&["import", "talk.json"]).expect(0);
-    let rows: [(&[&str], &str); 8] = [
+    let rows: [(&[&str], &str); 14] = [
         (&["sessions", "show", "ffff"], "not_found"),
         (&["why", "nobody"], "not_found"),
         (&["context", "latest", "--branch", "mian"], "not_found"),
@@ -181,6 +189,15 @@ fn errors_as_json_have_the_codes_of_the_http_api() {
         ),
         (&["runs", "list", "--state", "so"], "invalid_request"),
         (&["run", "latest", "--set", "run.agents"], "invalid_request"),
+        (&["checkpoints", "show", "latest", "99"], "not_found"),
+        (&["pin", "latest", "99999"], "not_found"),
+        (&["history", "latest", "99999"], "not_found"),
+        (&["config", "set", "compaction.prest", "x"], "refused"),
+        (
+            &["config", "set", "server.bind", "x", "--session", "latest"],
+            "refused",
+        ),
+        (&["compact", "--topic", "99999", "--yes"], "refused"),
     ];
     let check = |rows: &[(&[&str], &str)]| {
         for (args, code) in rows {

@@ -25,7 +25,7 @@ fn a_project_is_searched_and_what_is_lost_is_listed() {
             .as_array()
             .unwrap()
             .iter()
-            .all(|a| a["status"] == "would_write")
+            .all(|a| a["state"] == "would_write")
     );
     assert!(!place.path("agents").exists());
     let done = place.call(&["agents", "import", "."]).expect(0);

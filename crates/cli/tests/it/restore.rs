@@ -15,7 +15,7 @@ fn a_restore_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
     place.call(&["compact", "--yes"]).expect(0);
     let done = place.json(&["checkpoints", "restore", "latest", "--yes"]);
     assert_eq!(
-        (&done["status"], &done["checkpoint"]),
+        (&done["state"], &done["checkpoint"]),
         (&"restored".into(), &1.into())
     );
     assert_eq!(done["tokens_after"], before["used_tokens"]);
@@ -122,7 +122,7 @@ fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
     let done = place.call_with(&edited, &edit).expect(0);
     let done = done.says(&["now a person's"]).json();
     assert_eq!(
-        (&done["status"], &done["checkpoint"]),
+        (&done["state"], &done["checkpoint"]),
         (&"compacted".into(), &2.into())
     );
     assert_eq!(shown("2")["model"], "person");

@@ -103,7 +103,7 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
 
     let quotes = ["compact", "--yes", "--summariser", "extractive", "--json"];
     let done = call(&place, &quotes).expect(0).json();
-    assert_eq!(done["status"], "compacted");
+    assert_eq!(done["state"], "compacted");
     assert_eq!(summaries(&provider).len(), 3);
     let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
     let shown = shown.expect(0).json();
@@ -125,7 +125,7 @@ fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
         "asked three times, each with two retries"
     );
     asked("leave").expect(1).says(&["nothing was changed"]);
-    assert_eq!(asked("extractive").expect(0).json()["status"], "compacted");
+    assert_eq!(asked("extractive").expect(0).json()["state"], "compacted");
     asked("give-up")
         .expect(2)
         .says(&["retry, extractive, leave"]);

@@ -84,7 +84,7 @@ fn a_compaction_is_tried_asked_for_and_done() {
         .expect(2)
         .says(&["--yes"]);
     let done = place.json(&["compact", "--keep", "20", "--yes"]);
-    assert_eq!(done["status"], "compacted");
+    assert_eq!(done["state"], "compacted");
     assert_eq!(done["messages"], estimate["messages_to_summarise"]);
     // At most what was estimated, and not much less: quotes fill the room they are given.
     let (most, after) = (&estimate["estimated_tokens_after"], &done["tokens_after"]);

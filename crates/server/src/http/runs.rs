@@ -34,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(lookup))
 }
 
-/// The runs of all sessions: those of the newest session first, of each the newest first. A part
+/// The runs of all sessions: those of the session that was made last first, of each the newest first. A part
 /// may have fewer than asked for, and still `next`.
 #[utoipa::path(
     get, path = "/v1/runs", tag = "runs", params(RunQuery),

@@ -29,7 +29,7 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
     Ok(shared.local.open(id).await?)
 }
 
-/// All sessions, the newest first.
+/// All sessions, the one that was made last first.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions",
     params(SessionQuery),

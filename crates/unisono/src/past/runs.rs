@@ -162,8 +162,8 @@ impl FromStr for Place {
 }
 
 /// At most `limit` runs after a place, and where the next part begins; none at the end. `pick` gives
-/// those runs of a session that are wanted, in the order in which they were opened; `open`: only
-/// those of open turns can be.
+/// those runs of a session that are wanted; those of the session that was made last come first, of
+/// each the run that was opened last. `open`: only those of open turns can be.
 ///
 /// # Errors
 /// The store fails.
@@ -192,6 +192,7 @@ pub async fn part<T>(
         journals += 1;
         let last = after.filter(|place| place.session == session);
         let mut runs: Vec<(RunId, T)> = pick(session, &traced);
+        runs.sort_by_key(|(run, _)| opened(&traced, *run));
         if let Some(at) = last.and_then(|place| opened(&traced, place.run?)) {
             runs.retain(|(run, _)| opened(&traced, *run).is_some_and(|opened| opened < at));
         }

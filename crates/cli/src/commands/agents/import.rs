@@ -30,7 +30,7 @@ Examples:
   unisono agents import .
   unisono agents import reviewer.md --from claude --to ~/.config/unisono/agents
 
-JSON: agents [{agent, format, from, file, status (written, would_write, exists, twice), lost [{key,
+JSON: agents [{agent, format, from, file, state (written, would_write, exists, twice), lost [{key,
 line, reason}], changed [{key, line, reason}]}], problems [{file, problem}], skipped [{file,
 reason}]: files of a directory that are no agents.";
 
@@ -303,7 +303,7 @@ fn json(one: &Done) -> Value {
         "format": one.agent.format.name(),
         "from": one.from,
         "file": one.file,
-        "status": one.status.name(),
+        "state": one.status.name(),
         "lost": list(&one.agent.lost),
         "changed": list(&one.agent.changed),
     })

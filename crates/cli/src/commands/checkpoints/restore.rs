@@ -28,7 +28,7 @@ Examples:
   unisono checkpoints restore latest
   unisono checkpoints restore latest 3 --branch what-if --yes
 
-JSON: session, branch, status (restored), checkpoint, tokens_before, tokens_after.";
+JSON: session, branch, state (restored), checkpoint, tokens_before, tokens_after.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -151,7 +151,7 @@ fn tell(
     let number = checkpoint.number;
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "branch": branch, "status": "restored",
+            "session": id.to_string(), "branch": branch, "state": "restored",
             "checkpoint": number, "tokens_before": before.0, "tokens_after": after.0,
         }));
         return;

@@ -61,8 +61,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 pub(super) fn missing(number: Option<u32>, known: usize) -> Problem {
     let problem = match number {
-        Some(number) => Problem::usage(format!("the session has no checkpoint {number}")),
-        None => Problem::usage("the session has no checkpoint"),
+        Some(number) => Problem::not_found(format!("the session has no checkpoint {number}")),
+        None => Problem::not_found("the session has no checkpoint"),
     };
     match known {
         0 => problem.hint("`unisono compact` makes one"),

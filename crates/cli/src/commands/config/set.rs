@@ -141,7 +141,7 @@ impl From<unisono::NotChanged> for Problem {
             unisono::NotChanged::Store(_) => Problem::failed(error),
             unisono::NotChanged::Key(_)
             | unisono::NotChanged::Own(_)
-            | unisono::NotChanged::Wrong(_) => Problem::usage(error),
+            | unisono::NotChanged::Wrong(_) => Problem::usage(&error).code(error.code()),
         }
     }
 }

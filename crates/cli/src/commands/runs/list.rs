@@ -14,8 +14,9 @@ use crate::service::lookup::Within;
 use crate::show;
 
 const HELP: &str = "\
-RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. The
-newest are first; beyond --limit the output names the next cursor.
+RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. Runs
+of the session that was made last come first, of each the newest first; beyond --limit the output
+names the next cursor.
 
 Examples:
   unisono runs list --state running
@@ -54,10 +55,8 @@ fn at_least_one(text: &str) -> std::result::Result<NonZeroUsize, String> {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.reader(&setup).await?;
-    let (mut listed, next) = part(&*service, &args).await?;
+    let (listed, next) = part(&*service, &args).await?;
     service.close().await;
-    // Of the same instant, the newer ones come first already.
-    listed.sort_by(|a, b| b.run.opened.cmp(&a.run.opened));
     if app.out.json {
         app.out.json(&listed);
     } else if listed.is_empty() {

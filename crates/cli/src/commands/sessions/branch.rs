@@ -106,7 +106,7 @@ pub(crate) fn message_at(
     let ordinal = at.map_or(last, Ordinal);
     let node = tree.at(head, ordinal).ok_or_else(|| {
         let problem = format!("there is no message {ordinal} on branch `{branch}`");
-        Problem::usage(problem).hint(format!("the last message is {last}"))
+        Problem::not_found(problem).hint(format!("the last message is {last}"))
     })?;
     Ok((node.message.id, ordinal))
 }

@@ -1,7 +1,5 @@
 //! `unisono sessions list`.
 
-use std::cmp::Reverse;
-
 use unisono::labels::Label;
 use unisono_api::session::Listed;
 
@@ -15,7 +13,9 @@ const TITLE_CHARS: usize = 60;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "JSON: a list of {session, title, labels, events, bytes, created, updated, lost {first, last,
+    after_help = "The session that was made last comes first; `latest` names the one that changed last.
+
+JSON: a list of {session, title, labels, events, bytes, created, updated, lost {first, last,
 found, quarantine} (what a repair of the store has lost of it)}."
 )]
 pub(crate) struct Args {
@@ -29,7 +29,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let service = app.reader(&setup).await?;
     let mut listed = all_sessions(&*service).await?;
     listed.retain(|session| args.label.iter().all(|label| label.is_of(&session.labels)));
-    listed.sort_by_key(|session| Reverse((session.updated.clone(), session.session.clone())));
     if app.out.json {
         app.out.json(&listed);
     } else if listed.is_empty() && !args.label.is_empty() {
