@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 use unisono::short;
 use unisono_api::harmless::for_terminal;
 use unisono_api::usage::Budget;
@@ -13,6 +14,9 @@ use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
 
 use crate::output;
+
+/// A text in a line is not cut to fewer characters.
+const LEAST_ROOM: usize = 16;
 
 pub(crate) use unisono::short::{line, number, step};
 pub(crate) use unisono_api::compaction::ratio;
@@ -199,6 +203,53 @@ pub(crate) fn indented(text: &str, indent: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Lines as wide as the terminal at most: what does not fit goes on behind `hang` spaces. Elsewhere
+/// they stay as they are.
+pub(crate) fn fitted(text: &str, hang: usize) -> String {
+    match output::columns() {
+        Some(columns) => wrapped(text, columns, hang),
+        None => text.to_owned(),
+    }
+}
+
+/// The same for a terminal of so many columns. What paints text has no width.
+fn wrapped(text: &str, columns: usize, hang: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let mut at = 0;
+        for word in line.split_inclusive(' ') {
+            let width = visible(word.trim_end());
+            if at > hang && at + width > columns {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.extend(std::iter::repeat_n(' ', hang));
+                at = hang;
+            }
+            out.push_str(word);
+            at += visible(word);
+        }
+    }
+    out
+}
+
+/// The columns that a text takes, but for what paints it.
+fn visible(text: &str) -> usize {
+    let mut rest = text;
+    let mut width = 0;
+    while let Some((before, painted)) = rest.split_once('\u{1b}') {
+        width += UnicodeWidthStr::width(before);
+        rest = painted.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    width + UnicodeWidthStr::width(rest)
+}
+
+/// How many characters of a text fit behind so many in a line of the terminal; elsewhere, and at
+/// most, `usual`.
+pub(crate) fn room(taken: usize, usual: usize) -> usize {
+    let columns = output::columns().map(|columns| columns.saturating_sub(taken));
+    columns.map_or(usual, |left| left.clamp(LEAST_ROOM, usual))
+}
+
 /// A table without lines; the columns named are aligned to the right. On a terminal it is no wider
 /// than that: what does not fit goes on in the next line of its cell, but for the first column, whose
 /// ids are to be copied.
@@ -236,6 +287,16 @@ pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_goes_on_below_its_column() {
+        let text = "step  summarise #1 to #12\nnext  \u{1b}[1mkeeps\u{1b}[0m all";
+        let folded = "step  summarise\n      #1 to #12\nnext  \u{1b}[1mkeeps\u{1b}[0m all";
+        assert_eq!(wrapped(text, 16, 6), folded);
+        assert_eq!(wrapped(text, 80, 6), text);
+        // A word that fits nowhere stays whole.
+        assert_eq!(wrapped("a 0123456789", 6, 1), "a\n 0123456789");
+    }
 
     #[test]
     fn numbers_read_well() {

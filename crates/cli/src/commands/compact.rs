@@ -264,7 +264,8 @@ fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
             "step",
             estimate
                 .step
-                .clone()
+                .as_ref()
+                .map(|steps| steps.replace("; ", BELOW))
                 .or_else(|| Some(format!("nothing to do: {}", estimate.nothing.as_ref()?)))
                 .unwrap_or_default(),
         ),
@@ -272,12 +273,15 @@ fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
     ];
     let paint = app.out.paint;
     for (name, value) in rows {
-        app.out.data(format_args!(
-            "{} {value}",
-            paint.bold(format_args!("{name:<14}"))
-        ));
+        let row = format!("{} {value}", paint.bold(format_args!("{name:<14}")));
+        app.out.data(show::fitted(&row, BEHIND));
     }
 }
+
+/// Columns before the values of an estimate.
+const BEHIND: usize = 15;
+/// A further line of such a value: each step has its own.
+const BELOW: &str = "\n               ";
 
 /// Describes the automatic compaction of the next turn.
 fn by_itself(next: &NextTurn) -> String {
@@ -299,11 +303,11 @@ fn by_itself(next: &NextTurn) -> String {
                 false => "",
             };
             format!(
-                "{} → at most {} tokens{}{less}: {}",
+                "{} → at most {} tokens{}{less}:{BELOW}{}",
                 show::number(before),
                 show::number(after),
                 show::compression(Tokens(before), Tokens(after)),
-                steps.join("; ")
+                steps.join(BELOW)
             )
         }
     };

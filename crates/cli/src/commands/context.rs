@@ -27,6 +27,7 @@ use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::host::{Where, flags, learnt_here};
 use crate::problem::Result;
+use crate::show;
 use crate::topics;
 
 const HELP: &str = "\
@@ -203,7 +204,12 @@ impl Shown {
         if app.out.json {
             app.out.json(&object::json(self));
         } else {
-            app.out.data(text::text(self, state, app.out.paint, full));
+            let text = text::text(self, state, app.out.paint, full);
+            // Whole texts have the lines that they were written in.
+            app.out.data(match full {
+                true => text,
+                false => show::fitted(&text, 10),
+            });
         }
     }
 }

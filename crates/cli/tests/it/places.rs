@@ -218,6 +218,11 @@ fn lists_are_no_wider_than_the_terminal() {
         &["usage"],
         &["replay"],
         &["approvals", "list"],
+        &["context"],
+        &["sessions", "tree"],
+        &["sessions", "show"],
+        &["compact", "--dry-run"],
+        &["compact", "--dry-run", "--preset", "tiered"],
     ] {
         let shown = Talking::at_a_terminal(place.command(args)).all();
         for line in shown.lines() {

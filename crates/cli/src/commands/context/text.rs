@@ -96,7 +96,10 @@ fn topics(shown: &Shown, paint: Paint) -> String {
         let about = format!("{ended}{}", summary.unwrap_or_default());
         out += &format!(
             "  {range:<12} {standing:<11} {about}  {}\n",
-            paint.dim(show::line(title, 60))
+            paint.dim(show::line(
+                title,
+                show::room(29 + about.chars().count(), 60)
+            ))
         );
     }
     out
@@ -131,7 +134,10 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         label("session"),
         format_args!(
             "{id} {}, branch {}",
-            show::line(state.title(), 60),
+            show::line(
+                state.title(),
+                show::room(34 + context.branch.chars().count(), 60)
+            ),
             context.branch
         ),
         colour(format!("{bar}{rest}")),
@@ -169,10 +175,12 @@ fn body(text: &str, full: bool, indent: &str) -> String {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let shown = lines
-        .iter()
-        .take(PREVIEW_LINES)
-        .map(|line| format!("{indent}{}\n", show::line(line, 110)));
+    let shown = lines.iter().take(PREVIEW_LINES).map(|line| {
+        format!(
+            "{indent}{}\n",
+            show::line(line, show::room(indent.len(), 110))
+        )
+    });
     let mut out: String = shown.collect();
     if lines.len() > PREVIEW_LINES {
         out += &format!(
@@ -185,15 +193,22 @@ fn body(text: &str, full: bool, indent: &str) -> String {
 
 fn line(entry: &Entry, paint: Paint, full: bool) -> String {
     let mark = entry.form.as_ref().map(|form| format!("{form} "));
-    let mark = mark.map_or_else(String::new, |mark| paint.yellow(mark));
-    let pin = if entry.pinned {
-        paint.cyan("pinned ")
-    } else {
-        String::new()
-    };
+    let mark = mark.unwrap_or_default();
+    let pin = if entry.pinned { "pinned " } else { "" };
     let tokens = show::tokens(Tokens(entry.tokens));
     let ordinal = Ordinal(entry.ordinal).to_string();
-    let head = format!("  {ordinal:>5} {:<9} {tokens:>6}  {pin}{mark}", entry.role);
+    let head = format!("  {ordinal:>5} {:<9} {tokens:>6}  ", entry.role);
+    let taken = [&head, pin, &mark].map(|part| part.chars().count());
+    let room = show::room(taken.iter().sum(), PREVIEW_CHARS);
+    let painted = |text: &str, paint: &dyn Fn(&str) -> String| match text {
+        "" => String::new(),
+        text => paint(text),
+    };
+    let (pin, mark) = (
+        painted(pin, &|pin| paint.cyan(pin)),
+        painted(&mark, &|mark| paint.yellow(mark)),
+    );
+    let head = format!("{head}{pin}{mark}");
     if full {
         return format!(
             "{}\n{}\n",
@@ -201,7 +216,7 @@ fn line(entry: &Entry, paint: Paint, full: bool) -> String {
             show::indented(&entry.text, "        ")
         );
     }
-    format!("{head}{}\n", show::line(&entry.text, PREVIEW_CHARS))
+    format!("{head}{}\n", show::line(&entry.text, room))
 }
 
 /// The start of a snapshot's id.

@@ -38,7 +38,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         shown["lost"] = json!(lost);
         app.out.json(&shown);
     } else {
-        app.out.data(text(app, &state, &id.to_string()));
+        let shown = text(app, &state, &id.to_string());
+        app.out.data(show::fitted(&shown, 13));
     }
     if let Some(lost) = &lost {
         app.tell_lost(&show::short_id(&id.to_string()), lost);

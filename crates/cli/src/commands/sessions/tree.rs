@@ -37,7 +37,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else {
         let stretches = outline::stretches(state.tree(), args.full);
         let drawing: String = stretches.iter().map(line).collect();
-        app.out.data(drawing + &open::lines(&state, app.out.paint));
+        let drawn = drawing + &open::lines(&state, app.out.paint);
+        app.out.data(show::fitted(&drawn, 4));
     }
     sessions.close().await
 }
@@ -72,10 +73,15 @@ fn line(stretch: &Stretch) -> String {
         names => format!("  ← {}", names.join(", ")),
     };
     let (from, to) = (stretch.first.ordinal, stretch.last.ordinal);
-    let text = show::line(&stretch.first.countable_text(), 70);
     let role = stretch.first.role;
-    match stretch.messages {
-        1 => format!("{indent}{from} {role}: {text}{heads}\n"),
-        many => format!("{indent}{from}–{to} {role}: {text}  ({many} messages){heads}\n"),
-    }
+    let (head, tail) = match stretch.messages {
+        1 => (format!("{indent}{from} {role}: "), heads),
+        many => (
+            format!("{indent}{from}–{to} {role}: "),
+            format!("  ({many} messages){heads}"),
+        ),
+    };
+    let taken = head.chars().count() + tail.chars().count();
+    let text = show::line(&stretch.first.countable_text(), show::room(taken, 70));
+    format!("{head}{text}{tail}\n")
 }
