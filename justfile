@@ -3,7 +3,7 @@
 default:
     @just --list
 
-# All checks a change must pass: format, lints, tests, documentation, licences.
+# What a change must pass first: format, lints, tests, documentation, licences. `.ci/run` has the rest.
 verify: fmt-check clippy test doc deny
 
 fmt-check:

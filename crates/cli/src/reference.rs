@@ -57,7 +57,9 @@ fn command(command: &Command, path: &str, depth: usize, out: &mut String) {
 fn configuration() -> String {
     format!(
         "# Configuration\n\nEvery setting with its default. `unisono config show` says where each value came from,\n\
-         `unisono config check` what is wrong.\n\n```toml\n{}\n```\n",
+         `unisono config check` what is wrong.\n\nA key that does not exist is a warning with file, \
+         line and \"did you mean\": other versions may have\nit. `unisono config check` makes it an error \
+         (exit 2), as it is at once in `--set` and in a variable.\n\n```toml\n{}\n```\n",
         CONFIGURATION.trim_end()
     )
 }
@@ -65,7 +67,7 @@ fn configuration() -> String {
 fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
     let mut out = "# HTTP API\n\nEvery route. The whole description, with requests and responses, is at \
-                   `/v1/openapi.json`\nof a local. Every route but health and the pages about problems wants the token.\n\n\
+                   `/v1/openapi.json`\nof a daemon. Every route but health and the pages about problems wants the token.\n\n\
                    | route | what it does |\n|---|---|\n"
         .to_owned();
     for (path, methods) in described["paths"].as_object().unwrap() {

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use serde_json::Value;
 use unisono::tool::Call;
-use unisono::{Agent, Answer, Ask, Completion, Conversation, Ctx, Local, Failure};
+use unisono::{Agent, Answer, Ask, Completion, Conversation, Ctx, Failure, Local};
 use unisono::{LanguageModel, Reply, Request, Task, Tool, ToolSpec};
 
 struct Buyer;

@@ -83,18 +83,49 @@ fn what_the_guide_says_works() {
 
 #[test]
 fn the_code_of_the_guide_is_that_of_the_examples() {
-    let guide = fs::read_to_string(root().join("docs/extending.md")).unwrap();
-    let example = |file: &str| fs::read_to_string(root().join("examples").join(file)).unwrap();
+    let text = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let example = |file: &str| text(&format!("examples/{file}"));
     let glossary = example("custom_agent/src/glossary.rs");
     let mains = example("actor_agent/src/main.rs") + &example("embed/src/main.rs");
-    let code = blocks(&guide)
-        .into_iter()
-        .filter(|block| block.language == "rust");
     let mut found = 0;
-    for line in code.flat_map(|block| block.text.lines().map(str::to_owned).collect::<Vec<_>>()) {
-        let known = glossary.contains(&line) || mains.contains(&line);
-        assert!(known, "{line} stands in no example");
-        found += 1;
+    for page in ["docs/extending.md", "README.md"] {
+        let code = blocks(&text(page));
+        let code = code.iter().filter(|block| block.language == "rust");
+        for line in code.flat_map(|block| block.text.lines()) {
+            let known = glossary.contains(line) || mains.contains(line);
+            assert!(known, "{page}: {line} stands in no example");
+            found += 1;
+        }
     }
-    assert!(found > 8, "{found}");
+    assert!(found > 12, "{found}");
+}
+
+/// The manifest of a program outside of this repository names crates and features that there are.
+#[test]
+fn the_manifest_of_the_guide_fits_the_repository() {
+    let guide = fs::read_to_string(root().join("docs/extending.md")).unwrap();
+    let read = |text: &str| text.parse::<toml::Table>().unwrap();
+    let manifests = blocks(&guide).into_iter();
+    let manifests = manifests.filter(|block| block.text.starts_with("[package]"));
+    let mut paths = 0;
+    for manifest in manifests.map(|block| read(&block.text)) {
+        assert_eq!(manifest["package"]["edition"].as_str(), Some("2024"));
+        for (name, dependency) in manifest["dependencies"].as_table().unwrap() {
+            let Some(path) = dependency.get("path").and_then(toml::Value::as_str) else {
+                continue;
+            };
+            // The guide has the repository beside the program.
+            let path = path.strip_prefix("../unisono/").unwrap();
+            let there = root().join(path).join("Cargo.toml");
+            let there = read(&fs::read_to_string(there).unwrap());
+            assert_eq!(there["package"]["name"].as_str(), Some(&**name));
+            let features = dependency.get("features").and_then(toml::Value::as_array);
+            for feature in features.into_iter().flatten() {
+                let feature = feature.as_str().unwrap();
+                assert!(there["features"].get(feature).is_some(), "{feature}");
+            }
+            paths += 1;
+        }
+    }
+    assert_eq!(paths, 1);
 }
