@@ -12,6 +12,7 @@ use unisono_search::Query as Words;
 use unisono_session::State;
 
 use super::messages::unknown_branch;
+use super::sessions::only as only_session;
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
@@ -58,8 +59,10 @@ async fn found(
         );
         return Err(Error::new(Code::Refused, detail));
     }
-    let named = query.session.as_deref();
-    let named = named.map(|text| id("session", text)).transpose()?;
+    let named = match query.session.as_deref() {
+        Some(name) if within.is_none() => Some(only_session(local, name).await?),
+        _ => None,
+    };
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
     let search = local.search()?;
     if local.runtime().is_err() {

@@ -191,6 +191,26 @@ async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Er
     Ok(Vec::new())
 }
 
+/// The session of that id, or the only one whose id begins or ends with it.
+pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
+    if let Ok(whole) = name.parse() {
+        return Ok(whole);
+    }
+    // Two of them show that it is not the only one.
+    let found = named(local, name, 2).await?;
+    match found[..] {
+        [one] => Ok(one.id),
+        [] => {
+            let detail = format!("no id of a session begins or ends with {name:?}");
+            Err(Error::new(Code::NotFound, detail))
+        }
+        _ => {
+            let detail = format!("{name:?} is a part of several session ids: write more of it");
+            Err(Error::new(Code::Refused, detail))
+        }
+    }
+}
+
 /// Whether an id begins or ends with that, hyphens aside.
 pub fn is_meant(name: &str, id: &impl ToString) -> bool {
     let plain = |text: &str| text.replace('-', "").to_lowercase();
