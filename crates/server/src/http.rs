@@ -59,6 +59,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use unisono_api::Code;
 use unisono_api::session::Link;
 use utoipa::openapi::OpenApi;
@@ -74,7 +76,7 @@ use token::Token;
 use unisono::Local;
 use unisono::retention;
 
-/// How long a call of a tool may take to notice that the program stops.
+/// How long a call of a tool may take to notice that the time to finish is over.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
 /// How long it may take to remove the sessions of requests whose clients have gone away.
 const LEFT_WITHIN: Duration = Duration::from_secs(1);
@@ -218,6 +220,13 @@ impl Server {
         })
     }
 
+    /// The server of the Model Context Protocol, to answer clients elsewhere than at `/mcp` as long
+    /// as this one runs.
+    pub fn mcp(&self) -> crate::mcp::Server {
+        let stopping = self.shared.stopping.clone();
+        crate::mcp::Server::new(&self.shared.local, stopping, self.calls.clone())
+    }
+
     /// The address it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -239,10 +248,32 @@ impl Server {
     }
 
     /// Takes up the turns that were left open, and answers until `stop` comes or the runtime gives
-    /// up; then nothing new is taken, what is being answered is finished, and the daemon is shut
-    /// down. Turns that are still open go on at the next start. Returns why the runtime gave up,
-    /// if it did.
+    /// up; then nothing new is taken, what is being answered is finished, calls of tools included,
+    /// and the daemon is shut down. Turns that are still open go on at the next start. Returns why
+    /// the runtime gave up, if it did.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
+        let shared = &self.shared;
+        let upkeep = vec![
+            tokio::spawn(resume(shared.clone())),
+            tokio::spawn(follow_agents(shared.clone())),
+            tokio::spawn(prune(shared.clone())),
+            tokio::spawn(unisono::vacuum::follow(shared.local.clone())),
+        ];
+        self.answer_beside(upkeep, stop).await
+    }
+
+    /// As [`Server::run`], without the upkeep of the store: open turns go on when somebody asks for
+    /// their sessions, and agents that are defined anew, sessions that are too old and free space
+    /// are left to a daemon.
+    pub async fn answer(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
+        self.answer_beside(Vec::new(), stop).await
+    }
+
+    async fn answer_beside(
+        self,
+        upkeep: Vec<JoinHandle<()>>,
+        stop: impl Future<Output = ()>,
+    ) -> Option<Arc<str>> {
         let Server {
             shared,
             router,
@@ -250,12 +281,8 @@ impl Server {
             ..
         } = self;
         let calls_at_a_time = shared.local.setup().loaded.config.server.streams;
-        let resuming = tokio::spawn(resume(shared.clone()));
-        let following = tokio::spawn(follow_agents(shared.clone()));
-        let pruning = tokio::spawn(prune(shared.clone()));
-        let vacuuming = tokio::spawn(unisono::vacuum::follow(shared.local.clone()));
         notify(sd_notify::NotifyState::Ready);
-        let told = self.stop;
+        let (told, drain) = (self.stop, self.limits.drain);
         let until = async {
             let failed = tokio::select! {
                 () = stop => None,
@@ -263,10 +290,11 @@ impl Server {
             };
             notify(sd_notify::NotifyState::Stopping);
             told.send_replace(true);
-            failed
+            (failed, Instant::now() + drain)
         };
-        let failed = connections::serve(self.listener, router, full, self.limits, until).await;
-        for task in [resuming, following, pruning, vacuuming] {
+        let serving = connections::serve(self.listener, router, full, self.limits, until);
+        let (failed, drained) = serving.await;
+        for task in upkeep {
             task.abort();
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
@@ -277,7 +305,10 @@ impl Server {
         }
         // A call that is being answered lets go of the daemon before its place.
         let calls = self.calls.acquire_many(calls_at_a_time);
-        if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
+        if tokio::time::timeout_at(drained + CALLS_WITHIN, calls)
+            .await
+            .is_err()
+        {
             tracing::warn!("a call of a tool did not end in time");
         }
         match Arc::into_inner(shared).and_then(|shared| Arc::into_inner(shared.local)) {

@@ -5,6 +5,7 @@
 //! nothing between requests, so that both revisions of the protocol are served alike: the current
 //! one (2026-07-28, no handshake) and those before it.
 
+mod answer;
 mod asking;
 mod looking;
 mod resources;
@@ -12,13 +13,15 @@ mod tools;
 mod waiting;
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    InputRequiredResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ContentBlock, Implementation, InputRequiredResult,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -28,6 +31,8 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use unisono::Local;
+
+pub use waiting::{approves, question};
 
 /// What a client is told of the server.
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \
@@ -40,8 +45,11 @@ const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted 
 pub struct Server {
     local: Weak<Local>,
     stopping: watch::Receiver<bool>,
-    /// Calls at the same time.
+    /// Calls at the same time: so many.
     places: Arc<Semaphore>,
+    most: u32,
+    /// How long calls may go on once the program stops.
+    drain: Duration,
     /// Whether it can send clients requests of its own, and be answered.
     can_request: bool,
 }
@@ -49,6 +57,8 @@ pub struct Server {
 /// What came of a call.
 struct Outcome {
     text: String,
+    /// What is told beside it.
+    note: Option<&'static str>,
     /// The same for programs.
     structured: Value,
     is_error: bool,
@@ -60,6 +70,18 @@ enum Answer {
     Complete(Outcome),
     /// What a person has to be asked before.
     Asks(InputRequiredResult),
+}
+
+impl Outcome {
+    /// What was looked for and found.
+    fn found(text: &str, structured: Value) -> Answer {
+        Answer::Complete(Outcome {
+            text: text.trim_end().to_owned(),
+            note: None,
+            structured,
+            is_error: false,
+        })
+    }
 }
 
 impl From<Outcome> for Answer {
@@ -77,40 +99,53 @@ struct Held {
 }
 
 impl Server {
-    /// Answers for a daemon until it stops: so many calls at a time, more are told to come back.
-    pub fn new(
+    /// Answers for a daemon until it stops: as many calls at a time as there are places, more are
+    /// told to come back.
+    pub(crate) fn new(
         local: &Arc<Local>,
         stopping: watch::Receiver<bool>,
         places: Arc<Semaphore>,
     ) -> Server {
+        let settings = &local.setup().loaded.config.server;
         Server {
             local: Arc::downgrade(local),
             stopping,
             places,
+            most: settings.streams,
+            drain: Duration::from_secs(settings.drain_seconds),
             can_request: false,
         }
     }
 
-    /// Answers on standard input and output until the client leaves or the program stops.
+    /// Answers on standard input and output until the client leaves or the program stops; then what
+    /// is being answered is finished, as long as that may take.
     ///
     /// # Errors
     /// The client says what is not of the protocol, or is gone.
     pub async fn serve_stdio(mut self) -> Result<(), String> {
         self.can_request = true;
         let mut stopping = self.stopping.clone();
-        let service = self.serve(rmcp::transport::stdio());
+        let service = self.clone().serve(rmcp::transport::stdio());
         let running = tokio::select! {
             started = service => started.map_err(|error| error.to_string())?,
             () = stopped(&mut stopping) => return Ok(()),
         };
         let token = running.cancellation_token();
-        tokio::select! {
-            ended = running.waiting() => ended.map(|_| ()).map_err(|error| error.to_string()),
+        // Dropped, it would cancel what is being answered.
+        let running = running.waiting();
+        tokio::pin!(running);
+        let ended = tokio::select! {
+            ended = &mut running => ended,
             () = stopped(&mut stopping) => {
+                let calls = self.places.acquire_many(self.most);
+                if tokio::time::timeout(self.drain, calls).await.is_err() {
+                    tracing::warn!("calls of tools were not finished in time");
+                }
                 token.cancel();
-                Ok(())
+                running.await
             }
-        }
+        };
+        ended.map(|_| ()).map_err(|error| error.to_string())
     }
 
     /// The same over HTTP. Who may ask is the guard's to say.
@@ -125,6 +160,13 @@ impl Server {
             .with_max_request_body_bytes(body_limit_bytes);
         let make = move || Ok(self.clone());
         StreamableHttpService::new(make, Arc::default(), config)
+    }
+
+    /// Waits until the program stops, and then as long as calls may go on. Some of the time is left
+    /// to say what is not finished.
+    async fn drained(&self) {
+        stopped(&mut self.stopping.clone()).await;
+        tokio::time::sleep(self.drain * 9 / 10).await;
     }
 
     fn hold(&self) -> Result<Held, String> {
@@ -222,10 +264,12 @@ impl ServerHandler for Server {
             Ok(Answer::Asks(asks)) => return Ok(asks.into()),
             Ok(Answer::Complete(Outcome {
                 text,
+                note,
                 structured,
                 is_error,
             })) => {
-                let text = vec![ContentBlock::text(text)];
+                let text = [Some(text), note.map(str::to_owned)].into_iter().flatten();
+                let text = text.map(ContentBlock::text).collect();
                 let mut result = if is_error {
                     CallToolResult::error(text)
                 } else {
@@ -237,6 +281,15 @@ impl ServerHandler for Server {
             Err(reason) => CallToolResult::error(vec![ContentBlock::text(reason)]),
         };
         Ok(result.into())
+    }
+
+    /// None are declared.
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     /// There are none, and none are declared.

@@ -2,25 +2,23 @@
 
 mod bridge;
 
-use std::sync::Arc;
-use std::time::Duration;
+use tokio::sync::Notify;
+use unisono_config::settings::Override;
+use unisono_server::http::Server;
 
-use tokio::sync::{Semaphore, watch};
-use unisono_server::mcp::Server;
-
+use super::serve::running;
 use crate::app::App;
 use crate::host::Where;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-/// Calls at the same time; more are told to come back.
-const CALLS: u32 = 64;
-/// How long a call may take to notice that the program stops.
-const CALLS_WITHIN: Duration = Duration::from_secs(1);
+/// Where other calls of the program reach this one.
+const BIND: &str = "127.0.0.1:0";
 
 const HELP: &str = "\
 For programs that start their servers themselves; the daemon answers the same at /mcp. Where a
-daemon has the store open, messages are passed on to it.
+daemon has the store open, messages are passed on to it. Where none has, this process listens on a
+free port of loopback, and other verbs work through it: `unisono approvals` decides about calls.
 
 Tools: ask, delegate, wait, recall, search, compact, sessions. Resources:
 unisono://sessions/SESSION, …/context and …/snapshots/TURN. Revisions of the protocol: 2026-07-28 and
@@ -33,33 +31,40 @@ those before it.
 pub(crate) struct Args {}
 
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
+    let setup = app.setup(vec![Override::new("unisono mcp", "server.bind", BIND)])?;
     let mut interrupts = Interrupts::listen()?;
     let opened = match app.store_or_daemon(&setup).await? {
         Where::Here(opened) => opened,
         Where::There(client) => return bridge::run(&app.out, client, &mut interrupts).await,
     };
-    let local = Arc::new(app.daemon(opened, setup).await?);
-    let (stop, stopping) = watch::channel(false);
-    let calls = Arc::new(Semaphore::new(CALLS as usize));
-    let serving = Server::new(&local, stopping, calls.clone()).serve_stdio();
-    tokio::pin!(serving);
-    let served = tokio::select! {
-        served = &mut serving => served,
-        _ = interrupts.next() => {
-            stop.send_replace(true);
-            serving.await
+    let store = setup.loaded.config.store.path.clone();
+    let local = app.daemon(opened, setup).await?;
+    let server = Server::bind(local).await?;
+    let announced = running(&server).announce(&store);
+    if let Err(error) = &announced {
+        let store = store.display();
+        app.out.warn(format_args!(
+            "cannot write {store}: {error}; other calls do not find this process"
+        ));
+    }
+    let clients = server.mcp();
+    let left = Notify::new();
+    let serving = async {
+        let served = clients.serve_stdio().await;
+        left.notify_one();
+        served
+    };
+    let stop = async {
+        tokio::select! {
+            _ = interrupts.next() => {}
+            () = left.notified() => {}
         }
     };
-    stop.send_replace(true);
-    // A call that is being answered lets go of the daemon before its place.
-    let calls = calls.acquire_many(CALLS);
-    if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
-        tracing::warn!("a call of a tool did not end in time");
+    let (served, failed) = tokio::join!(serving, server.answer(stop));
+    drop(announced);
+    served.map_err(|error| Problem::failed(format!("the client cannot be served: {error}")))?;
+    match failed {
+        None => Ok(()),
+        Some(reason) => Err(Problem::failed(format!("the runtime gave up: {reason}"))),
     }
-    match Arc::into_inner(local) {
-        Some(local) => local.shutdown().await,
-        None => tracing::warn!("a call is still held; the store closes with the process"),
-    }
-    served.map_err(|error| Problem::failed(format!("the client cannot be served: {error}")))
 }

@@ -117,7 +117,8 @@ fn announce(server: &Server, store: &Path) -> Result<Announced> {
     announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
 }
 
-fn running(server: &Server) -> Running {
+/// What is said of a server to those who look for it beside the store.
+pub(super) fn running(server: &Server) -> Running {
     Running {
         url: format!("http://{}", server.authority()),
         token_file: server.token_file().to_owned(),

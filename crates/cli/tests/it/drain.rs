@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
+use crate::mcp::Spoken;
 use crate::support::{Going, PATIENCE, Place, heard, tell};
 
 #[test]
@@ -69,12 +70,7 @@ fn a_stopping_daemon_finishes_the_streams_of_answers_that_it_began() {
         heard(&scene.started);
         let Daemon { going, address, .. } = daemon;
         going.signal("TERM");
-        // It has begun to stop once nobody listens any more.
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(&address).is_ok() {
-            assert!(Instant::now() < deadline, "it goes on listening");
-            std::thread::yield_now();
-        }
+        not_heard(&address);
         tell(&scene.word, "later");
         let events: Vec<_> = stream.expect(200).events().collect();
         let last = events.last().unwrap();
@@ -83,6 +79,90 @@ fn a_stopping_daemon_finishes_the_streams_of_answers_that_it_began() {
         assert!(said.contains("The word is later."), "{said}");
         going.finish().expect(0).says(&["stopped"]);
     }
+}
+
+/// Waits until nobody listens there any more: who listened has begun to stop.
+fn not_heard(address: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(address).is_ok() {
+        assert!(Instant::now() < deadline, "it goes on listening");
+        std::thread::yield_now();
+    }
+}
+
+/// A call of the tool `ask` to an agent that waits for a word.
+fn ask() -> serde_json::Value {
+    json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "ask",
+           "arguments": {"task": "Which word?", "lead": "waits", "agents": []}}})
+}
+
+#[test]
+fn a_stopping_daemon_finishes_calls_of_its_tools() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let headers = [
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2025-11-25"),
+    ];
+    let address = daemon.address.clone();
+    let token = daemon.token.clone();
+    let asking = std::thread::spawn(move || {
+        let token = format!("Bearer {token}");
+        let body = ask().to_string();
+        let mut all = vec![
+            ("Host", address.as_str()),
+            ("Authorization", &token),
+            ("Content-Type", "application/json"),
+        ];
+        all.extend(headers);
+        let head = crate::http::head("POST", "/mcp", &all, body.len());
+        let reply = crate::http::send_to(&address, &head, body.as_bytes());
+        reply.expect(200).text()
+    });
+    heard(&scene.started);
+    let Daemon { going, address, .. } = daemon;
+    going.signal("TERM");
+    not_heard(&address);
+    tell(&scene.word, "later");
+    let answer = asking.join().unwrap();
+    assert!(answer.contains("The word is later."), "{answer}");
+    going.finish().expect(0).says(&["stopped"]);
+}
+
+#[test]
+fn a_stopping_mcp_server_finishes_what_its_client_asked() {
+    let scene = Scene::new();
+    let mut server = Spoken::start(&scene.place);
+    server.initialize("2025-11-25");
+    server.send(&ask());
+    heard(&scene.started);
+    let announced = std::fs::read(scene.place.path("data/unisono/daemon.json")).unwrap();
+    let announced: serde_json::Value = serde_json::from_slice(&announced).unwrap();
+    let (_, address) = announced["url"].as_str().unwrap().split_once("//").unwrap();
+    server.signal("TERM");
+    not_heard(address);
+    tell(&scene.word, "later");
+    let (answer, _) = server.answer(5);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text, "The word is later.", "{answer}");
+    server.end();
+}
+
+#[test]
+fn a_call_of_a_tool_that_does_not_end_in_time_is_told_so() {
+    let scene = Scene::new();
+    let config = scene.place.path("config/unisono.toml");
+    let agents = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{agents}[server]\ndrain_seconds = 1\n")).unwrap();
+    let mut server = Spoken::start(&scene.place);
+    server.initialize("2025-11-25");
+    server.send(&ask());
+    heard(&scene.started);
+    server.signal("TERM");
+    let (answer, _) = server.answer(5);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("the program is stopping; turn "), "{answer}");
+    server.end();
 }
 
 #[test]

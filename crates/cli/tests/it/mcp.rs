@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Daemon, Reply};
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, example, heard, tell};
+use crate::support::{PATIENCE, Place, example, heard, send_signal, tell};
 
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: the risk is the database."}]"#;
 
@@ -45,6 +45,22 @@ impl Spoken {
             input: child.stdin.take(),
             child,
             lines,
+        }
+    }
+
+    /// Ends it with that signal, as the system does.
+    pub(crate) fn signal(&self, signal: &str) {
+        send_signal(signal, &self.child.id().to_string());
+    }
+
+    /// The next request or notification of that method.
+    #[track_caller]
+    pub(crate) fn asked(&self, method: &str) -> Value {
+        loop {
+            let message = self.next();
+            if message["method"] == method {
+                return message;
+            }
         }
     }
 
@@ -388,6 +404,26 @@ fn a_session_is_compacted_on_request() {
 }
 
 #[test]
+fn a_compaction_keeps_as_much_as_it_is_told_to() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let imported = place.json(&["import", &example()]);
+    let session = imported["session"].as_str().unwrap().to_owned();
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let arguments = json!({"session": session, "keep_messages": 40});
+    called(&mut server, 2, "compact", arguments);
+    let arguments = json!({"session": session, "large_messages": true, "over_tokens": 64});
+    called(&mut server, 3, "compact", arguments);
+    server.end();
+    let shown = place.json(&["checkpoints", "list"]);
+    let messages = shown[0]["messages"].as_u64().unwrap();
+    assert!((100..=119).contains(&messages), "{shown}");
+    let cut = place.events(&session).into_iter();
+    let mut cut = cut.filter(|event| matches!(event.fact, unisono_session::Fact::Altered { .. }));
+    assert!(cut.next().is_some(), "no message was cut");
+}
+
+#[test]
 fn bad_calls_are_told_and_leave_nothing_behind() {
     let place = Place::new();
     let mut server = Spoken::start(&place);
@@ -443,6 +479,36 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
         json!({"session": "01a20000-0000-7000-8000-000000000000"}),
         "does not exist",
     );
+    for (more, expected) in [
+        (
+            json!({"keep_messages": 2, "keep_tokens": 9}),
+            "contradicts keep_tokens",
+        ),
+        (
+            json!({"topic": 1, "attention": true}),
+            "contradict each other",
+        ),
+        (
+            json!({"over_tokens": 100}),
+            "over_tokens is for large_messages",
+        ),
+    ] {
+        let mut arguments = more;
+        arguments["session"] = "01a20000-0000-7000-8000-000000000000".into();
+        refused(&mut server, "compact", arguments, expected);
+    }
+    refused(
+        &mut server,
+        "search",
+        json!({"query": "x", "session": "y"}),
+        "unknown field `session`",
+    );
+    refused(
+        &mut server,
+        "search",
+        json!({"query": "x session:nowhere"}),
+        "no id of a session begins or ends with \"nowhere\"",
+    );
     refused(
         &mut server,
         "search",
@@ -454,6 +520,10 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     let (prompts, _) = server.ask(89, "prompts/list", json!({}));
     assert_eq!(prompts["error"]["code"], -32601, "{prompts}");
+    let params = json!({"ref": {"type": "ref/resource", "uri": "unisono://sessions/{session}"},
+                        "argument": {"name": "session", "value": "0"}});
+    let (complete, _) = server.ask(87, "completion/complete", params);
+    assert_eq!(complete["error"]["code"], -32601, "{complete}");
     let (read, _) = server.ask(90, "resources/read", json!({"uri": "file:///etc/passwd"}));
     assert!(
         read["error"]["message"]
@@ -517,6 +587,35 @@ fn a_call_that_is_taken_back_cancels_its_turn() {
         matches!(outcomes[0], unisono_session::event::Outcome::Cancelled),
         "{outcomes:?}"
     );
+}
+
+#[test]
+fn a_wait_that_is_taken_back_leaves_the_turn_alone() {
+    let scene = Scene::new();
+    let mut server = Spoken::start(&scene.place);
+    server.initialize("2025-11-25");
+    let call =
+        json!({"name": "ask", "arguments": {"task": "Which word?", "lead": "waits", "agents": []}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}));
+    heard(&scene.started);
+    let listed = called(&mut server, 6, "sessions", json!({}));
+    let session = listed["structuredContent"]["sessions"][0]["session"].clone();
+    let uri = format!("unisono://sessions/{}", session.as_str().unwrap());
+    let (read, _) = server.ask(7, "resources/read", json!({"uri": uri}));
+    let read: Value =
+        serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+    let turn = read["open_turns"]["items"][0].clone();
+    let wait = json!({"name": "wait", "arguments": {"session": session, "turn": turn}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": wait}));
+    server.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}}),
+    );
+    called(&mut server, 9, "sessions", json!({}));
+    tell(&scene.word, "teapot");
+    let (answer, _) = server.answer(5);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("teapot"), "{answer}");
+    server.end();
 }
 
 #[test]

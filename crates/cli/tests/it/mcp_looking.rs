@@ -78,6 +78,9 @@ fn a_search_keeps_to_a_session_and_to_dates() {
     assert_eq!(found("heron".into()), [old, new]);
     for session in [old, new] {
         assert_eq!(found(format!("heron session:{session}")), [session]);
+        // The end tells them apart: both were made in the same moment.
+        let (_, end) = session.rsplit_once('-').unwrap();
+        assert_eq!(found(format!("heron session:{end}")), [session]);
     }
     for key in ["after", "since"] {
         assert_eq!(found(format!("heron {key}:2026-06-01")), [new]);
@@ -92,6 +95,26 @@ fn a_search_keeps_to_a_session_and_to_dates() {
     let wrong = called(&mut server, "search", json!({"query": "heron after:soon"}));
     let text = wrong["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("after:soon is left out"), "{text}");
+    server.end();
+}
+
+#[test]
+fn sessions_are_listed_by_their_labels() {
+    let place = Place::new();
+    let other = imported(&place, "lake", 2);
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let asked = called(&mut server, "ask", json!({"task": "Hello.", "agents": []}));
+    let made = asked["structuredContent"]["turn"]["session"].clone();
+    assert_ne!(made, other);
+    for label in ["channel=mcp", "channel"] {
+        let told = called(&mut server, "sessions", json!({"label": label}));
+        let told = &told["structuredContent"]["sessions"];
+        assert_eq!(told.as_array().unwrap().len(), 1, "{told}");
+        assert_eq!(told[0]["session"], made);
+    }
+    let none = called(&mut server, "sessions", json!({"label": "channel=irc"}));
+    assert_eq!(none["structuredContent"]["sessions"], json!([]));
     server.end();
 }
 

@@ -59,7 +59,8 @@ async fn create(
     turns::answer(&shared, &session, &to_ask(new)?, how, read_compaction).await
 }
 
-fn to_ask(new: NewCompaction) -> Result<Ask, Fault> {
+/// What is asked of a session by it.
+pub(crate) fn to_ask(new: NewCompaction) -> Result<Ask, Fault> {
     let keep = match (new.keep_messages, new.keep_tokens) {
         (Some(_), Some(_)) => {
             let detail = "keep_messages contradicts keep_tokens: leave one out";
@@ -107,7 +108,7 @@ fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Fault> {
 }
 
 /// How a summary is to be written.
-pub(crate) fn writing(
+pub(super) fn writing(
     instructions: Option<String>,
     summariser: Option<String>,
     on_failure: OnFailure,

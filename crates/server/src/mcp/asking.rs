@@ -1,25 +1,24 @@
 //! Tools that give a session something to do, and tell how it goes on.
 
 use rmcp::RoleServer;
-use rmcp::model::{InputRequiredResult, InputResponses, ProgressNotificationParam};
+use rmcp::model::{InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
-use serde_json::{Value, json};
+use serde_json::Value;
 use unisono::labels::MCP_CHANNEL;
 use unisono::turn_view;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::{Error as RuntimeError, Handle, Progress};
 use unisono_session::machine::Import;
-use unisono_session::run::calls::Waiting;
 use unisono_session::{Fact, Refusal, State};
 
-use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, Waited};
-use super::waiting::{self, Way};
-use super::{Answer, Done, Outcome, Server, stopped};
+use super::answer::Followed;
+use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, WAIT, Waited};
+use super::waiting::{self, Reply, Way};
+use super::{Done, Server};
 use crate::http::compactions;
 use unisono::Local;
 use unisono::ask::Ask;
-use unisono::short;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -42,7 +41,7 @@ pub(super) async fn ask(
     };
     let session = session(local, asked.session.as_deref(), task, &ask).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
-    to_answer(ASK, followed)
+    followed.to_answer(ASK)
 }
 
 /// Goes on with a turn about one of whose calls the client has asked a person.
@@ -58,18 +57,23 @@ pub(super) async fn go_on(
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
         let turn = read(local, &session, turn).await?;
-        return to_answer(tool, Followed::waits(&session, turn, waiting));
+        return Followed::waits(&session, turn, waiting).to_answer(tool);
     };
     match session.decide(call, decision).await {
         // Somebody else was faster.
         Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
         Err(error) => return Err(error.to_string()),
     }
-    let followed = follow(server, local, &session, (turn, None), context).await?;
-    to_answer(tool, followed)
+    let place = Place {
+        turn,
+        before: None,
+        cancels: tool != WAIT,
+    };
+    let followed = follow(server, local, &session, place, context).await?;
+    followed.to_answer(tool)
 }
 
-/// Waits for the end of a turn that was begun before.
+/// Waits for the end of a turn that was begun before. Whoever takes this back leaves the turn alone.
 pub(super) async fn wait(
     server: &Server,
     local: &Local,
@@ -80,8 +84,13 @@ pub(super) async fn wait(
     let turn = turn_id(&waited.turn)?;
     // One that never was is told before it is waited for.
     read(local, &session, turn).await?;
-    let followed = follow(server, local, &session, (turn, None), context).await?;
-    to_answer(ASK, followed)
+    let place = Place {
+        turn,
+        before: None,
+        cancels: false,
+    };
+    let followed = follow(server, local, &session, place, context).await?;
+    followed.to_answer(WAIT)
 }
 
 fn turn_id(text: &str) -> Result<TurnId, String> {
@@ -123,22 +132,7 @@ pub(super) async fn delegate(
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(local, delegated.session.as_deref(), &task, &ask).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
-    to_answer(DELEGATE, followed)
-}
-
-/// What each agent came back with, and what was made of it.
-fn findings(turn: &Turn) -> String {
-    let mut text = String::new();
-    for run in turn.runs.iter().filter(|run| run.role != "lead") {
-        let found = match (&run.text, &run.error) {
-            (Some(found), _) => found.clone(),
-            (None, Some(error)) => format!("({}: {})", error.code, error.reason),
-            (None, None) => format!("({})", run.state),
-        };
-        text += &format!("## {}\n\n{}\n\n", run.agent, found.trim());
-    }
-    let joined = turn.answer.clone().unwrap_or_else(|| without_answer(turn));
-    text + &format!("## Joined\n\n{}", joined.trim())
+    followed.to_answer(DELEGATE)
 }
 
 pub(super) async fn compact(
@@ -147,39 +141,11 @@ pub(super) async fn compact(
     compacted: Compacted,
     context: &RequestContext<RoleServer>,
 ) -> Done {
-    let writing = compactions::writing(
-        compacted.instructions,
-        compacted.summariser,
-        compacted.on_failure,
-    );
-    let ask = Ask::compaction(None, writing).branch(compacted.branch.as_str());
-    let session = opened(local, &compacted.session).await?;
+    let session = compacted.session.clone();
+    let ask = compactions::to_ask(compacted.into()).map_err(|fault| fault.to_string())?;
+    let session = opened(local, &session).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
-    to_answer(COMPACT, followed)
-}
-
-fn compaction(turn: &Turn) -> String {
-    match (turn.state.as_str(), turn.checkpoints.last()) {
-        ("compacted", Some(checkpoint)) => {
-            let sizes = turn.compacted;
-            let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
-            let sizes = sizes.map(|(before, after)| {
-                let ratio = short::compression(before, after);
-                let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
-                format!(
-                    ", {} → {} tokens{ratio}",
-                    short::number(before),
-                    short::number(after)
-                )
-            });
-            format!(
-                "compacted: checkpoint {checkpoint}{}",
-                sizes.unwrap_or_default()
-            )
-        }
-        ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
-        _ => without_answer(turn),
-    }
+    followed.to_answer(COMPACT)
 }
 
 fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {
@@ -187,60 +153,6 @@ fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {
         "" => Err(format!("`{name}` is empty")),
         text => Ok(text),
     }
-}
-
-fn without_answer(turn: &Turn) -> String {
-    match &turn.error {
-        Some(error) => format!("the turn failed ({}): {}", error.code, error.reason),
-        None => format!("the turn was {}", turn.state),
-    }
-}
-
-/// How far a turn has come when its client is answered.
-enum Followed {
-    /// To its end.
-    Ended(Turn),
-    /// To calls that wait for a person, whom its client cannot ask.
-    Waits(Turn, String, Value),
-    /// To a call that its client can ask a person about.
-    Asks(InputRequiredResult),
-}
-
-impl Followed {
-    fn waits(session: &Handle, turn: Turn, waiting: Vec<Waiting>) -> Followed {
-        let Some(first) = waiting.first() else {
-            return Followed::Ended(turn);
-        };
-        let text = waiting::describe(session.id(), first.turn, &waiting);
-        Followed::Waits(turn, text, waiting::structured(&waiting))
-    }
-}
-
-/// What the client of a tool is told.
-fn to_answer(tool: &str, followed: Followed) -> Done {
-    let (text, turn, waiting) = match followed {
-        Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
-        Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
-        Followed::Ended(turn) => {
-            let text = match tool {
-                DELEGATE => findings(&turn),
-                COMPACT => compaction(&turn),
-                _ => turn.answer.clone().unwrap_or_else(|| without_answer(&turn)),
-            };
-            (text, turn, None)
-        }
-    };
-    let ended_well = matches!(turn.state.as_str(), "answered" | "compacted");
-    let is_error = !ended_well && waiting.is_none();
-    let mut structured = json!({ "turn": value(&turn)? });
-    if let Some(waiting) = waiting {
-        structured["waiting"] = waiting;
-    }
-    Ok(Answer::Complete(Outcome {
-        text,
-        structured,
-        is_error,
-    }))
 }
 
 /// The session that is meant, or a new one. Agents that do not fit leave none behind.
@@ -292,17 +204,35 @@ async fn begin(
     let before = before.map_err(|error| error.to_string())?;
     let turn = local.begin(session, ask).await;
     let turn = turn.map_err(|error| error.to_string())?;
-    follow(server, local, session, (turn, Some(before)), context).await
+    let place = Place {
+        turn,
+        before: Some(before),
+        cancels: true,
+    };
+    follow(server, local, session, place, context).await
+}
+
+/// A turn that is followed.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    turn: TurnId,
+    /// The event before it; where that is not known, what happened is not told again.
+    before: Option<u64>,
+    /// Whether a client that takes its request back cancels it.
+    cancels: bool,
 }
 
 /// Waits for the end of a turn, or until one of its calls waits for a person whom the client cannot
-/// ask at once, telling the client how it goes on. A client that takes its request back cancels the
-/// turn. Where the number of the event before it is not known, what happened is not told again.
+/// ask at once, telling the client how it goes on. A program that stops waits as long as it may.
 async fn follow(
     server: &Server,
     local: &Local,
     session: &Handle,
-    (turn, before): (TurnId, Option<u64>),
+    Place {
+        turn,
+        before,
+        cancels,
+    }: Place,
     context: &RequestContext<RoleServer>,
 ) -> Result<Followed, String> {
     let text = |error: RuntimeError| error.to_string();
@@ -313,7 +243,8 @@ async fn follow(
     let (now, is_open) = session.inspect(look).await.map_err(text)?;
     let mut after = before.unwrap_or(now);
     let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
-    let mut stopping = server.stopping.clone();
+    let drained = server.drained();
+    tokio::pin!(drained);
     let mut teller = Teller::new(context);
     let mut cancelled = false;
     let mut is_over = before.is_none() && !is_open;
@@ -341,18 +272,26 @@ async fn follow(
                 teller.tell(&text).await;
             },
             () = context.ct.cancelled(), if !cancelled => {
+                if !cancels {
+                    return Err("the call was cancelled; the turn goes on".to_owned());
+                }
                 cancelled = true;
                 cancel(session, turn).await;
             }
-            () = stopped(&mut stopping) => {
-                return Err(format!("the program is stopping; turn {turn} of session {} goes on when it is back", session.id()));
-            }
+            () = drained.as_mut() => return Err(is_stopping(session, turn)),
         }
     }
-    Ok(Followed::Ended(read(local, session, turn).await?))
+    Ok(Followed::Ended(ended(local, session, turn).await?))
 }
 
-/// Has the client ask a person about the calls that wait, as it can. None: none waits any more.
+/// What a client is told whose turn does not end while the program stops.
+fn is_stopping(session: &Handle, turn: TurnId) -> String {
+    let session = session.id();
+    format!("the program is stopping; turn {turn} of session {session} goes on when it is back")
+}
+
+/// Has the client ask a person about the calls that wait, as it can. None: none waits any more, or
+/// nobody waits for the answer.
 async fn held(
     server: &Server,
     local: &Local,
@@ -372,16 +311,24 @@ async fn held(
                     return Ok(Some(Followed::Asks(asks)));
                 }
                 Way::Request => {
-                    let decided = tokio::select! {
-                        decided = waiting::ask_by_request(call, context) => decided,
-                        () = context.ct.cancelled() => return Ok(None),
-                    };
-                    if let Some(decision) = decided {
-                        // Somebody else may have been faster.
-                        if let Err(error) = session.decide(call.id, decision).await {
-                            tracing::debug!(call = %call.id, %error, "a call is not decided");
+                    let given_up = async {
+                        tokio::select! {
+                            () = context.ct.cancelled() => {}
+                            () = server.drained() => {}
                         }
-                        continue;
+                    };
+                    match waiting::ask_by_request(session, call, context, given_up).await {
+                        Reply::Decided(decision) => {
+                            // Somebody else may have been faster.
+                            if let Err(error) = session.decide(call.id, decision).await {
+                                tracing::debug!(call = %call.id, %error, "a call is not decided");
+                            }
+                            continue;
+                        }
+                        Reply::Settled => continue,
+                        Reply::GivenUp if context.ct.is_cancelled() => return Ok(None),
+                        Reply::GivenUp => return Err(is_stopping(session, turn)),
+                        Reply::Nobody => {}
                     }
                 }
                 Way::No => {}
@@ -390,6 +337,13 @@ async fn held(
         let turn = read(local, session, turn).await?;
         return Ok(Some(Followed::waits(session, turn, waiting)));
     }
+}
+
+/// A turn that has ended, once its end is on disk.
+async fn ended(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
+    let ended = session.wait(turn).await;
+    ended.map_err(|error| error.to_string())?;
+    read(local, session, turn).await
 }
 
 /// A turn as it is now.

@@ -1,15 +1,18 @@
 //! Tools that look: messages of a session, a search over all, the list of sessions.
 
+use std::num::NonZeroUsize;
+
 use serde_json::{Value, json};
 use unisono::values;
-use unisono_api::Page;
-use unisono_context::{Message, Ordinal, SessionId};
+use unisono_api::service::Sessions as _;
+use unisono_api::session::SessionQuery;
+use unisono_context::{Message, Ordinal};
 use unisono_runtime::clock;
 use unisono_search::{Branch, Query, excerpt};
 
 use super::asking::{opened, value};
 use super::tools::{Listed, Recalled, Searched};
-use super::{Answer, Done, Outcome};
+use super::{Done, Outcome};
 use unisono::Local;
 use unisono::service::sessions as listing;
 
@@ -82,11 +85,10 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     if structured.is_empty() {
         text = "nothing found; try other words".to_owned();
     }
-    Ok(Answer::Complete(Outcome {
-        text: text.trim_end().to_owned(),
-        structured: json!({"session": id.to_string(), "messages": structured}),
-        is_error: false,
-    }))
+    Ok(Outcome::found(
+        &text,
+        json!({"session": id.to_string(), "messages": structured}),
+    ))
 }
 
 /// A message's number, who said it and when, for people.
@@ -118,11 +120,14 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
         );
     }
     let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MOST_RESULTS);
-    let only = query.session.as_deref().map(|id| {
-        id.parse::<SessionId>()
-            .map_err(|_| format!("session:{id} is no id of a session: write all of it"))
-    });
-    let only: Vec<SessionId> = only.transpose()?.into_iter().collect();
+    let only = match query.session.as_deref() {
+        Some(name) => vec![
+            listing::only(local, name)
+                .await
+                .map_err(|e| e.to_string())?,
+        ],
+        None => Vec::new(),
+    };
     let search = local.search().map_err(|error| error.to_string())?;
     let answer = search
         .find(&query, &only, limit)
@@ -157,39 +162,34 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
     for note in &query.notes {
         text = format!("{}\n\n({note})", text.trim_end());
     }
-    Ok(Answer::Complete(Outcome {
-        text: text.trim_end().to_owned(),
-        structured: json!({
+    Ok(Outcome::found(
+        &text,
+        json!({
             "found": structured, "complete": answer.complete, "notes": query.notes,
         }),
-        is_error: false,
-    }))
+    ))
 }
 
 pub(super) async fn sessions(local: &Local, wanted: Listed) -> Done {
-    let before = wanted.cursor.as_deref().map(|id| {
-        id.parse::<SessionId>()
-            .map_err(|_| format!("{id:?} is no cursor"))
-    });
     let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_LISTED);
-    // One more tells whether there are more.
-    let found = listing::newest(local, before.transpose()?, limit + 1)
-        .await
-        .map_err(|e| e.to_string())?;
-    let found = Page::first(found, limit, |last| last.id.to_string());
+    let query = SessionQuery {
+        label: wanted.label,
+        cursor: wanted.cursor,
+        limit: NonZeroUsize::new(limit),
+        ..SessionQuery::default()
+    };
+    let found = local.sessions(&query).await.map_err(|e| e.to_string())?;
     let mut text = String::new();
     let mut all = Vec::new();
-    let listed = listing::listed(local, found.items).await;
-    for listed in listed.map_err(|fault| fault.to_string())? {
+    for listed in found.items {
         text += &format!("{}  {}  {}\n", listed.session, listed.updated, listed.title);
         all.push(value(&listed)?);
     }
     if all.is_empty() {
         text = "there are no sessions".to_owned();
     }
-    Ok(Answer::Complete(Outcome {
-        text: text.trim_end().to_owned(),
-        structured: json!({"sessions": all, "next": found.next}),
-        is_error: false,
-    }))
+    Ok(Outcome::found(
+        &text,
+        json!({"sessions": all, "next": found.next}),
+    ))
 }

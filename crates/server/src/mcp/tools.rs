@@ -6,7 +6,8 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use unisono_api::compaction::OnFailure;
+use unisono_api::compaction::{NewCompaction, OnFailure};
+use unisono_api::turn::Settings;
 use unisono_session::state::MAIN;
 
 pub(super) const ASK: &str = "ask";
@@ -56,11 +57,38 @@ pub(super) struct Assigned {
 pub(super) struct Compacted {
     pub(super) session: String,
     #[serde(default = "main")]
-    pub(super) branch: String,
-    pub(super) instructions: Option<String>,
-    pub(super) summariser: Option<String>,
+    branch: String,
+    instructions: Option<String>,
+    summariser: Option<String>,
     #[serde(default)]
-    pub(super) on_failure: OnFailure,
+    on_failure: OnFailure,
+    keep_messages: Option<u32>,
+    keep_tokens: Option<u64>,
+    topic: Option<u32>,
+    #[serde(default)]
+    attention: bool,
+    #[serde(default)]
+    large_messages: bool,
+    over_tokens: Option<u64>,
+}
+
+impl From<Compacted> for NewCompaction {
+    fn from(compacted: Compacted) -> NewCompaction {
+        NewCompaction {
+            branch: compacted.branch,
+            instructions: compacted.instructions,
+            summariser: compacted.summariser,
+            on_failure: compacted.on_failure,
+            keep_messages: compacted.keep_messages,
+            keep_tokens: compacted.keep_tokens,
+            topic: compacted.topic,
+            attention: compacted.attention,
+            large_messages: compacted.large_messages,
+            over_tokens: compacted.over_tokens,
+            settings: Settings::new(),
+            wait: true,
+        }
+    }
 }
 
 /// A turn that goes on.
@@ -96,6 +124,7 @@ pub(super) struct Searched {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listed {
+    pub(super) label: Option<String>,
     pub(super) cursor: Option<String>,
     pub(super) limit: Option<usize>,
 }
@@ -152,12 +181,7 @@ pub(super) fn specs() -> Vec<Tool> {
         tool(
             COMPACT,
             "Summarises the older part of a session's conversation. Nothing that was said is altered or lost.",
-            json!({
-                "session": known, "branch": branch,
-                "instructions": {"type": "string", "description": "What the writer of the summary is told"},
-                "summariser": {"type": "string", "description": "Who writes it: a model as provider/model, or `extractive`, which takes quotes; without it, those that are configured"},
-                "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "What is done where no model writes one that can be taken: they are asked again, quotes are taken, or all is left as it is"},
-            }),
+            compaction_properties(&known, &branch),
             &["session"],
             asks,
         ),
@@ -198,6 +222,7 @@ pub(super) fn specs() -> Vec<Tool> {
             SESSIONS,
             "The sessions there are, the newest first.",
             json!({
+                "label": {"type": "string", "description": "Only those with this label, `name=value`, or with a label of this name"},
                 "cursor": {"type": "string", "description": "`next` of the part before"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50, "description": "Sessions at most"},
             }),
@@ -205,6 +230,21 @@ pub(super) fn specs() -> Vec<Tool> {
             looks(),
         ),
     ]
+}
+
+fn compaction_properties(known: &Value, branch: &Value) -> Value {
+    json!({
+        "session": known, "branch": branch,
+        "instructions": {"type": "string", "description": "What the writer of the summary is told"},
+        "summariser": {"type": "string", "description": "Who writes it: a model as provider/model, or `extractive`, which takes quotes; without it, those that are configured"},
+        "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "What is done where no model writes one that can be taken: they are asked again, quotes are taken, or all is left as it is"},
+        "keep_messages": {"type": "integer", "minimum": 1, "description": "How many of the newest messages stay; without this and `keep_tokens`, all from the newest user message on do"},
+        "keep_tokens": {"type": "integer", "minimum": 1, "description": "How many tokens of the newest messages stay"},
+        "topic": {"type": "integer", "minimum": 1, "description": "In place of all that is older: the topic that this message belongs to, if it has ended"},
+        "attention": {"type": "boolean", "default": false, "description": "In place of all that is older: the middle of the current topic"},
+        "large_messages": {"type": "boolean", "default": false, "description": "In place of a summary: the middle of messages that are too large is cut out"},
+        "over_tokens": {"type": "integer", "minimum": 64, "description": "With `large_messages`: what has more tokens than this is too large"},
+    })
 }
 
 fn tool(

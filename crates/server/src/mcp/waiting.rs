@@ -6,11 +6,12 @@ use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use unisono_context::{CallId, SessionId, TurnId};
-use unisono_runtime::Handle;
+use unisono_runtime::{Error as RuntimeError, Handle};
+use unisono_session::State;
 use unisono_session::run::calls::{Decision, Status, Waiting};
 
 use super::Server;
@@ -75,57 +76,124 @@ pub(super) fn askable(waiting: &[Waiting]) -> Option<&Waiting> {
 }
 
 /// The question about a call.
-fn question(waiting: &Waiting) -> ElicitRequestParams {
+fn question_about(waiting: &Waiting) -> ElicitRequestParams {
     let planned = &waiting.call.planned;
-    let arguments: String = planned.arguments.chars().take(ARGUMENTS_CHARS).collect();
+    question_params(waiting.agent.as_str(), &planned.tool, &planned.arguments)
+}
+
+fn question_params(agent: &str, tool: &str, arguments: &str) -> ElicitRequestParams {
+    let arguments: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
     ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: format!(
-            "Agent {} wants to call {} with {arguments}. May it?",
-            waiting.agent, planned.tool
-        ),
+        message: format!("Agent {agent} wants to call {tool} with {arguments}. May it?"),
         requested_schema: ElicitationSchema::builder()
             .required_bool(APPROVE)
             .build_unchecked(),
     }
 }
 
-/// What was decided; none: nothing was.
-fn decision(answer: &ElicitResult) -> Option<Decision> {
-    let declined = Decision::Denied { reason: None };
+/// The `params` of `elicitation/create` about a call, for whoever asks in the server's place.
+pub fn question(agent: &str, tool: &str, arguments: &str) -> Value {
+    // Serialising them does not fail.
+    serde_json::to_value(question_params(agent, tool, arguments)).unwrap_or_default()
+}
+
+/// Whether the `result` of `elicitation/create` approves the call; none: nothing was decided.
+pub fn approves(result: &Value) -> Option<bool> {
+    let answer: ElicitResult = serde_json::from_value(result.clone()).ok()?;
+    is_approved(&answer)
+}
+
+fn is_approved(answer: &ElicitResult) -> Option<bool> {
     match answer.action {
         ElicitationAction::Accept => {
             let content = answer.content.as_ref();
             let approved = content.and_then(|content| content.get(APPROVE)?.as_bool());
-            Some(match approved {
-                Some(true) => Decision::Approved,
-                _ => declined,
-            })
+            Some(approved == Some(true))
         }
-        ElicitationAction::Decline => Some(declined),
+        ElicitationAction::Decline => Some(false),
         _ => None,
     }
 }
 
-/// Has the client ask a person about a call. None: nobody decided.
+/// What was decided; none: nothing was.
+fn decision(answer: &ElicitResult) -> Option<Decision> {
+    is_approved(answer).map(|approved| match approved {
+        true => Decision::Approved,
+        false => Decision::Denied { reason: None },
+    })
+}
+
+/// What came of a question to a client.
+pub(super) enum Reply {
+    /// A person decided.
+    Decided(Decision),
+    /// The client asked nobody, or nobody decided.
+    Nobody,
+    /// The call does not wait any more: it was decided elsewhere, its time was over, or its turn
+    /// ended.
+    Settled,
+    /// Nobody waits for the reply any more.
+    GivenUp,
+}
+
+/// Has the client ask a person about a call, as long as that waits and until it is given up: then
+/// the question is taken back.
 pub(super) async fn ask_by_request(
+    session: &Handle,
     waiting: &Waiting,
     context: &RequestContext<RoleServer>,
-) -> Option<Decision> {
-    let request = ServerRequest::ElicitRequest(ElicitRequest::new(question(waiting)));
-    match context.peer.send_request(request).await {
-        Ok(ClientResult::ElicitResult(answer)) => decision(&answer),
-        Ok(_) => None,
+    given_up: impl Future<Output = ()>,
+) -> Reply {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(question_about(waiting)));
+    let options = PeerRequestOptions::no_options();
+    let sent = context.peer.send_cancellable_request(request, options);
+    let mut asked = match sent.await {
+        Ok(asked) => asked,
         Err(error) => {
             tracing::debug!(%error, "a client did not ask a person");
-            None
+            return Reply::Nobody;
         }
+    };
+    let (reply, reason) = tokio::select! {
+        answer = &mut asked.rx => return match answer {
+            Ok(Ok(ClientResult::ElicitResult(answer))) => {
+                decision(&answer).map_or(Reply::Nobody, Reply::Decided)
+            }
+            _ => Reply::Nobody,
+        },
+        settled = settled(session, waiting.id) => {
+            if let Err(error) = settled {
+                tracing::debug!(%error, "a call that waits cannot be followed");
+            }
+            (Reply::Settled, "the call does not wait any more")
+        }
+        () = given_up => (Reply::GivenUp, "nobody waits for the answer"),
+    };
+    if let Err(error) = asked.cancel(Some(reason.to_owned())).await {
+        tracing::debug!(%error, "a question is not taken back");
+    }
+    reply
+}
+
+/// Waits until a call does not wait for a person any more.
+async fn settled(session: &Handle, call: CallId) -> Result<(), RuntimeError> {
+    let look = move |state: &State| {
+        let waits = state.waiting_calls().any(|waiting| waiting.id == call);
+        (state.events(), waits)
+    };
+    loop {
+        let (seen, waits) = session.inspect(look).await?;
+        if !waits {
+            return Ok(());
+        }
+        session.events(seen).await?.next().await?;
     }
 }
 
 /// An answer by which the client is told to ask a person about a call, and to ask again.
 pub(super) fn ask_by_answer(session: SessionId, waiting: &Waiting) -> InputRequiredResult {
-    let question = InputRequest::Elicitation(ElicitRequest::new(question(waiting)));
+    let question = InputRequest::Elicitation(ElicitRequest::new(question_about(waiting)));
     let asked = Asked {
         session: session.to_string(),
         turn: waiting.turn.to_string(),
@@ -169,7 +237,7 @@ pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[Waiting]) ->
             ),
             _ => format!(
                 "- {agent} wants to call {tool} {arguments}. `unisono approvals approve {call}` \
-                 or `unisono approvals deny {call}` decides, as does the daemon's page\n"
+                 or `unisono approvals deny {call}` decides, as does the page of `unisono serve`\n"
             ),
         };
     }

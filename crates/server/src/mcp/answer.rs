@@ -1,0 +1,251 @@
+//! What the client of a tool is told of a turn.
+
+use rmcp::model::InputRequiredResult;
+use serde_json::{Value, json};
+use unisono::short;
+use unisono_api::turn::{Run, Turn};
+use unisono_runtime::Handle;
+use unisono_session::run::calls::Waiting;
+
+use super::asking::value;
+use super::tools::{ASK, COMPACT, DELEGATE};
+use super::{Answer, Done, Outcome, waiting};
+
+/// What a client is told beside an answer whose context was cut short.
+const TIGHTENED: &str = "Less of the conversation was kept verbatim than the preset, or the request, \
+    asks for: otherwise the context would not have fitted. `recall` finds the rest.";
+
+/// What was asked of a turn: the form of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The lead's answer.
+    Answer,
+    /// What each agent found, then the lead's answer.
+    Findings,
+    /// What a compaction came to.
+    Compaction,
+}
+
+impl Form {
+    /// The form of a tool's answers about a turn.
+    fn of_tool(tool: &str, turn: &Turn) -> Form {
+        match tool {
+            ASK => Form::Answer,
+            DELEGATE => Form::Findings,
+            COMPACT => Form::Compaction,
+            _ => Form::of(turn),
+        }
+    }
+
+    /// The form that fits a turn, whoever began it. Delegates of a delegation have tasks of their
+    /// own; the stages of a pipeline have none that was asked for.
+    fn of(turn: &Turn) -> Form {
+        let delegated = |run: &Run| run.role == "delegate" && run.stage.is_none();
+        let mut delegates = turn.runs.iter().filter(|run| delegated(run));
+        match turn.task {
+            None => Form::Compaction,
+            Some(_) if delegates.any(|run| run.task.is_some()) => Form::Findings,
+            Some(_) => Form::Answer,
+        }
+    }
+}
+
+/// How far a turn has come when its client is answered.
+pub(super) enum Followed {
+    /// To its end.
+    Ended(Turn),
+    /// To calls that wait for a person, whom its client cannot ask.
+    Waits(Turn, String, Value),
+    /// To a call that its client can ask a person about.
+    Asks(InputRequiredResult),
+}
+
+impl Followed {
+    pub(super) fn waits(session: &Handle, turn: Turn, waiting: Vec<Waiting>) -> Followed {
+        let Some(first) = waiting.first() else {
+            return Followed::Ended(turn);
+        };
+        let text = waiting::describe(session.id(), first.turn, &waiting);
+        Followed::Waits(turn, text, waiting::structured(&waiting))
+    }
+
+    /// What the client of a tool is told.
+    pub(super) fn to_answer(self, tool: &str) -> Done {
+        let (text, turn, waiting) = match self {
+            Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
+            Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
+            Followed::Ended(turn) => (text(Form::of_tool(tool, &turn), &turn), turn, None),
+        };
+        let ended_well = matches!(turn.state.as_str(), "answered" | "compacted");
+        let is_error = !ended_well && waiting.is_none();
+        let tightened = turn.compacted.is_some_and(|all| all.tightened);
+        let mut structured = json!({ "turn": value(&turn)? });
+        if let Some(waiting) = waiting {
+            structured["waiting"] = waiting;
+        }
+        Ok(Answer::Complete(Outcome {
+            text,
+            note: tightened.then_some(TIGHTENED),
+            structured,
+            is_error,
+        }))
+    }
+}
+
+/// A turn that has ended, for whoever reads.
+fn text(form: Form, turn: &Turn) -> String {
+    match form {
+        Form::Findings => findings(turn),
+        Form::Compaction => compaction(turn),
+        Form::Answer => joined(turn),
+    }
+}
+
+fn joined(turn: &Turn) -> String {
+    turn.answer.clone().unwrap_or_else(|| without_answer(turn))
+}
+
+/// What each agent came back with, and what was made of it.
+fn findings(turn: &Turn) -> String {
+    let mut text = String::new();
+    for run in turn.runs.iter().filter(|run| run.role != "lead") {
+        let found = run
+            .text
+            .clone()
+            .unwrap_or_else(|| format!("({})", state(run)));
+        text += &format!("## {}\n\n{}\n\n", run.agent, found.trim());
+    }
+    text + &format!("## Joined\n\n{}", joined(turn).trim())
+}
+
+fn compaction(turn: &Turn) -> String {
+    match (turn.state.as_str(), turn.checkpoints.last()) {
+        ("compacted", Some(checkpoint)) => {
+            let sizes = turn.compacted;
+            let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
+            let sizes = sizes.map(|(before, after)| {
+                let ratio = short::compression(before, after);
+                let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+                format!(
+                    ", {} → {} tokens{ratio}",
+                    short::number(before),
+                    short::number(after)
+                )
+            });
+            format!(
+                "compacted: checkpoint {checkpoint}{}",
+                sizes.unwrap_or_default()
+            )
+        }
+        ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
+        _ => without_answer(turn),
+    }
+}
+
+/// Why there is no answer, and how far each run has come.
+fn without_answer(turn: &Turn) -> String {
+    let mut text = match &turn.error {
+        Some(error) => format!("the turn failed ({}): {}", error.code, error.reason),
+        None => format!("the turn was {}", turn.state),
+    };
+    for run in &turn.runs {
+        text += &format!("\n- {} ({}): {}", run.agent, run.role, state(run));
+    }
+    text
+}
+
+/// How far a run has come, and why not further.
+fn state(run: &Run) -> String {
+    match &run.error {
+        Some(error) => format!("{}, {}: {}", run.state, error.code, error.reason),
+        None => run.state.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_api::usage::Amounts;
+
+    use super::*;
+
+    fn run(agent: &str, role: &str, task: Option<&str>, state: &str) -> Value {
+        json!({
+            "run": "r", "agent": agent, "role": role, "task": task, "state": state, "attempt": 1,
+            "prefix": "", "text": (state == "done").then(|| format!("{agent} found it")),
+            "error": (state == "failed").then(|| json!({"code": "timeout", "reason": "too slow"})),
+            "usage": Amounts::default(), "opened": "",
+        })
+    }
+
+    fn turn(state: &str, runs: &[Value]) -> Turn {
+        let failed = json!({"code": "timeout", "reason": "it took longer than 2 s"});
+        serde_json::from_value(json!({
+            "session": "s", "turn": "t", "branch": "main", "task": "x", "state": state,
+            "error": (state == "failed").then_some(failed),
+            "answer": (state == "answered").then_some("All of it."),
+            "snapshot_agents": 0, "checkpoints": [], "runs": runs, "accepted": "",
+        }))
+        .unwrap()
+    }
+
+    fn told(tool: &str, turn: Turn) -> Outcome {
+        match Followed::Ended(turn).to_answer(tool) {
+            Ok(Answer::Complete(outcome)) => outcome,
+            _ => panic!("no answer"),
+        }
+    }
+
+    #[test]
+    fn wait_answers_in_the_form_of_what_the_turn_was_asked_for() {
+        let plain = turn("answered", &[run("risks", "delegate", None, "done")]);
+        assert_eq!(told("wait", plain).text, "All of it.");
+        let runs = [
+            run("risks", "delegate", Some("Which?"), "done"),
+            run("lead", "lead", None, "done"),
+        ];
+        let delegated = turn("answered", &runs);
+        let findings = "## risks\n\nrisks found it\n\n## Joined\n\nAll of it.";
+        assert_eq!(told("wait", delegated.clone()).text, findings);
+        assert_eq!(told("delegate", delegated.clone()).text, findings);
+        assert_eq!(told("ask", delegated).text, "All of it.");
+        let mut compacted = turn("compacted", &[]);
+        compacted.task = None;
+        compacted.checkpoints = vec![3];
+        assert_eq!(told("wait", compacted).text, "compacted: checkpoint 3");
+    }
+
+    #[test]
+    fn a_turn_without_an_answer_says_how_far_each_run_has_come() {
+        let runs = [
+            run("risks", "delegate", None, "done"),
+            run("facts", "delegate", None, "failed"),
+            run("lead", "lead", None, "cancelled"),
+        ];
+        let outcome = told("ask", turn("failed", &runs));
+        assert!(outcome.is_error);
+        assert_eq!(
+            outcome.text,
+            "the turn failed (timeout): it took longer than 2 s\n\
+             - risks (delegate): done\n\
+             - facts (delegate): failed, timeout: too slow\n\
+             - lead (lead): cancelled"
+        );
+    }
+
+    #[test]
+    fn an_answer_says_that_less_was_kept_than_was_asked_for() {
+        let mut turn = turn("answered", &[]);
+        assert_eq!(told("ask", turn.clone()).note, None);
+        turn.compacted = Some(unisono_api::turn::Compacted {
+            tokens_before: 9,
+            tokens_after: Some(3),
+            compression_ratio: Some(3.0),
+            tightened: true,
+        });
+        let note = told("ask", turn).note.unwrap();
+        assert!(
+            note.starts_with("Less of the conversation was kept"),
+            "{note}"
+        );
+    }
+}
