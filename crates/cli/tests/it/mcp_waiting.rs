@@ -70,12 +70,7 @@ fn a_client_of_the_revision_before_asks_while_it_waits() {
         let mut server = Spoken::started(scene.command(&["mcp"]));
         server.initialize_as("2025-11-25", json!({"elicitation": {}}));
         server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": ask()}));
-        let question = loop {
-            let message = server.next();
-            if message["method"] == "elicitation/create" {
-                break message;
-            }
-        };
+        let question = server.asked("elicitation/create");
         let asked = question["params"]["message"].as_str().unwrap();
         assert!(
             asked.contains("files__send") && asked.contains("the invoice"),
@@ -113,4 +108,153 @@ fn a_client_of_the_current_revision_asks_and_comes_again() {
     assert_eq!(text(&answer), "Told: send: the invoice", "{answer}");
     server.end();
     assert_eq!(scene.count("call send "), 1);
+}
+
+/// Sends a call of a tool, and gives the question about a call of the agent's that it comes to.
+#[track_caller]
+fn asked(server: &mut Spoken, call: Value) -> Value {
+    server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
+    let question = server.asked("elicitation/create");
+    let text = question["params"]["message"].as_str().unwrap();
+    assert!(
+        text.contains("clerk wants to call files__send"),
+        "{question}"
+    );
+    question
+}
+
+#[test]
+fn the_command_that_is_printed_works_while_the_client_is_connected() {
+    let scene = held();
+    let mut server = Spoken::started(scene.command(&["mcp"]));
+    server.initialize("2025-11-25");
+    let (answer, _) = server.ask(2, "tools/call", ask());
+    let told = &answer["result"]["structuredContent"];
+    let call = told["waiting"][0]["call"].as_str().unwrap();
+    assert_eq!(scene.waiting()[0]["call"], call);
+    let printed = text(&answer).split('`');
+    let printed: Vec<&str> = printed
+        .filter(|part| part.starts_with("unisono approvals approve"))
+        .flat_map(|part| part.split(' ').skip(1))
+        .collect();
+    assert_eq!(printed, ["approvals", "approve", call]);
+    let done = scene.call(&printed).expect(0);
+    done.says(&["approved: files__send"]);
+    let turn = &told["turn"];
+    let wait = json!({"session": turn["session"], "turn": turn["turn"]});
+    let wait = json!({"name": "wait", "arguments": wait});
+    let (answer, _) = server.ask(3, "tools/call", wait);
+    assert_eq!(text(&answer), "Told: send: the invoice", "{answer}");
+    server.end();
+    assert_eq!(scene.count("call send "), 1);
+    // Nobody is found there any more, and the store is free.
+    assert!(!scene.place.path("data/unisono/daemon.json").exists());
+    assert_eq!(scene.waiting(), json!([]));
+}
+
+#[test]
+fn wait_tells_what_each_agent_of_a_delegation_found() {
+    let send = ("files__send", json!({"text": "the invoice"}));
+    let sender = "\n[agents.sender]\ndescription = \"sends\"\nmcp_servers = [\"files\"]\n\
+                  approve = [\"files__send\"]\n";
+    let scene = Scene::new(&[&[send]], &program(""), sender);
+    let mut server = Spoken::started(scene.command(&["mcp"]));
+    server.initialize("2025-11-25");
+    let tasks = json!([{"agent": "sender", "task": "Send it."}]);
+    let delegate = json!({"name": "delegate", "arguments": {"tasks": tasks}});
+    let (answer, _) = server.ask(2, "tools/call", delegate);
+    let told = &answer["result"]["structuredContent"];
+    let call = told["waiting"][0]["call"].as_str().unwrap();
+    scene.call(&["approvals", "approve", call]).expect(0);
+    let turn = &told["turn"];
+    let wait = json!({"session": turn["session"], "turn": turn["turn"]});
+    let wait = json!({"name": "wait", "arguments": wait});
+    let (answer, _) = server.ask(3, "tools/call", wait);
+    let said = text(&answer);
+    assert!(
+        said.starts_with("## sender\n\nTold: send: the invoice\n\n## Joined"),
+        "{said}"
+    );
+    server.end();
+}
+
+#[test]
+fn a_question_is_taken_back_when_its_call_is_settled_elsewhere() {
+    for bridged in [false, true] {
+        for in_time in [false, true] {
+            let settings = match in_time {
+                true => "",
+                false => "\n[approvals]\ntimeout = \"1s\"\n",
+            };
+            let send = ("files__send", json!({"text": "the invoice"}));
+            let rule = program("approve = [\"send\"]");
+            let scene = Scene::new(&[&[send]], &rule, settings);
+            let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+            let daemon = bridged.then(|| Daemon::of(&scene.place, serve));
+            let mut server = Spoken::started(scene.command(&["mcp"]));
+            server.initialize_as("2025-11-25", json!({"elicitation": {}}));
+            let question = asked(&mut server, ask());
+            if in_time {
+                let waiting = scene.waiting();
+                let call = waiting[0]["call"].as_str().unwrap();
+                scene.call(&["approvals", "approve", call]).expect(0);
+            }
+            let taken_back = server.asked("notifications/cancelled");
+            assert_eq!(taken_back["params"]["requestId"], question["id"]);
+            let (answer, _) = server.answer(2);
+            let expected = if in_time {
+                "Told: send: the invoice"
+            } else {
+                "denied"
+            };
+            assert!(text(&answer).contains(expected), "{answer}");
+            server.end();
+            assert_eq!(scene.count("call send "), usize::from(in_time));
+            daemon.into_iter().for_each(Daemon::stop);
+        }
+    }
+}
+
+#[test]
+fn where_a_daemon_has_the_store_a_client_is_asked_as_well() {
+    for (reply, told, made) in [
+        (
+            json!({"action": "accept", "content": {"approve": true}}),
+            "Told: send: the invoice",
+            1,
+        ),
+        (json!({"action": "decline"}), "did not allow this call", 0),
+        (json!({"action": "cancel"}), "waits for a person", 0),
+    ] {
+        let scene = held();
+        let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+        let daemon = Daemon::of(&scene.place, serve);
+        let mut server = Spoken::started(scene.command(&["mcp"]));
+        server.initialize_as("2025-11-25", json!({"elicitation": {}}));
+        let question = asked(&mut server, ask());
+        server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
+        let (answer, _) = server.answer(2);
+        assert!(text(&answer).contains(told), "{answer}");
+        server.end();
+        daemon.stop();
+        assert_eq!(scene.count("call send "), made);
+    }
+}
+
+#[test]
+fn where_a_daemon_has_the_store_a_call_that_is_taken_back_cancels_its_turn_and_its_question() {
+    let scene = held();
+    let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+    let daemon = Daemon::of(&scene.place, serve);
+    let mut server = Spoken::started(scene.command(&["mcp"]));
+    server.initialize_as("2025-11-25", json!({"elicitation": {}}));
+    let question = asked(&mut server, ask());
+    server.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}),
+    );
+    let taken_back = server.asked("notifications/cancelled");
+    assert_eq!(taken_back["params"]["requestId"], question["id"]);
+    server.end();
+    assert_eq!(scene.waiting(), json!([]));
+    daemon.stop();
 }

@@ -1,6 +1,8 @@
 //! The Model Context Protocol on standard input and output, where a daemon has the store open: each
 //! message goes to the daemon's own server of it, and what that says comes back.
 
+mod elicit;
+
 use std::collections::HashMap;
 use std::io::BufRead as _;
 use std::sync::Arc;
@@ -10,10 +12,14 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use unisono_client::{Client, Error};
 
+use elicit::{Begun, Caller, Questions, turn_of};
+
 use crate::live::Interrupts;
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
+/// Where a message of the current revision says which one that is.
+const REVISION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
 /// Lines that may wait to be read.
 const LINES: usize = 64;
 /// The code of a message that cannot be read.
@@ -31,6 +37,8 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
         asked: JoinSet::new(),
         open: HashMap::new(),
         revision: None,
+        can_ask: false,
+        questions: Arc::new(Questions::new()),
     };
     let mut reading = true;
     // Once nobody asks any more, what was asked is answered.
@@ -42,7 +50,10 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
             Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => gone(done)?,
             line = lines.recv(), if reading => match line {
                 Some(line) => bridge.take(&line).await?,
-                None => reading = false,
+                None => {
+                    reading = false;
+                    bridge.questions.close();
+                }
             },
         }
     }
@@ -83,9 +94,20 @@ struct Bridge {
     say: mpsc::Sender<Value>,
     asked: JoinSet<Result<(), Error>>,
     /// By the id of the request.
-    open: HashMap<String, AbortHandle>,
+    open: HashMap<String, Asked>,
     /// The revision that was agreed on.
     revision: Option<Arc<str>>,
+    /// Whether the client can ask a person.
+    can_ask: bool,
+    questions: Arc<Questions>,
+}
+
+/// A request that is not answered yet.
+struct Asked {
+    request: AbortHandle,
+    /// The turn that ends with it where it is taken back: one that it began and that came to wait
+    /// for a person. Until then the daemon sees to that by itself.
+    begun: Option<Begun>,
 }
 
 impl Bridge {
@@ -103,6 +125,8 @@ impl Bridge {
         let revision = self.revision.clone();
         match message["method"].as_str() {
             Some("initialize") => {
+                let able = &message["params"]["capabilities"]["elicitation"];
+                self.can_ask = able.is_object();
                 let answer = passed(&self.say, &self.client, &message, None).await?;
                 self.revision = answer.and_then(|answer| {
                     let revision = answer.pointer("/result/protocolVersion")?.as_str()?;
@@ -111,51 +135,116 @@ impl Bridge {
             }
             Some("notifications/cancelled") => {
                 let id = message["params"]["requestId"].to_string();
-                if let Some(request) = self.open.remove(&id) {
-                    request.abort();
+                if let Some(asked) = self.open.remove(&id) {
+                    asked.request.abort();
+                    self.cancel(asked.begun.as_ref());
                 }
+            }
+            None if message.get("result").or(message.get("error")).is_some() => {
+                self.questions.reply(message);
             }
             _ if message.get("id").is_none() => {
                 passed(&self.say, &self.client, &message, revision.as_deref()).await?;
             }
-            _ => {
-                let (client, say) = (self.client.clone(), self.say.clone());
-                let id = message["id"].to_string();
-                self.open.retain(|_, request| !request.is_finished());
-                let request = self.asked.spawn(async move {
-                    let answer = passed(&say, &client, &message, revision.as_deref());
-                    answer.await.map(|_| ())
-                });
-                self.open.insert(id, request);
-            }
+            _ => self.ask(message),
         }
         Ok(())
     }
+
+    /// Passes a request on, beside others.
+    fn ask(&mut self, message: Value) {
+        let id = message["id"].to_string();
+        self.open.retain(|_, asked| !asked.request.is_finished());
+        // A client of the current revision asks by an answer, which passes as it is.
+        let asks = self.can_ask
+            && message["method"] == "tools/call"
+            && message.pointer(REVISION).is_none();
+        let begun = Begun::default();
+        let begins = asks && message["params"]["name"] != "wait";
+        let caller = Caller {
+            say: self.say.clone(),
+            client: self.client.clone(),
+            revision: self.revision.clone(),
+            questions: self.questions.clone(),
+            begun: begun.clone(),
+        };
+        let request = self.asked.spawn(async move {
+            let answer = match asks {
+                true => caller.answered(message.clone()).await,
+                false => {
+                    let revision = caller.revision.as_deref();
+                    exchanged(&caller.say, &caller.client, &message, revision).await
+                }
+            };
+            tell_answer(&caller.say, &message, answer).await.map(|_| ())
+        });
+        let begun = begins.then_some(begun);
+        self.open.insert(id, Asked { request, begun });
+    }
+
+    /// Cancels the turn of a request that is taken back.
+    fn cancel(&mut self, begun: Option<&Begun>) {
+        let Some(place) = begun.and_then(turn_of) else {
+            return;
+        };
+        let client = self.client.clone();
+        self.asked.spawn(async move {
+            match client.cancel(&place.session, &place.turn).await {
+                Err(error @ Error::Unreachable { .. }) => Err(error),
+                // One that ended meanwhile needs no cancelling.
+                _ => Ok(()),
+            }
+        });
+    }
 }
 
-/// Passes a message on and tells what comes back; gives the last of it. What the daemon refuses is
-/// the answer; an error is that it is gone.
+/// Passes a message on and tells what comes back; gives the answer.
 async fn passed(
     say: &mpsc::Sender<Value>,
     client: &Client,
     message: &Value,
     revision: Option<&str>,
 ) -> Result<Option<Value>, Error> {
-    let told = async {
-        let mut messages = client.mcp(message, revision).await?;
-        let mut last = None;
-        while let Some(text) = messages.next().await? {
-            // A stream begins with an event that says nothing.
-            if let Ok(said) = serde_json::from_str::<Value>(&text) {
+    let answer = exchanged(say, client, message, revision).await;
+    tell_answer(say, message, answer).await
+}
+
+/// Passes a message on, tells what comes before the answer, and gives that.
+async fn exchanged(
+    say: &mpsc::Sender<Value>,
+    client: &Client,
+    message: &Value,
+    revision: Option<&str>,
+) -> Result<Option<Value>, Error> {
+    let mut messages = client.mcp(message, revision).await?;
+    let mut answer = None;
+    while let Some(text) = messages.next().await? {
+        // A stream begins with an event that says nothing.
+        match serde_json::from_str::<Value>(&text) {
+            Ok(said) if said.get("method").is_some() => {
                 // Whoever would print it is gone with the program.
-                let _ = say.send(said.clone()).await;
-                last = Some(said);
+                let _ = say.send(said).await;
             }
+            Ok(said) => answer = Some(said),
+            Err(_) => {}
         }
-        Ok::<_, Error>(last)
-    };
-    match told.await {
-        Ok(last) => Ok(last),
+    }
+    Ok(answer)
+}
+
+/// Tells the answer to a message. What the daemon refuses is one; an error is that it is gone.
+async fn tell_answer(
+    say: &mpsc::Sender<Value>,
+    message: &Value,
+    answer: Result<Option<Value>, Error>,
+) -> Result<Option<Value>, Error> {
+    match answer {
+        Ok(answer) => {
+            if let Some(answer) = &answer {
+                let _ = say.send(answer.clone()).await;
+            }
+            Ok(answer)
+        }
         Err(error) => {
             if let Some(id) = message.get("id") {
                 let _ = say.send(refused(id, FAILED, &error.to_string())).await;

@@ -1,0 +1,292 @@
+//! Calls that wait for a person, where the client of this program can ask one (elicitation): it is
+//! asked here, because the daemon's server cannot send requests over HTTP.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use unisono_api::Code;
+use unisono_api::approval::{ApprovalQuery, Decide, Verdict};
+use unisono_api::service::Approvals as _;
+use unisono_client::{Client, Error};
+use unisono_server::mcp;
+
+use super::exchanged;
+
+/// Events after which a call may not wait any more.
+const SETTLING: [&str; 3] = ["tool_decided", "run_ended", "turn_ended"];
+
+/// Questions that the client has not replied to, by their ids; none once it is gone.
+#[derive(Debug)]
+pub(super) struct Questions {
+    open: Mutex<Option<HashMap<String, oneshot::Sender<Value>>>>,
+    next: AtomicU64,
+}
+
+type Open<'q> = MutexGuard<'q, Option<HashMap<String, oneshot::Sender<Value>>>>;
+
+impl Questions {
+    pub(super) fn new() -> Questions {
+        Questions {
+            open: Mutex::new(Some(HashMap::new())),
+            next: AtomicU64::new(1),
+        }
+    }
+
+    fn open(&self) -> Open<'_> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the reply to one of them.
+    pub(super) fn reply(&self, reply: Value) {
+        let id = reply["id"].as_str().unwrap_or_default();
+        let asked = self.open().as_mut().and_then(|open| open.remove(id));
+        // Whoever asked may have given up.
+        asked.map(|asked| asked.send(reply).ok());
+    }
+
+    /// The client is gone: nobody replies any more.
+    pub(super) fn close(&self) {
+        self.open().take();
+    }
+}
+
+/// A turn that a request began or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) session: String,
+    pub(super) turn: String,
+}
+
+/// Where the turn of a request stands once it is known.
+pub(super) type Begun = Arc<Mutex<Option<Place>>>;
+
+/// The turn of a request; none: it is not known, or there is none.
+pub(super) fn turn_of(begun: &Begun) -> Option<Place> {
+    let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+    begun.clone()
+}
+
+/// A call of a tool that may come to wait for a person.
+pub(super) struct Caller {
+    pub(super) say: mpsc::Sender<Value>,
+    pub(super) client: Arc<Client>,
+    pub(super) revision: Option<Arc<str>>,
+    pub(super) questions: Arc<Questions>,
+    pub(super) begun: Begun,
+}
+
+/// The call that an answer says a person has to approve.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    place: Place,
+    call: String,
+    question: Value,
+}
+
+impl Held {
+    fn of(answer: &Value) -> Option<Held> {
+        let told = answer.pointer("/result/structuredContent")?;
+        let mut waiting = told["waiting"].as_array()?.iter();
+        let held = waiting.find(|waiting| waiting["waits_for"] == "approval")?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (agent, tool) = (held["agent"].as_str()?, held["tool"].as_str()?);
+        Some(Held {
+            place: Place {
+                session: text(&told["turn"]["session"])?,
+                turn: text(&told["turn"]["turn"])?,
+            },
+            call: text(&held["call"])?,
+            question: mcp::question(agent, tool, held["arguments"].as_str()?),
+        })
+    }
+
+    /// The request that waits for the end of the turn, in place of the one that was made.
+    fn wait(&self, made: &Value) -> Value {
+        let mut wait = made.clone();
+        let Place { session, turn } = &self.place;
+        wait["params"]["name"] = "wait".into();
+        wait["params"]["arguments"] = json!({"session": session, "turn": turn});
+        wait
+    }
+}
+
+/// What came of a question.
+enum Reply {
+    Decided(Verdict),
+    /// Nobody decided.
+    Nobody,
+    /// The call does not wait any more.
+    Settled,
+}
+
+impl Caller {
+    /// The answer to a call of a tool, once no call waits that the client's user can decide about.
+    ///
+    /// # Errors
+    /// The daemon is gone, or refuses.
+    pub(super) async fn answered(&self, mut message: Value) -> Result<Option<Value>, Error> {
+        loop {
+            let revision = self.revision.as_deref();
+            let answer = exchanged(&self.say, &self.client, &message, revision).await?;
+            let Some(held) = answer.as_ref().and_then(Held::of) else {
+                return Ok(answer);
+            };
+            *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.place.clone());
+            match self.ask_user(&held).await? {
+                Reply::Decided(decision) => self.decide(&held, decision).await?,
+                Reply::Settled => {}
+                Reply::Nobody => return Ok(answer),
+            }
+            message = held.wait(&message);
+        }
+    }
+
+    async fn decide(&self, held: &Held, decision: Verdict) -> Result<(), Error> {
+        let decide = Decide {
+            decision,
+            text: None,
+        };
+        match self.client.decide(&held.call, &decide).await {
+            // Somebody else was faster.
+            Err(Error::Problem(problem))
+                if matches!(problem.code, Code::Conflict | Code::NotFound) =>
+            {
+                Ok(())
+            }
+            decided => decided.map(|_| ()),
+        }
+    }
+
+    /// Has the client ask its user, as long as the call waits.
+    async fn ask_user(&self, held: &Held) -> Result<Reply, Error> {
+        let Some((mut question, reply)) = Question::new(self) else {
+            return Ok(Reply::Nobody);
+        };
+        let asks = json!({
+            "jsonrpc": "2.0", "id": question.id, "method": "elicitation/create",
+            "params": held.question,
+        });
+        if self.say.send(asks).await.is_err() {
+            return Ok(Reply::Nobody);
+        }
+        tokio::select! {
+            reply = reply => {
+                question.is_open = false;
+                let decided = reply.ok().and_then(|reply| mcp::approves(&reply["result"]));
+                Ok(match decided {
+                    Some(true) => Reply::Decided(Verdict::Approve),
+                    Some(false) => Reply::Decided(Verdict::Deny),
+                    None => Reply::Nobody,
+                })
+            }
+            settled = self.settled(held) => match settled {
+                Ok(()) => Ok(Reply::Settled),
+                Err(error @ Error::Unreachable { .. }) => Err(error),
+                // A question that nobody could take back is not left open.
+                Err(_) => Ok(Reply::Nobody),
+            },
+        }
+    }
+
+    /// Waits until a call does not wait for a person any more.
+    async fn settled(&self, held: &Held) -> Result<(), Error> {
+        let session = held.place.session.as_str();
+        loop {
+            let known = self.client.journal_session(session).await?;
+            let seen = known.map_or(0, |known| known.last_seq);
+            let mut events = self.client.events(session, seen).await?;
+            let query = ApprovalQuery {
+                session: Some(session.to_owned()),
+                limit: NonZeroUsize::new(500),
+                ..ApprovalQuery::default()
+            };
+            let waiting = self.client.approvals(&query).await?.items;
+            if !waiting.iter().any(|waiting| waiting.call == held.call) {
+                return Ok(());
+            }
+            while let Some(event) = events.next().await? {
+                if SETTLING.contains(&event.name.as_str()) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A question to the client. It is taken back where nobody waits for the reply any more.
+struct Question<'c> {
+    caller: &'c Caller,
+    id: String,
+    is_open: bool,
+}
+
+impl Question<'_> {
+    /// None: the client is gone.
+    fn new(caller: &Caller) -> Option<(Question<'_>, oneshot::Receiver<Value>)> {
+        let number = caller.questions.next.fetch_add(1, Ordering::Relaxed);
+        let id = format!("unisono-{number}");
+        let (send, reply) = oneshot::channel();
+        caller.questions.open().as_mut()?.insert(id.clone(), send);
+        let question = Question {
+            caller,
+            id,
+            is_open: true,
+        };
+        Some((question, reply))
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = self.caller.questions.open().as_mut() {
+            open.remove(&self.id);
+        }
+        if self.is_open {
+            let params = json!({"requestId": self.id, "reason": "the call does not wait any more"});
+            // A client that reads nothing is not told either.
+            let _ = self.caller.say.try_send(json!({
+                "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_names_the_first_call_that_can_be_approved_and_how_to_go_on() {
+        let call = |id: &str, waits_for: &str| {
+            json!({"call": id, "agent": "clerk", "tool": "send", "arguments": "{}",
+                   "waits_for": waits_for})
+        };
+        let answer = |waiting: Value| {
+            json!({"id": 7, "result": {"structuredContent": {
+                "turn": {"session": "s", "turn": "t"}, "waiting": waiting}}})
+        };
+        assert_eq!(Held::of(&answer(Value::Null)), None);
+        assert_eq!(Held::of(&answer(json!([call("a", "in_doubt")]))), None);
+        let all = json!([
+            call("a", "in_doubt"),
+            call("b", "approval"),
+            call("c", "approval")
+        ]);
+        let held = Held::of(&answer(all)).unwrap();
+        assert_eq!(held.call, "b");
+        let asked = held.question["message"].as_str().unwrap();
+        assert!(asked.contains("clerk wants to call send"), "{asked}");
+        let made = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+            "name": "ask", "arguments": {"task": "x"}, "_meta": {"progressToken": 1}}});
+        assert_eq!(
+            held.wait(&made),
+            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+                "name": "wait", "arguments": {"session": "s", "turn": "t"},
+                "_meta": {"progressToken": 1}}})
+        );
+    }
+}
