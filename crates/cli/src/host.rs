@@ -10,9 +10,9 @@ use unisono::ask::Ask;
 use unisono::context::estimate::{self, Without};
 use unisono::local::Opened;
 use unisono::models;
+use unisono::service::sessions::lost_of;
 use unisono::turn_view;
 use unisono::view::View;
-use unisono::service::sessions::lost_of;
 use unisono_api::agent::{Agent, Whom};
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::compaction::{Estimate, Restoring};
@@ -20,8 +20,8 @@ use unisono_api::context::Context;
 use unisono_api::run::Lookup;
 use unisono_api::service::{Approvals as _, Messages as _, Sessions as _};
 use unisono_api::session::{NewBranch, NewSession};
-use unisono_api::turn::Turn;
 use unisono_api::store::LostEvents;
+use unisono_api::turn::Turn;
 use unisono_client::{Client, File};
 use unisono_config::settings::{Override, own};
 use unisono_config::setup::Setup;
@@ -33,7 +33,6 @@ use unisono_session::machine::Import;
 use unisono_session::run::calls::Decision;
 use unisono_session::state::MAIN;
 use unisono_session::{Input, State};
-use unisono_store::Losses;
 
 use crate::app::App;
 use crate::commands::context;
@@ -68,7 +67,7 @@ impl Where {
     pub(crate) async fn lost(&self, session: SessionId) -> Result<Option<LostEvents>> {
         Ok(match self {
             Where::Here(opened) => {
-                let losses = opened.losses.as_ref().map(Losses::now);
+                let losses = opened.losses.as_ref().map(|losses| losses.now());
                 lost_of(&losses.unwrap_or_default(), session)
             }
             Where::There(client) => client.session(&session.to_string()).await?.lost,

@@ -15,7 +15,7 @@ mod reload;
 mod settings;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -67,8 +67,10 @@ pub struct Local {
     journal: Journal,
     /// What works on sessions; none where they are only looked at.
     runtime: Option<Runtime>,
-    /// The index of all that was said, where nothing works on sessions.
-    search: Option<Search>,
+    /// The index of all that was said, where nothing works on sessions; opened when it is used.
+    search: OnceLock<Search>,
+    /// Its directory; none: it is made in memory.
+    search_index: Option<PathBuf>,
     /// The session that was looked at last, where nothing works on it.
     viewed: Mutex<Option<(SessionId, Arc<State>)>>,
     /// What sessions used, as far as it was asked for.
@@ -88,7 +90,7 @@ pub struct Local {
     /// The store's directory, where there is one.
     directory: Option<PathBuf>,
     /// What repairs have lost of sessions and no person has taken note of.
-    losses: Option<Losses>,
+    losses: Option<Arc<Losses>>,
 }
 
 impl Local {
@@ -102,10 +104,10 @@ impl Local {
     /// # Errors
     /// The search index does not fit the store and cannot be removed.
     pub fn reader(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
-        let search = opened.search(&setup)?;
+        let search_index = opened.search_index(&setup)?;
         let local = Local::with(opened, setup, extensions)?;
         Ok(Local {
-            search: Some(search),
+            search_index,
             ..local
         })
     }
@@ -122,7 +124,8 @@ impl Local {
             reloads: watch::Sender::new(None),
             journal: opened.journal,
             runtime: None,
-            search: None,
+            search: OnceLock::new(),
+            search_index: None,
             viewed: Mutex::default(),
             used: Folds::default(),
             decided: RecentDecisions::default(),
@@ -186,7 +189,7 @@ impl Local {
 
     /// What repairs have lost of sessions, the oldest first, until it is acknowledged.
     pub fn losses(&self) -> Arc<[Loss]> {
-        let losses = self.losses.as_ref().map(Losses::now);
+        let losses = self.losses.as_ref().map(|losses| losses.now());
         losses.unwrap_or_default()
     }
 
@@ -240,13 +243,16 @@ impl Local {
     }
 
     /// The index of all that was said.
-    ///
-    /// # Errors
-    /// None where it was made by [`Local::reader`] or [`Local::on`].
-    pub fn search(&self) -> Result<&Search, Error> {
-        match &self.search {
-            Some(search) => Ok(search),
-            None => Ok(self.runtime()?.search()),
+    pub fn search(&self) -> &Search {
+        match &self.runtime {
+            Some(runtime) => runtime.search(),
+            None => self.search.get_or_init(|| {
+                let journal = self.journal.clone();
+                match self.search_index.clone() {
+                    Some(directory) => Search::on_disk(journal, directory),
+                    None => Search::in_memory(journal),
+                }
+            }),
         }
     }
 

@@ -22,8 +22,8 @@ JSON: a list of {call, waits_for (approval, in_doubt), session, turn, run, agent
 arguments, contract (pure, idempotent, at_most_once), rule, asked, until (null: for ever)}.";
 
 const DECIDE_HELP: &str = "\
-The turn goes on with `unisono resume`, under `unisono serve` and `unisono mcp` at once. In a `run`
-on a terminal calls are answered there: the store is that process's until it ends.
+The turn goes on with `unisono resume`, under `unisono serve` and `unisono mcp` at once. In a
+`run` on a terminal calls are answered there: the store is that process's until it ends.
 
 JSON: call, session, turn, decision.";
 

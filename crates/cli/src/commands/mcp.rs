@@ -17,8 +17,9 @@ const BIND: &str = "127.0.0.1:0";
 
 const HELP: &str = "\
 For programs that start their servers themselves; the daemon answers the same at /mcp. Where a
-daemon has the store open, messages are passed on to it. Where none has, this process listens on a
-free port of loopback, and other verbs work through it: `unisono approvals` decides about calls.
+daemon has the store open, messages are passed on to it. Where none has, this process listens on
+a free port of loopback, and other verbs work through it: `unisono approvals` decides about
+calls.
 
 Tools: ask, delegate, wait, recall, search, compact, sessions. Resources:
 unisono://sessions/SESSION, …/context and …/snapshots/TURN. Revisions of the protocol: 2026-07-28 and

@@ -77,11 +77,12 @@ fn a_request_has_the_input_once() {
     let next = ["run", session, "--agents", "facts", "-t", "And the risks?"];
     let next = place.json(&next);
     for run in next["runs"].as_array().unwrap() {
-        let id = run["id"].as_str().unwrap();
+        let id = run["run"].as_str().unwrap();
         let why = place.call(&["why", id, "--raw"]).expect(0);
+        let escaped = format!("task\\\":\\\"{asked}");
         let quoted = why.stdout.matches(&format!("\"task\":\"{asked}")).count();
-        let escaped = why.stdout.matches(&format!("task\\\":\\\"{asked}"));
-        assert_eq!(quoted + escaped.count(), 0, "{}", why.stdout);
+        let escaped = why.stdout.matches(&escaped).count();
+        assert_eq!(quoted + escaped, 0, "{}", why.stdout);
     }
 }
 

@@ -70,7 +70,7 @@ impl Followed {
     }
 
     /// What the client of a tool is told.
-    pub(super) fn to_answer(self, tool: &str) -> Done {
+    pub(super) fn into_answer(self, tool: &str) -> Done {
         let (text, turn, waiting) = match self {
             Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
             Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     fn told(tool: &str, turn: Turn) -> Outcome {
-        match Followed::Ended(turn).to_answer(tool) {
+        match Followed::Ended(turn).into_answer(tool) {
             Ok(Answer::Complete(outcome)) => outcome,
             _ => panic!("no answer"),
         }

@@ -41,7 +41,7 @@ pub(super) async fn ask(
     };
     let session = session(local, asked.session.as_deref(), task, &ask).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
-    followed.to_answer(ASK)
+    followed.into_answer(ASK)
 }
 
 /// Goes on with a turn about one of whose calls the client has asked a person.
@@ -57,7 +57,7 @@ pub(super) async fn go_on(
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
         let turn = read(local, &session, turn).await?;
-        return Followed::waits(&session, turn, waiting).to_answer(tool);
+        return Followed::waits(&session, turn, waiting).into_answer(tool);
     };
     match session.decide(call, decision).await {
         // Somebody else was faster.
@@ -70,7 +70,7 @@ pub(super) async fn go_on(
         cancels: tool != WAIT,
     };
     let followed = follow(server, local, &session, place, context).await?;
-    followed.to_answer(tool)
+    followed.into_answer(tool)
 }
 
 /// Waits for the end of a turn that was begun before. Whoever takes this back leaves the turn alone.
@@ -90,7 +90,7 @@ pub(super) async fn wait(
         cancels: false,
     };
     let followed = follow(server, local, &session, place, context).await?;
-    followed.to_answer(WAIT)
+    followed.into_answer(WAIT)
 }
 
 fn turn_id(text: &str) -> Result<TurnId, String> {
@@ -132,7 +132,7 @@ pub(super) async fn delegate(
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(local, delegated.session.as_deref(), &task, &ask).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
-    followed.to_answer(DELEGATE)
+    followed.into_answer(DELEGATE)
 }
 
 pub(super) async fn compact(
@@ -145,7 +145,7 @@ pub(super) async fn compact(
     let ask = compactions::to_ask(compacted.into()).map_err(|fault| fault.to_string())?;
     let session = opened(local, &session).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
-    followed.to_answer(COMPACT)
+    followed.into_answer(COMPACT)
 }
 
 fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {

@@ -43,7 +43,7 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
         (Some(query), None, None) => {
-            let search = local.search().map_err(|error| error.to_string())?;
+            let search = local.search();
             let found = search
                 .recall(&branch, query, limit)
                 .await
@@ -128,7 +128,7 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
         ],
         None => Vec::new(),
     };
-    let search = local.search().map_err(|error| error.to_string())?;
+    let search = local.search();
     let answer = search
         .find(&query, &only, limit)
         .await

@@ -24,7 +24,7 @@ pub struct Opened {
     /// Whether it could not be opened to write: its search index is made in memory then.
     pub degraded: bool,
     /// What repairs have lost, until that is acknowledged; none for one in memory.
-    pub losses: Option<Losses>,
+    pub losses: Option<Arc<Losses>>,
 }
 
 impl Opened {
@@ -85,7 +85,7 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     }
     Ok(Opened {
         journal,
-        losses: Some(Losses::of(&directory)?),
+        losses: Some(Arc::new(Losses::of(&directory)?)),
         directory: Some(directory),
         salvage: opened.salvage,
         narrowed: opened.narrowed,
@@ -111,7 +111,7 @@ pub async fn open_degraded(
     journal.sweep().await?;
     Ok(Opened {
         journal,
-        losses: Some(Losses::of(&directory)?),
+        losses: Some(Arc::new(Losses::of(&directory)?)),
         directory: Some(directory),
         degraded: true,
         ..Opened::nothing()
@@ -131,7 +131,7 @@ pub async fn open_read_only(path: &Path, reason: String) -> Result<Opened, uniso
     journal.sweep().await?;
     Ok(Opened {
         journal,
-        losses: Some(Losses::of(path)?),
+        losses: Some(Arc::new(Losses::of(path)?)),
         ..Opened::nothing()
     })
 }

@@ -64,7 +64,7 @@ async fn found(
         _ => None,
     };
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
-    let search = local.search()?;
+    let search = local.search();
     if local.runtime().is_err() {
         // Nothing keeps it up to date: a person waits for all of it.
         search.settle(None).await?;

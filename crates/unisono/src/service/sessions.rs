@@ -103,7 +103,7 @@ impl Local {
             .directory()
             .is_some_and(|at| unisono_search::directory(at).exists())
         {
-            let search = self.search()?;
+            let search = self.search();
             search.removed(session);
             match purge {
                 true => search.purge().await?,
