@@ -48,12 +48,16 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Takes the rights of group and others from a directory and from all that is in it, the directory
-/// first. Links are not followed. Answers how many of them others could reach: nothing in a directory
-/// that was closed to them.
+/// first. The path itself may be a link; links below it are not followed. Answers how many of them
+/// others could reach: nothing in a directory that was closed to them.
 ///
 /// # Errors
 /// A directory cannot be read, or something belongs to somebody else; the rest is narrowed first.
 pub fn narrow(path: &Path) -> io::Result<u64> {
+    narrow_below(&fs::canonicalize(path)?)
+}
+
+fn narrow_below(path: &Path) -> io::Result<u64> {
     let meta = fs::symlink_metadata(path)?;
     let mut narrowed = u64::from(narrow_one(path, &meta)?);
     if !meta.is_dir() {
@@ -61,7 +65,7 @@ pub fn narrow(path: &Path) -> io::Result<u64> {
     }
     let mut failed = None;
     for entry in fs::read_dir(path)? {
-        match entry.and_then(|entry| narrow(&entry.path())) {
+        match entry.and_then(|entry| narrow_below(&entry.path())) {
             Ok(more) => narrowed += more,
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -72,11 +76,19 @@ pub fn narrow(path: &Path) -> io::Result<u64> {
     failed.map_or(Ok(if reached { narrowed } else { 0 }), Err)
 }
 
-/// The first thing in a directory that group or others have rights to.
+/// The first thing in a directory that group or others have rights to. The path itself may be a
+/// link; links below it are not followed.
 ///
 /// # Errors
 /// A directory cannot be read.
 pub fn exposed(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        root => exposed_below(&root?),
+    }
+}
+
+fn exposed_below(path: &Path) -> io::Result<Option<PathBuf>> {
     let meta = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         meta => meta?,
@@ -86,7 +98,7 @@ pub fn exposed(path: &Path) -> io::Result<Option<PathBuf>> {
     }
     if meta.is_dir() {
         for entry in fs::read_dir(path)? {
-            if let Some(found) = exposed(&entry?.path())? {
+            if let Some(found) = exposed_below(&entry?.path())? {
                 return Ok(Some(found));
             }
         }
@@ -148,5 +160,23 @@ mod tests {
         std::os::unix::fs::symlink(&target, place.path().join("link")).unwrap();
         narrow(place.path()).unwrap();
         assert_eq!(mode(&target), 0o644);
+    }
+
+    #[test]
+    fn a_root_that_is_a_link_is_resolved() {
+        let place = tempfile::tempdir().unwrap();
+        let (target, link) = (place.path().join("target"), place.path().join("link"));
+        fs::create_dir(&target).unwrap();
+        let file = target.join("db");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let real = fs::canonicalize(&target).unwrap();
+        assert_eq!(exposed(&link).unwrap(), Some(real));
+        assert_eq!(narrow(&link).unwrap(), 2);
+        assert_eq!((mode(&target), mode(&file)), (0o700, 0o600));
+        assert_eq!(exposed(&link).unwrap(), None);
+        assert_eq!(exposed(&place.path().join("absent")).unwrap(), None);
     }
 }
