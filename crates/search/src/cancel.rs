@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tantivy::collector::{Collector, SegmentCollector};
-use tantivy::query::Weight;
+use tantivy::query::{Scorer, Weight};
 use tantivy::schema::Schema;
-use tantivy::{SegmentOrdinal, SegmentReader, TantivyError};
+use tantivy::{DocId, DocSet, SegmentOrdinal, SegmentReader, TERMINATED, TantivyError};
+
+/// Documents between two looks at whether the result is still wanted.
+const EVERY: u32 = 1_024;
 
 /// Whether the result of a search is still wanted, as its thread sees it.
 #[derive(Clone, Debug, Default)]
@@ -24,12 +27,33 @@ impl Wanted {
         (wanted, waiting)
     }
 
-    /// Collects while the result is wanted.
-    pub(crate) fn collect<C>(&self, collector: C) -> While<C> {
+    /// Collects while the result is wanted. Where the search engine is to leave out documents that
+    /// cannot be among the best (`prunes`), that is looked at before each segment only.
+    pub(crate) fn collect<C>(&self, collector: C, prunes: bool) -> While<C> {
         While {
             wanted: self.clone(),
             collector,
+            prunes,
         }
+    }
+
+    /// Goes through documents while the result is wanted.
+    pub(crate) fn each<D: DocSet + ?Sized>(
+        &self,
+        documents: &mut D,
+        mut f: impl FnMut(&mut D, DocId),
+    ) -> tantivy::Result<()> {
+        let mut seen = 0_u32;
+        let mut document = documents.doc();
+        while document != TERMINATED {
+            if seen.is_multiple_of(EVERY) {
+                self.check()?;
+            }
+            seen = seen.wrapping_add(1);
+            f(documents, document);
+            document = documents.advance();
+        }
+        Ok(())
     }
 
     /// Ends a search whose result nobody waits for.
@@ -47,10 +71,11 @@ impl Drop for Waiting {
     }
 }
 
-/// A collector that stops before the next segment once its result is not wanted any more.
+/// A collector that stops soon after its result is not wanted any more.
 pub(crate) struct While<C> {
     wanted: Wanted,
     collector: C,
+    prunes: bool,
 }
 
 impl<C: Collector> Collector for While<C> {
@@ -88,13 +113,99 @@ impl<C: Collector> Collector for While<C> {
         segment: &SegmentReader,
     ) -> tantivy::Result<<C::Child as SegmentCollector>::Fruit> {
         self.wanted.check()?;
-        self.collector.collect_segment(weight, ordinal, segment)
+        if self.prunes {
+            return self.collector.collect_segment(weight, ordinal, segment);
+        }
+        let mut collecting = self.collector.for_segment(ordinal, segment)?;
+        let scored = self.collector.requires_scoring();
+        let mut matching = weight.scorer(segment, 1.0)?;
+        let collect = |matching: &mut dyn Scorer, document| {
+            if !segment.is_deleted(document) {
+                let score = if scored { matching.score() } else { 0.0 };
+                collecting.collect(document, score);
+            }
+        };
+        self.wanted.each(&mut *matching, collect)?;
+        Ok(collecting.harvest())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicU32;
+
+    use tantivy::query::AllQuery;
+    use tantivy::schema::TEXT;
+    use tantivy::{Index, Score, TantivyDocument};
+
     use super::*;
+
+    /// Counts documents; nobody waits for the result after so many.
+    struct Abandoned {
+        after: u32,
+        seen: Arc<AtomicU32>,
+        waiting: Arc<Mutex<Option<Waiting>>>,
+    }
+
+    impl Collector for Abandoned {
+        type Fruit = ();
+        type Child = Abandoned;
+
+        fn for_segment(&self, _: u32, _: &SegmentReader) -> tantivy::Result<Abandoned> {
+            Ok(Abandoned {
+                after: self.after,
+                seen: self.seen.clone(),
+                waiting: self.waiting.clone(),
+            })
+        }
+
+        fn requires_scoring(&self) -> bool {
+            true
+        }
+
+        fn merge_fruits(&self, _: Vec<()>) -> tantivy::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl SegmentCollector for Abandoned {
+        type Fruit = ();
+
+        fn collect(&mut self, _: DocId, _: Score) {
+            if self.seen.fetch_add(1, Ordering::Relaxed) + 1 == self.after {
+                drop(self.waiting.lock().unwrap().take());
+            }
+        }
+
+        fn harvest(self) {}
+    }
+
+    #[test]
+    fn an_abandoned_search_ends_within_a_segment() {
+        let mut schema = Schema::builder();
+        let text = schema.add_text_field("text", TEXT);
+        let index = Index::create_in_ram(schema.build());
+        let mut writer = index.writer_with_num_threads(1, 32 << 20).unwrap();
+        for _ in 0..8 * EVERY {
+            let mut document = TantivyDocument::new();
+            document.add_text(text, "orders");
+            writer.add_document(document).unwrap();
+        }
+        writer.commit().unwrap();
+        let searcher = index.reader().unwrap().searcher();
+        assert_eq!(searcher.segment_readers().len(), 1);
+        let (wanted, waiting) = Wanted::by();
+        let seen = Arc::new(AtomicU32::new(0));
+        let collector = Abandoned {
+            after: EVERY + 1,
+            seen: seen.clone(),
+            waiting: Arc::new(Mutex::new(Some(waiting))),
+        };
+        let done = searcher.search(&AllQuery, &wanted.collect(collector, false));
+        assert!(done.is_err(), "it went on to the end");
+        assert_eq!(seen.load(Ordering::Relaxed), 2 * EVERY);
+    }
 
     #[test]
     fn a_result_is_wanted_as_long_as_somebody_waits_for_it() {

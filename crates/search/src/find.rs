@@ -19,6 +19,10 @@ use crate::error::{Error, Result, guarded};
 use crate::index::{Fields, Index, Place};
 use crate::query::{Clause, Filters, Need, Query};
 
+/// Of a query with more terms the search engine cannot leave out much, and its search can be ended
+/// within a segment.
+const PRUNED: usize = 16;
+
 /// A message that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
@@ -44,13 +48,14 @@ pub(crate) fn find(
     let wanted = query.clauses.iter().any(|c| c.need != Need::Excluded);
     let matching = matching(index.fields, query, sessions, wanted);
     let limit = limit.max(1);
+    let prunes = query.terms() <= PRUNED;
     let best: Vec<(f32, DocAddress)> = guarded("read", || {
         if wanted {
             let best = TopDocs::with_limit(limit).order_by_score();
-            return searcher.search(&*matching, &wanted_by.collect(best));
+            return searcher.search(&*matching, &wanted_by.collect(best, prunes));
         }
         let newest = TopDocs::with_limit(limit).order_by_fast_field::<i64>("at", Order::Desc);
-        let newest = searcher.search(&*matching, &wanted_by.collect(newest))?;
+        let newest = searcher.search(&*matching, &wanted_by.collect(newest, false))?;
         let newest = newest.into_iter();
         Ok(newest.map(|(_, address)| (0.0, address)).collect())
     })?;

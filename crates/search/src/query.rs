@@ -103,7 +103,21 @@ impl Query {
         }
     }
 
-    fn terms(&self) -> usize {
+    /// The same with equal clauses once: a word that is asked for again finds nothing more.
+    pub(crate) fn merged(mut self) -> Query {
+        let mut clauses: Vec<Clause> = Vec::with_capacity(self.clauses.len());
+        for clause in self.clauses {
+            let is_known =
+                |known: &Clause| (known.need, &known.stems) == (clause.need, &clause.stems);
+            if !clauses.iter().any(is_known) {
+                clauses.push(clause);
+            }
+        }
+        self.clauses = clauses;
+        self
+    }
+
+    pub(crate) fn terms(&self) -> usize {
         let words: usize = self.clauses.iter().map(|clause| clause.stems.len()).sum();
         words + self.filters.roles.len() + self.filters.agents.len()
     }
@@ -330,6 +344,18 @@ mod tests {
         ] {
             assert_eq!(clauses(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn equal_clauses_are_asked_for_once() {
+        let merged = |text: &str| -> Vec<String> {
+            let clauses = parse(text).merged().clauses.into_iter();
+            clauses.map(|clause| clause.text).collect()
+        };
+        assert_eq!(merged(&"orders ".repeat(MAX_TERMS)), ["orders"]);
+        assert_eq!(merged("orders Order +orders -orders"), ["orders"; 3]);
+        assert_eq!(merged("\"a b\" \"b a\" \"a b\""), ["a b", "b a"]);
+        assert_eq!(merged("\"a a\""), ["a a"], "a phrase stays as it is");
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Search {
         sessions: &[SessionId],
         limit: usize,
     ) -> Result<Answer> {
-        let (query, sessions) = (query.clone(), sessions.to_vec());
+        let (query, sessions) = (query.clone().merged(), sessions.to_vec());
         let search = move |index: &Index, wanted: &Wanted| {
             find::find(index, &query, &sessions, limit, wanted)
         };

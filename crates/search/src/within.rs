@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+use tantivy::{DocId, Searcher, SegmentReader, Term};
 use unisono_context::checkpoint::Span;
 use unisono_context::tree::Strand;
 use unisono_context::{MessageId, Ordinal, SessionId, Tree};
@@ -128,7 +128,7 @@ impl<'a> OnPath<'a> {
         let (ordinal, strand) = (fast.u64("ordinal")?, fast.u64("strand")?);
         let lengths = segment.get_fieldnorms_reader(self.fields.text)?;
         let session = self.fields.of_session(branch.session);
-        each(segment, &session, &mut |document| {
+        each(segment, &session, self.wanted, |document| {
             let (Some(ordinal), Some(strand)) = (ordinal.first(document), strand.first(document))
             else {
                 return;
@@ -148,7 +148,7 @@ impl<'a> OnPath<'a> {
         let mut frequency = 0;
         for (segment, ordinals) in self.segments() {
             self.wanted.check()?;
-            each(segment, term, &mut |document| {
+            each(segment, term, self.wanted, |document| {
                 frequency += u64::from(ordinals.get(document as usize).is_some_and(|n| *n > 0));
             })?;
         }
@@ -169,11 +169,12 @@ impl<'a> OnPath<'a> {
             let weight = query.weight(scoring)?;
             for (segment, ordinals) in self.segments() {
                 self.wanted.check()?;
-                weight.for_each(segment, &mut |document, score| {
+                let mut matching = weight.scorer(segment, 1.0)?;
+                self.wanted.each(&mut *matching, |matching, document| {
                     let ordinal = ordinals.get(document as usize).copied().unwrap_or(0);
                     if ordinal > 0 {
                         let hit = hits.entry(ordinal).or_default();
-                        *hit = (hit.0 + score, hit.1 + 1);
+                        *hit = (hit.0 + matching.score(), hit.1 + 1);
                         times += 1;
                     }
                 })?;
@@ -192,19 +193,21 @@ impl<'a> OnPath<'a> {
 }
 
 /// Every document with a term that was not removed.
-fn each(segment: &SegmentReader, term: &Term, f: &mut dyn FnMut(DocId)) -> tantivy::Result<()> {
+fn each(
+    segment: &SegmentReader,
+    term: &Term,
+    wanted: &Wanted,
+    mut f: impl FnMut(DocId),
+) -> tantivy::Result<()> {
     let terms = segment.inverted_index(term.field())?;
     let Some(mut postings) = terms.read_postings(term, IndexRecordOption::Basic)? else {
         return Ok(());
     };
-    let mut document = postings.doc();
-    while document != TERMINATED {
+    wanted.each(&mut postings, |_, document| {
         if !segment.is_deleted(document) {
             f(document);
         }
-        document = postings.advance();
-    }
-    Ok(())
+    })
 }
 
 impl Bm25StatisticsProvider for OnPath<'_> {
