@@ -97,7 +97,7 @@ impl Problem {
     }
 
     /// Splits what to do off a message that ends in `; do this`.
-    fn with_hint_of(exit: Exit, message: &str) -> Problem {
+    pub(crate) fn with_hint_of(exit: Exit, message: &str) -> Problem {
         let problem = Problem::of(exit, message);
         match message.split_once("; ") {
             Some((what, hint)) if !what.contains('\n') && !hint.contains('\n') => Problem {
@@ -186,7 +186,10 @@ impl From<unisono_search::Error> for Problem {
     fn from(error: unisono_search::Error) -> Problem {
         match error {
             unisono_search::Error::Store(error) => error.into(),
-            error => Problem::with_hint_of(Exit::Failed, &error.to_string()),
+            error => {
+                let problem = Problem::with_hint_of(Exit::Failed, &error.to_string());
+                problem.code(unisono::Error::Search(error).code())
+            }
         }
     }
 }

@@ -133,8 +133,8 @@ pub enum Error {
         retry_after_ms: u64,
     },
     /// What was deleted may still be in the search index.
-    #[error("the session is deleted, its words may still be in the files of the search index: {0}")]
-    Unpurged(Arc<str>),
+    #[error("what was deleted may still be in the files of the search index: {0}")]
+    Unpurged(#[source] Arc<unisono_search::Error>),
     /// The actor that should answer is gone.
     #[error("the {0} is not available; the runtime is stopping or keeps failing")]
     Unavailable(&'static str),
@@ -281,7 +281,7 @@ impl Runtime {
     /// There is no room for a copy of what is live, or the store or its index failed.
     pub async fn purge(&self) -> Result<Vacuumed, Error> {
         let index = self.env.search.purge().await;
-        index.map_err(|error| Error::Unpurged(error.to_string().into()))?;
+        index.map_err(|error| Error::Unpurged(Arc::new(error)))?;
         Ok(self.env.journal.vacuum(None).await?)
     }
 

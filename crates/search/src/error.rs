@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use tantivy::TantivyError;
-use tantivy::directory::error::OpenWriteError;
+use tantivy::directory::error::{LockError, OpenWriteError};
+use unisono_store::is_full;
 
 use crate::query::TooLarge;
 
@@ -22,6 +23,14 @@ pub enum Error {
         /// What was being done: `read`, `written`.
         doing: &'static str,
         /// What the search engine says.
+        reason: String,
+    },
+    /// There is no room on the disk for what was to be written; what was committed can be read.
+    #[error("the search index cannot be {doing}: {reason}; free some space, it goes on by itself")]
+    DiskFull {
+        /// What was being done: `written`, `made`.
+        doing: &'static str,
+        /// What the operating system says.
         reason: String,
     },
     /// It is not what was written; it has to be made anew.
@@ -66,6 +75,17 @@ pub(crate) fn guarded<T>(doing: &'static str, f: impl FnOnce() -> tantivy::Resul
 }
 
 impl Error {
+    /// Whether room on the disk is what is missing.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Error::DiskFull { .. } => true,
+            Error::Directory { source, .. } => is_full(source),
+            Error::Store(error) => error.is_disk_full(),
+            _ => false,
+        }
+    }
+
     /// The same error for another one who waits for it.
     pub(crate) fn again(&self) -> Error {
         match self {
@@ -73,18 +93,32 @@ impl Error {
                 doing,
                 reason: reason.clone(),
             },
+            Error::DiskFull { doing, reason } => Error::DiskFull {
+                doing,
+                reason: reason.clone(),
+            },
             Error::Damaged { .. } | Error::Behind => Error::Behind,
             Error::Closed => Error::Closed,
-            other => Error::Engine {
-                doing: "written",
-                reason: other.to_string(),
-            },
+            other => {
+                let (doing, reason) = ("written", other.to_string());
+                match other.is_disk_full() {
+                    true => Error::DiskFull { doing, reason },
+                    false => Error::Engine { doing, reason },
+                }
+            }
         }
     }
 
     fn of(doing: &'static str, error: &TantivyError) -> Error {
         let reason = error.to_string();
         match error {
+            TantivyError::IoError(source)
+            | TantivyError::OpenWriteError(OpenWriteError::IoError { io_error: source, .. })
+            | TantivyError::LockFailure(LockError::IoError(source), _)
+                if is_full(source) =>
+            {
+                Error::DiskFull { doing, reason: source.to_string() }
+            }
             TantivyError::DataCorruption(_)
             | TantivyError::IncompatibleIndex(_)
             | TantivyError::SchemaError(_)
@@ -101,4 +135,29 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a reason")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_apart_and_stays_so_for_all_who_wait() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let open = OpenWriteError::wrap_io_error(full(), PathBuf::from("segment"));
+        for error in [
+            TantivyError::IoError(Arc::new(full())),
+            TantivyError::OpenWriteError(open),
+            TantivyError::LockFailure(LockError::wrap_io_error(full()), None),
+        ] {
+            let error = Error::of("written", &error);
+            assert!(error.is_disk_full() && error.again().is_disk_full());
+            assert!(error.to_string().contains("free some space"), "{error}");
+        }
+        let other = TantivyError::IoError(Arc::new(io::ErrorKind::NotFound.into()));
+        assert!(!Error::of("written", &other).is_disk_full());
+    }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Follower {
     pub(crate) due: Option<Instant>,
     /// Not before this is another try made.
     pub(crate) rest_until: Option<Instant>,
+    /// That the disk was full: what was committed before is still there.
+    pub(crate) full: Option<Error>,
 }
 
 impl Follower {
@@ -119,24 +121,38 @@ impl Follower {
         self.let_go().await;
     }
 
-    /// After damage the index is made anew; after any other failure it is tried again later, and
-    /// what was not committed is read from the journal then.
+    /// After damage the index is made anew. After any other failure what was committed can still be
+    /// searched; it is tried again later, and what was not committed is read from the journal then.
     async fn note(&mut self, done: Result<()>) {
         let Err(error) = done else { return };
+        if error.is_disk_full() && self.still_full().is_some() {
+            return;
+        }
         tracing::warn!(%error, "the search index does not follow");
         self.shared.behind.store(true, Ordering::Release);
         self.due = None;
         self.let_go().await;
-        self.shared.publish(None);
-        if matches!(error, Error::Damaged { .. })
-            && let Some(directory) = self.directory.clone()
-        {
-            self.shared.remade(error.to_string());
-            if let Ok(Err(error)) = off_thread(move || index::remove(&directory)).await {
-                tracing::warn!(%error, "the damaged search index is in the way");
+        if matches!(error, Error::Damaged { .. }) {
+            self.shared.publish(None);
+            if let Some(directory) = self.directory.clone() {
+                self.shared.remade(error.to_string());
+                if let Ok(Err(error)) = off_thread(move || index::remove(&directory)).await {
+                    tracing::warn!(%error, "the damaged search index is in the way");
+                }
             }
         }
+        self.full = error.is_disk_full().then_some(error);
         self.rest_until = Some(Instant::now() + TRY_AGAIN_AFTER);
+    }
+
+    fn rests(&self) -> bool {
+        self.rest_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// The disk was full a moment ago: all that is behind would be taken in again for nothing.
+    fn still_full(&self) -> Option<Error> {
+        let full = self.full.as_ref().filter(|_| self.rests());
+        full.map(Error::again)
     }
 
     async fn let_go(&mut self) {
@@ -148,6 +164,9 @@ impl Follower {
 
     /// Takes in what is not, and commits: all of it, or for an index in memory that one session.
     async fn settle(&mut self, session: Option<SessionId>) -> Result<()> {
+        if let Some(full) = self.still_full() {
+            return Err(full);
+        }
         self.open().await?;
         let follows = self.directory.is_some();
         match session {
@@ -166,19 +185,19 @@ impl Follower {
             return Ok(());
         }
         let directory = self.directory.clone();
-        let opened = off_thread(move || -> Result<_> {
-            let (index, remade) = match &directory {
-                Some(directory) => Index::open(directory)?,
-                None => (Index::in_memory()?, None),
-            };
-            Ok((index.clone(), Writer::open(index)?, remade))
+        let kept = self.full.take().and_then(|_| self.shared.index());
+        let opened = off_thread(move || match (kept, &directory) {
+            (Some(index), _) => Ok((index, None)),
+            (None, Some(directory)) => Index::open(directory),
+            (None, None) => Ok((Index::in_memory()?, None)),
         });
-        let (index, writer, remade) = opened.await??;
+        let (index, remade) = opened.await??;
         if let Some(reason) = remade {
             self.shared.remade(reason);
         }
-        self.writer = Some(writer);
-        self.shared.publish(Some(index));
+        // It can be searched where it cannot be written.
+        self.shared.publish(Some(index.clone()));
+        self.writer = Some(off_thread(move || Writer::open(index)).await??);
         self.shared.behind.store(true, Ordering::Release);
         self.rest_until = None;
         Ok(())
@@ -192,9 +211,8 @@ impl Follower {
             from,
             mut messages,
         } = committed;
-        let resting = self.rest_until.is_some_and(|until| Instant::now() < until);
         if self.writer.is_none() {
-            return match resting {
+            return match self.rests() {
                 true => Ok(()),
                 false => self.settle(None).await,
             };
@@ -347,6 +365,7 @@ mod tests {
             writer: None,
             due: None,
             rest_until: None,
+            full: None,
         };
         follower.open().await.unwrap();
         follower.shared.behind.store(false, Ordering::Release);

@@ -232,6 +232,8 @@ impl Index {
         }
         match Index::open_whole(dir) {
             Ok(index) => Ok((index, None)),
+            // Nothing says that it is damaged.
+            Err(error) if error.is_disk_full() => Err(error),
             Err(error) => {
                 let reason = error.to_string();
                 tracing::warn!(index = %dir.display(), reason, "the search index is made anew");

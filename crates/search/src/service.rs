@@ -53,8 +53,8 @@ pub(crate) struct Shared {
 pub struct Answer {
     /// What was found, the best first.
     pub found: Vec<Found>,
-    /// Whether all that is on disk was searched; else the newest or much more may be missing, and
-    /// is still being taken in.
+    /// Whether all that is on disk was searched; else the newest or much more may be missing: it is
+    /// still being taken in, or the index cannot be written.
     pub complete: bool,
 }
 
@@ -78,7 +78,7 @@ impl Shared {
         *self.remade.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 
-    fn index(&self) -> Option<Index> {
+    pub(crate) fn index(&self) -> Option<Index> {
         let index = self.index.lock();
         index.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -108,6 +108,7 @@ impl Search {
             writer: None,
             due: None,
             rest_until: None,
+            full: None,
         };
         tokio::spawn(follower.run(queue));
         Search {
@@ -182,7 +183,8 @@ impl Search {
         let search = move |index: &Index, wanted: &Wanted| {
             find::find(index, &query, &sessions, limit, wanted)
         };
-        let (found, complete) = self.ask(None, search).await?;
+        let (found, missing) = self.ask(None, search).await?;
+        let complete = missing.is_none();
         Ok(Answer { found, complete })
     }
 
@@ -198,8 +200,8 @@ impl Search {
             recall::recall(index, &branch, clauses.clone(), limit, wanted)
         };
         match self.ask(Some(session), search).await? {
-            (recalled, true) => Ok(recalled),
-            (_, false) => Err(Error::Behind),
+            (recalled, None) => Ok(recalled),
+            (_, Some(why)) => Err(why),
         }
     }
 
@@ -234,20 +236,23 @@ impl Search {
         }
     }
 
-    /// Searches once all is taken in, or says that it is not. An index that turns out to be damaged
-    /// is made anew and asked again.
+    /// Searches once all is taken in, or what was committed, and says why that is not all. An index
+    /// that turns out to be damaged is made anew and asked again.
     async fn ask<T: Send + 'static>(
         &self,
         session: Option<SessionId>,
         search: impl Fn(&Index, &Wanted) -> Result<T> + Clone + Send + 'static,
-    ) -> Result<(T, bool)> {
+    ) -> Result<(T, Option<Error>)> {
         for again in [true, false] {
-            let complete = match tokio::time::timeout(PATIENCE, self.settle(session)).await {
+            let missing = match tokio::time::timeout(PATIENCE, self.settle(session)).await {
                 Ok(Err(Error::Behind)) if again => continue,
-                Ok(settled) => settled.map(|()| true)?,
-                Err(_) => false,
+                Ok(Err(Error::Closed)) => return Err(Error::Closed),
+                Ok(settled) => settled.err(),
+                Err(_) => Some(Error::Behind),
             };
-            let index = self.shared.index().ok_or(Error::Behind)?;
+            let Some(index) = self.shared.index() else {
+                return Err(missing.unwrap_or(Error::Behind));
+            };
             let search = search.clone();
             let place = self.places.clone().acquire_owned().await;
             let (wanted, _waiting) = Wanted::by();
@@ -263,7 +268,7 @@ impl Search {
                         .await
                         .map_err(|_| Error::Closed)?;
                 }
-                done => return Ok((done?, complete)),
+                done => return Ok((done?, missing)),
             }
         }
         Err(Error::Behind)

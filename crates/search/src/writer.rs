@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tantivy::IndexWriter;
 use tantivy::indexer::IndexWriterOptions;
+use tantivy::{IndexWriter, TantivyError};
 use unisono_context::tree::Node;
 use unisono_context::{Message, SessionId};
 
@@ -58,6 +58,8 @@ impl Writer {
             Ok(writer)
         })?;
         index.narrow();
+        // Where the last commit could not be seen any more, the disk was full, its cursors count.
+        index.refresh()?;
         let cursors = index.cursors()?.into_iter().collect();
         Ok(Writer {
             index,
@@ -86,7 +88,11 @@ impl Writer {
     ) -> Result<()> {
         for placed in messages {
             let document = self.index.fields.message(session, placed);
-            guarded("written", || self.writer.add_document(document))?;
+            let writer = &mut self.writer;
+            guarded("written", || match writer.add_document(document) {
+                Err(error) => Err(cause(writer, error)),
+                added => added,
+            })?;
         }
         let cursor = Cursor {
             messages: from.messages + messages.len() as u64,
@@ -161,5 +167,13 @@ impl Writer {
         })?;
         self.index.narrow();
         Ok(())
+    }
+}
+
+/// Why documents are not taken: a thread that has ended tells it to whoever waits for it.
+fn cause(writer: &mut IndexWriter, error: TantivyError) -> TantivyError {
+    match error {
+        TantivyError::ErrorInThread(_) => writer.prepare_commit().err().unwrap_or(error),
+        error => error,
     }
 }

@@ -289,7 +289,10 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+/// Whether room on the disk is what is missing: the disk, a quota or the size of a file is at its
+/// limit.
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

@@ -37,7 +37,7 @@ pub use engine::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,
     SessionId, SessionInfo, Space, Vacuumed,
 };
-pub use error::{Error, Fault, Record, Result};
+pub use error::{Error, Fault, Record, Result, is_full};
 pub use journal::Journal;
 pub use leases::Leases;
 pub use memory::Memory;

@@ -11,6 +11,7 @@ use unisono_config::summarisers::Unaskable;
 use unisono_runtime::Error as RuntimeError;
 use unisono_runtime::mcp::Fault;
 use unisono_session::Refusal;
+use unisono_store::is_full;
 
 use crate::ask;
 use crate::context::{self, estimate};
@@ -91,6 +92,9 @@ impl From<Problem> for Error {
     }
 }
 
+/// What to do where the disk is full.
+const FREE: &str = "; free some space and try again";
+
 /// Why settings stay as they were.
 #[derive(Debug, thiserror::Error)]
 pub enum NotChanged {
@@ -107,7 +111,7 @@ pub enum NotChanged {
     #[error(transparent)]
     Session(#[from] unisono_runtime::Error),
     /// They cannot be kept.
-    #[error("the settings cannot be kept: {0}")]
+    #[error("the settings cannot be kept: {0}{hint}", hint = if is_full(.0) { FREE } else { "" })]
     Store(#[from] io::Error),
 }
 
@@ -117,6 +121,7 @@ impl NotChanged {
         match self {
             NotChanged::Session(error) => runtime_code(error),
             NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
+            NotChanged::Store(error) if is_full(error) => Code::DiskFull,
             NotChanged::Store(_) => Code::Unavailable,
         }
     }
@@ -177,7 +182,8 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
         RuntimeError::Busy(_) | RuntimeError::Overloaded { .. } => Code::Busy,
         RuntimeError::Unavailable(_) => Code::Unavailable,
         RuntimeError::Store(error) => store_code(error),
-        RuntimeError::Broken { .. } | RuntimeError::Unpurged(_) => Code::Failed,
+        RuntimeError::Unpurged(error) => search_code(error),
+        RuntimeError::Broken { .. } => Code::Failed,
         RuntimeError::Refused(refusal) => match refusal {
             Refusal::AlreadyCreated
             | Refusal::BranchBusy(_)
@@ -232,6 +238,7 @@ fn search_code(error: &unisono_search::Error) -> Code {
         Error::Store(error) => store_code(error),
         Error::Behind | Error::Closed => Code::Unavailable,
         Error::Query(_) => Code::Refused,
+        error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }
 }

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, heard, tell};
+use crate::support::{Done, Going, PATIENCE, Place, heard, tell};
 
 /// Keeps the name space: programs are started in it.
 struct SmallDisk {
@@ -143,6 +144,8 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     let turn = daemon.post(&format!("{at}/turns"), &task);
     let turn = turn.json()["turn"].as_str().unwrap().to_owned();
     heard(&started);
+    let found = daemon.get("/v1/search?q=Friday").expect(200).json();
+    assert_eq!(found["complete"], true, "{found}");
 
     disk.fill();
     let (kept, problem) = write_until_full(&daemon);
@@ -165,9 +168,38 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     assert_eq!(refused.expect(507).json()["code"], "disk_full");
     let exported = disk.call(&["export", &first]).expect(0);
     assert!(exported.stdout.contains("moves on Friday"));
+    // What was committed is found, again and again; the words of the newest are not in it.
+    for _ in 0..3 {
+        let found = daemon.get("/v1/search?q=Friday").expect(200).json();
+        assert!(found.to_string().contains(&first), "{found}");
+        assert!(kept.is_empty() || found["complete"] == false, "{found}");
+    }
+    let settings = json!({"changes": {"compaction.preset": "retention"}});
+    for (method, path, body) in [
+        ("POST", "/v1/vacuum", None),
+        ("PATCH", "/v1/settings", Some(&settings)),
+    ] {
+        let refused = daemon.request(method, path, body).expect(507).json();
+        assert_eq!(refused["code"], "disk_full", "{path}: {refused}");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains("free some space"), "{path}: {detail}");
+        assert!(
+            !detail.contains("the session is deleted"),
+            "{path}: {detail}"
+        );
+    }
 
     disk.empty();
     daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    // The index is written again within seconds, and takes in what it has missed: little is left.
+    for session in &kept {
+        let deleted = daemon.request("DELETE", &format!("/v1/sessions/{session}"), None);
+        deleted.expect(204);
+    }
+    let start = Instant::now();
+    while daemon.get("/v1/search?q=Friday").expect(200).json()["complete"] == false {
+        assert!(start.elapsed() < PATIENCE, "the index stays behind");
+    }
     daemon.get("/readyz").expect(200);
     // The turn goes on by itself: its agent is asked again.
     heard(&started);

@@ -244,9 +244,9 @@ async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), F
 }
 
 fn not_kept(error: &io::Error) -> Fault {
-    let code = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
-        _ => Code::Failed,
+    let code = match unisono_store::is_full(error) {
+        true => Code::DiskFull,
+        false => Code::Failed,
     };
     Fault::new(
         code,

@@ -13,7 +13,7 @@ use unisono_session::Input;
 
 use crate::app::App;
 use crate::host::Where;
-use crate::problem::{Problem, Result};
+use crate::problem::{Exit, Problem, Result};
 
 const HELP: &str = "\
 A setting that is changed so is kept beside the store. It wins over settings files, gives way to
@@ -138,7 +138,10 @@ impl From<unisono::NotChanged> for Problem {
     fn from(error: unisono::NotChanged) -> Problem {
         match error {
             unisono::NotChanged::Session(error) => error.into(),
-            unisono::NotChanged::Store(_) => Problem::failed(error),
+            unisono::NotChanged::Store(_) => {
+                let code = error.code();
+                Problem::with_hint_of(Exit::Failed, &error.to_string()).code(code)
+            }
             unisono::NotChanged::Key(_)
             | unisono::NotChanged::Own(_)
             | unisono::NotChanged::Wrong(_) => Problem::usage(&error).code(error.code()),
