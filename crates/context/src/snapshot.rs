@@ -149,6 +149,22 @@ impl Snapshot {
         )
     }
 
+    /// The context of a conversation in which nothing was said yet.
+    pub fn empty(preamble: Preamble) -> Snapshot {
+        let manifest = Manifest {
+            version: VERSION,
+            head: MessageId::from_u128(0),
+            checkpoints: Vec::new(),
+            spans: Vec::new(),
+            altered: Vec::new(),
+            preamble: preamble.digest(),
+        };
+        let counts = Encoding::ALL.into_iter();
+        let counts = counts.map(|encoding| (encoding, Count::default()));
+        let (tree, counts) = (Tree::default(), counts.collect());
+        Snapshot::assemble(&tree, preamble, &[], Vec::new(), counts, manifest)
+    }
+
     /// Rebuilds a frozen snapshot and checks that it is the one that was recorded.
     ///
     /// # Errors

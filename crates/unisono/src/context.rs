@@ -20,6 +20,7 @@ use unisono_model::Tokenizer;
 use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
 use unisono_session::reserve::Needs;
+use unisono_session::state::MAIN;
 use unisono_session::{Definition, Event, Fact, State};
 
 use crate::ask::{self, Measure};
@@ -50,10 +51,17 @@ pub struct Measured {
     pub budget: Budget,
 }
 
-/// Counts the branch that ends in `head` in every encoding of the team. The tokenizer is loaded
+/// Where a branch ends, which is nowhere before anything was said; none: there is no such branch.
+pub fn tip(state: &State, branch: &str) -> Option<Option<MessageId>> {
+    let head = state.tree().head(branch);
+    let is_first = state.tree().is_empty() && branch == MAIN;
+    (head.is_some() || is_first).then_some(head)
+}
+
+/// Counts the branch that ends in `head`, if anything was said on it, in every encoding of the team. The tokenizer is loaded
 /// only where something is not counted. Nothing is written. Agents that are too small for what
 /// must stay under the policy have no say, as in a turn.
-pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measured> {
+pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Measured> {
     let team = &by.team;
     // Servers are not asked here: what was offered to the newest turn is what counts.
     let offered = state.newest_tools().iter();
@@ -64,7 +72,9 @@ pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measu
     let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);
     let members: Vec<_> = std::iter::once(&team.lead).chain(shared).collect();
     for agent in &members {
-        count_branch(state, head, agent.limits.encoding)?;
+        if let Some(head) = head {
+            count_branch(state, head, agent.limits.encoding)?;
+        }
         count_preamble(state, &preamble, agent.limits.encoding)?;
     }
     let digests: Vec<Digest> = team.definitions().map(|agent| agent.digest()).collect();
@@ -82,7 +92,7 @@ pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measu
     };
     let first = share(&team.lead);
     let each = members.iter().skip(1).map(|agent| share(agent));
-    let view = state.view(head, false);
+    let view = head.and_then(|head| state.view(head, false));
     let holds = |share: &Share| {
         let budget = &share.budget;
         let holds = |view| compaction::holds(view, budget, &by.policy, Mode::Check, Timestamp(0));
@@ -223,12 +233,21 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The context of the branch that ends in `head`, counted.
+    /// The context of the branch that ends in `head`, counted; without one, of a conversation in
+    /// which nothing was said yet.
     ///
     /// # Errors
     /// There is no such message, or something cannot be counted.
-    pub fn new(state: &mut State, head: MessageId, by: &Measure) -> Result<Shown> {
+    pub fn new(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Shown> {
         let measured = measure(state, head, by)?;
+        let Some(head) = head else {
+            return Ok(Shown {
+                snapshot: Snapshot::empty(measured.preamble.clone()),
+                encoding: measured.budget.encoding,
+                measured,
+                used: Count::default(),
+            });
+        };
         let missing = || Error(format!("there is no message {head}"));
         let view = state.view(head, false).ok_or_else(missing)?;
         let used = view.effective(&measured.budget);

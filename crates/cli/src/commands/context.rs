@@ -80,7 +80,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
-    if state.tree().head(&args.branch).is_none() {
+    if context::tip(&state, &args.branch).is_none() {
         return Err(unknown_branch(&state, &args.branch));
     }
     let setup = store.setup_of(app, &setup, &state)?;
@@ -171,7 +171,7 @@ fn seen(
     ask: &Ask,
 ) -> Result<(Policy, context::Shown)> {
     let by = ask.measured_by(setup, learnt)?;
-    let head = state.tree().head(ask.on_branch());
+    let head = context::tip(state, ask.on_branch());
     let head = head.ok_or_else(|| unknown_branch(state, ask.on_branch()))?;
     let shown = context::Shown::new(state, head, &by)?;
     Ok((by.policy, shown))
@@ -190,7 +190,7 @@ fn unasked<'t>(team: &'t Team, shown: &Shown) -> Vec<&'t str> {
 impl Shown {
     /// The context of a branch, with its topics.
     pub(super) fn new(state: &State, branch: &str, context: Context) -> Result<Shown> {
-        if state.tree().head(branch).is_none() {
+        if context::tip(state, branch).is_none() {
             return Err(unknown_branch(state, branch));
         }
         Ok(Shown {

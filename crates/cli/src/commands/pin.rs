@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use unisono::context::pins::{Pins, pinned};
+use unisono::context::tip;
 use unisono_config::settings::own;
 use unisono_config::setup::Setup;
 use unisono_context::{MessageId, Ordinal, SessionId};
@@ -134,7 +135,7 @@ fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>>
 
 /// Lists what is pinned, and what of the context it takes.
 fn tell(app: &App, setup: &Setup, id: SessionId, mut state: State, branch: &str) -> Result<()> {
-    head(&state, branch)?;
+    tip(&state, branch).ok_or_else(|| unknown_branch(&state, branch))?;
     let setup = &app.setup_beside(setup, &own(&state));
     let pins = Pins::of(setup, &learnt_here(setup), &mut state, branch)?;
     let (pinned, total, usable) = (&pins.messages, pins.tokens(), pins.usable);

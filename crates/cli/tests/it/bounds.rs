@@ -246,6 +246,28 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
         messages.expect(200).json(),
         json!({"items": [], "next": null})
     );
+    for (list, of) in [
+        ("context", "messages"),
+        ("topics", "items"),
+        ("pins", "pinned"),
+    ] {
+        let path = format!("/v1/sessions/{id}/{list}");
+        let empty = daemon.get(&path).expect(200).json();
+        assert_eq!(empty[of], json!([]), "{path}: {empty}");
+        let other = daemon.get(&format!("{path}?branch=other")).expect(404);
+        other.problem("not_found");
+    }
+    let seen = daemon
+        .get(&format!("/v1/sessions/{id}/context"))
+        .expect(200)
+        .json();
+    assert_eq!(seen["used_tokens"], 0);
+    let here = place.json(&["context", id]);
+    assert_eq!(
+        (&here["messages"], &here["snapshot"]),
+        (&json!([]), &seen["snapshot"])
+    );
+    place.call(&["context", id]).expect(0);
     let copy = place.call(&["export", id]).expect(0).stdout;
     place.write("copy.jsonl", &copy);
     let imported = place.json(&["import", "copy.jsonl", "--copy"]);

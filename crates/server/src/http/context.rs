@@ -16,7 +16,7 @@ use super::extract::{Path, Query};
 use super::problem::Fault;
 use super::{Shared, sessions};
 use unisono::ask::Ask;
-use unisono::context::{Shown, sections};
+use unisono::context::{Shown, sections, tip};
 use unisono::models;
 use unisono::service::messages::unknown_branch;
 
@@ -83,8 +83,7 @@ async fn of_team(
     let by = by.map_err(unisono::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch();
-    let head = state.tree().head(branch);
-    let head = head.ok_or_else(|| unknown_branch(branch))?;
+    let head = tip(&state, branch).ok_or_else(|| unknown_branch(branch))?;
     let branch = branch.to_owned();
     // Counting takes a tokenizer, and time.
     let look = move || {

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use serde_json::{Value, json};
+use unisono::context::tip;
 use unisono::values;
 use unisono_api::service::Sessions as _;
 use unisono_api::session::SessionQuery;
@@ -33,13 +34,21 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     let session = opened(local, &wanted.session).await?;
     let (id, branch) = (session.id(), wanted.branch.clone());
     let place = move |state: &unisono_session::State| {
-        let head = state.tree().head(&branch)?;
-        let last = state.tree().get(head)?.message.ordinal;
-        Some((Branch::new(id, state.tree(), head), head, last))
+        let head = tip(state, &branch)?;
+        Some(head.and_then(|head| {
+            let last = state.tree().get(head)?.message.ordinal;
+            Some((Branch::new(id, state.tree(), head), head, last))
+        }))
     };
     let place = session.inspect(place).await.map_err(|e| e.to_string())?;
-    let (branch, head, last) =
-        place.ok_or_else(|| format!("there is no branch {:?}", wanted.branch))?;
+    let place = place.ok_or_else(|| format!("there is no branch {:?}", wanted.branch))?;
+    let Some((branch, head, last)) = place else {
+        return Ok(Answer::Complete(Outcome {
+            text: "nothing was said yet".to_owned(),
+            structured: json!({"session": id.to_string(), "messages": []}),
+            is_error: false,
+        }));
+    };
     let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
         (Some(query), None, None) => {

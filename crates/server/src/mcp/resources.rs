@@ -132,7 +132,7 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
     let by = Ask::new("").measured_by(&setup, local.calibrations());
     let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
-    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &by));
+    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, Some(head), &by));
     let shown = looking.await.map_err(failed)?.map_err(failed)?;
     Ok(text(&shown.snapshot))
 }

@@ -94,7 +94,7 @@ impl Estimate {
         check_part(state, ask)?;
         let by = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
-        let measured = measure(state, head, &by)?;
+        let measured = measure(state, Some(head), &by)?;
         let next_turn = NextTurn::foresee((setup, learnt), ask, state)?;
         let mut state = state.clone();
         if let Mode::Part(_) = ask.mode() {
@@ -281,7 +281,7 @@ impl Without {
         checkpoint: CheckpointId,
     ) -> Result<Without, Error> {
         let by = ask.measured_by(setup, learnt)?;
-        let budget = measure(state, head, &by)?.budget;
+        let budget = measure(state, Some(head), &by)?.budget;
         let effective = |view: Option<View<'_>>| {
             view.and_then(|view| view.effective(&budget))
                 .unwrap_or_default()

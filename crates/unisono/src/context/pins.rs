@@ -7,7 +7,7 @@ use unisono_model::calibration::Calibrations;
 use unisono_session::State;
 
 use super::estimate::Error;
-use super::measure;
+use super::{measure, tip};
 use crate::ask::Ask;
 use unisono_config::setup::Setup;
 
@@ -33,7 +33,7 @@ impl Pins {
         branch: &str,
     ) -> Result<Pins, Error> {
         let unknown = || Error::Branch(branch.to_owned());
-        let head = state.tree().head(branch).ok_or_else(unknown)?;
+        let head = tip(state, branch).ok_or_else(unknown)?;
         let by = Ask::new("").measured_by(setup, learnt)?;
         let budget = measure(state, head, &by)?.budget;
         let cost = |message: &Message| {
@@ -41,7 +41,8 @@ impl Pins {
             let count = counts.and_then(|counts| counts.get(budget.encoding));
             count.unwrap_or_default().tokens + budget.per_message
         };
-        let messages = pinned(state, head).into_iter().map(|message| {
+        let pinned = head.map_or_else(Vec::new, |head| pinned(state, head));
+        let messages = pinned.into_iter().map(|message| {
             let tokens = cost(&message);
             (message, tokens)
         });

@@ -10,6 +10,7 @@ use unisono_context::topic::{Topic, title};
 use unisono_context::view::View;
 use unisono_session::State;
 
+use super::tip;
 use crate::values::instant;
 
 /// The topics of a branch; none where nothing was ever decided about topics.
@@ -23,7 +24,9 @@ pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
 
 /// The topics of a branch as clients see them, oldest first; none where the branch is not there.
 pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
-    let head = state.tree().head(branch)?;
+    let Some(head) = tip(state, branch)? else {
+        return Some(Vec::new());
+    };
     let view = state.view(head, false)?;
     let said = |at: Ordinal| {
         let node = state.tree().at(head, at);

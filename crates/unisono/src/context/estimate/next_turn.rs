@@ -42,7 +42,7 @@ impl NextTurn {
         let unknown = || Error::Branch(branch.to_owned());
         let head = state.tree().head(branch).ok_or_else(unknown)?;
         let by = Ask::new("").branch(branch).measured_by(setup, learnt)?;
-        let measured = measure(state, head, &by)?;
+        let measured = measure(state, Some(head), &by)?;
         let mut state = state.clone();
         let view = state.view(head, false).ok_or_else(unknown)?;
         let before = view.effective(&measured.budget).unwrap_or_default().tokens;
