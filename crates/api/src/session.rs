@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::store::LostEvents;
 use crate::turn::{Fault, Settings};
@@ -199,7 +199,7 @@ pub struct NewBranch {
 }
 
 /// A conversation to be kept.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSession {
@@ -216,10 +216,10 @@ pub struct NewSession {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
-    /// What was said so far: OpenAI chat messages.
+    /// What was said so far: OpenAI chat messages, as they were written.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
-    pub messages: Vec<Value>,
+    pub messages: Vec<Box<RawValue>>,
 }
 
 /// The name of the branch a session starts with.

@@ -160,6 +160,7 @@ impl Source {
             name: self.name.clone(),
             format,
             skip_bad,
+            most: None,
         };
         let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
         self.digest = digest.to_string();

@@ -74,6 +74,8 @@ pub struct Options {
     pub format: Option<Format>,
     /// Leaves bad lines, and bad parts of messages, out instead of refusing the file.
     pub skip_bad: bool,
+    /// Messages of the conversation at most; none: as many as there are.
+    pub most: Option<usize>,
 }
 
 /// Ids and times for messages that have none.
@@ -164,6 +166,14 @@ pub enum Error {
         name: String,
         /// The bad lines that were to be left out.
         skipped: Vec<LineError>,
+    },
+    /// It holds more messages than are taken.
+    #[error("{name}: the conversation has more than {most} messages; nothing of it was taken")]
+    TooMany {
+        /// The file.
+        name: String,
+        /// How many are taken.
+        most: usize,
     },
     /// Some lines are bad; nothing of the file counts.
     #[error("{}", bad_lines(.name, .lines))]
@@ -260,7 +270,8 @@ pub fn read_from(
     stamps: Stamps<'_>,
 ) -> Result<Parsed, Error> {
     let name = || options.name.clone();
-    let mut reader = detect::Reader::new(draft::Kept::new(stamps), options.format);
+    let kept = draft::Kept::new(stamps, options.most);
+    let mut reader = detect::Reader::new(kept, options.format);
     pieces::read(input, &mut reader).map_err(|error| Error::Unreadable {
         name: name(),
         reason: error.to_string(),
@@ -276,6 +287,9 @@ pub fn read_from(
         skipped_parts,
         warnings,
     } = found.ok_or_else(|| Error::Empty { name: name() })?;
+    if let (true, Some(most)) = (kept.is_full, options.most) {
+        return Err(Error::TooMany { name: name(), most });
+    }
     if !bad.is_empty() && !options.skip_bad {
         return Err(Error::Bad {
             name: name(),
@@ -298,4 +312,36 @@ pub fn read_from(
         skipped_parts,
         warnings,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_of_too_many_messages_is_refused() {
+        let line = "{\"role\": \"user\", \"content\": \"x\"}\n";
+        let read = |messages: usize, most: Option<usize>| {
+            let mut next = 0;
+            let mut ids = || {
+                next += 1;
+                next
+            };
+            let stamps = Stamps {
+                ids: &mut ids,
+                now: Timestamp(0),
+            };
+            let options = Options {
+                name: "long".to_owned(),
+                most,
+                ..Options::default()
+            };
+            let read = super::read(line.repeat(messages).as_bytes(), &options, stamps);
+            read.map(|parsed| parsed.import.messages.len())
+        };
+        assert_eq!(read(3, Some(3)), Ok(3));
+        assert_eq!(read(4, None), Ok(4));
+        let (name, most) = ("long".to_owned(), 3);
+        assert_eq!(read(9, Some(3)), Err(Error::TooMany { name, most }));
+    }
 }

@@ -235,6 +235,25 @@ fn sessions_that_come_and_go_leave_nothing_in_memory() {
 }
 
 #[test]
+fn a_conversation_that_is_imported_has_a_bounded_number_of_messages() {
+    let place = Place::with_config("[server]\nimport_messages = 3\n");
+    let daemon = Daemon::start(&place);
+    let said = |messages: usize| vec![json!({"role": "user", "content": "x"}); messages];
+    let made = daemon.post("/v1/sessions", &json!({"messages": said(3)}));
+    assert_eq!(made.expect(201).json()["messages"], 3);
+    for path in ["/v1/sessions", "/v1/imports?name=long.json"] {
+        let refused = daemon.post(path, &json!({"messages": said(4)})).expect(422);
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains("more than 3 messages"), "{path}: {detail}");
+        assert!(
+            detail.contains("server.import_messages"),
+            "{path}: {detail}"
+        );
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

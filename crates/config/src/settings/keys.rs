@@ -172,6 +172,7 @@ const SERVER: &[Key] = &[
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
     key("bodies_bytes", Kind::Whole(1_024, i64::MAX)),
+    key("import_messages", SOME),
     key("stall_seconds", SECONDS),
     key("drain_seconds", SECONDS),
     key("attachments", Kind::Choice(&["refuse", "note"])),

@@ -183,6 +183,8 @@ pub struct Server {
     pub body_limit_bytes: u32,
     /// Bytes of the bodies of all requests that are being answered, together.
     pub bodies_bytes: u64,
+    /// Messages of a conversation that is imported, at most.
+    pub import_messages: u32,
     /// Seconds without progress, either way, after which a client's connection ends.
     pub stall_seconds: u64,
     /// Seconds that what is being answered may take when the program stops.

@@ -63,6 +63,9 @@ pub(super) struct Kept<'i> {
     system: Vec<String>,
     untimed: Vec<usize>,
     last: Option<MessageId>,
+    most: Option<usize>,
+    /// Whether there are more messages than are taken: the others are not kept.
+    pub(super) is_full: bool,
 }
 
 /// The same while a piece of the file is read.
@@ -158,6 +161,13 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
 
     /// Adds a message, or reports why not.
     pub(super) fn push(&mut self, at: &'t str, message: Drafted) {
+        if self
+            .most
+            .is_some_and(|most| self.import.messages.len() >= most)
+        {
+            self.is_full = true;
+            return;
+        }
         let parent = match message.parent {
             Parent::Previous => self.last,
             Parent::Root => None,
@@ -194,7 +204,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
 }
 
 impl<'i> Kept<'i> {
-    pub(super) fn new(stamps: Stamps<'i>) -> Kept<'i> {
+    pub(super) fn new(stamps: Stamps<'i>, most: Option<usize>) -> Kept<'i> {
         Kept {
             stamps,
             tree: Tree::default(),
@@ -203,6 +213,8 @@ impl<'i> Kept<'i> {
             system: Vec::new(),
             untimed: Vec::new(),
             last: None,
+            most,
+            is_full: false,
         }
     }
 
@@ -212,6 +224,7 @@ impl<'i> Kept<'i> {
         self.import = Import::default();
         self.calls = 0;
         self.last = None;
+        self.is_full = false;
         self.system.clear();
         self.untimed.clear();
     }

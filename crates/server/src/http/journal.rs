@@ -24,6 +24,7 @@ use super::Shared;
 use super::extract::{self, Path, Query};
 use super::part::{self, after};
 use super::problem::Fault;
+use unisono::service::sessions::too_many;
 use unisono::spool::{Spool, Spooled};
 use unisono_interchange::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
 
@@ -181,6 +182,7 @@ async fn import(
         name: file.name.clone(),
         format,
         skip_bad: file.skip_bad,
+        most: usize::try_from(shared.local.setup().loaded.config.server.import_messages).ok(),
     };
     let spooled = spooled(&shared, body).await?;
     // A large file takes a while to read.
@@ -194,7 +196,10 @@ async fn import(
     let read = reading
         .await
         .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
-    let (parsed, digest) = read.map_err(|error| Fault::new(Code::Refused, error.to_string()))?;
+    let (parsed, digest) = read.map_err(|error| match error {
+        transcript::Error::TooMany { .. } => too_many(&error).into(),
+        error => Fault::new(Code::Refused, error.to_string()),
+    })?;
     let digest = digest.to_string();
     let mut import = parsed.import;
     if file.copy {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
 use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session, SessionQuery};
 use unisono_api::store::LostEvents;
@@ -64,7 +64,8 @@ impl Sessions for Local {
     }
 
     async fn create_session(&self, new: NewSession) -> service::Result<Session> {
-        let session = self.import(import(new)?).await?;
+        let most = self.setup().loaded.config.server.import_messages;
+        let session = self.import(import(new, most)?).await?;
         let id = session.id().to_string();
         let described = session.inspect(move |state| describe(&id, state)).await;
         Ok(described.map_err(Error::from)?)
@@ -299,13 +300,13 @@ fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
 /// The title of a session that was given none, nor says anything.
 const UNTITLED: &str = "untitled";
 
-/// The conversation of a request.
-pub fn import(new: NewSession) -> Result<Import, Error> {
+/// The conversation of a request, of so many messages at most.
+pub fn import(new: NewSession, most: u32) -> Result<Import, Error> {
     let title = new.title.filter(|title| !title.trim().is_empty());
     let mut import = if new.messages.is_empty() {
         Import::default()
     } else {
-        conversation(new.messages)?
+        conversation(new.messages, most)?
     };
     if let Some(title) = title.or_else(|| import.title.is_empty().then(|| UNTITLED.to_owned())) {
         import.title = title.into();
@@ -322,12 +323,13 @@ pub fn import(new: NewSession) -> Result<Import, Error> {
 }
 
 /// OpenAI's chat messages as a conversation.
-fn conversation(messages: Vec<Value>) -> Result<Import, Error> {
-    let text = json!({"messages": messages}).to_string();
+fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error> {
+    let text = around(messages);
     let options = transcript::Options {
         name: UNTITLED.to_owned(),
         format: Some(Format::OpenAi),
         skip_bad: false,
+        most: usize::try_from(most).ok(),
     };
     let mut ids = || Uuid::now_v7().as_u128();
     let stamps = Stamps {
@@ -336,6 +338,7 @@ fn conversation(messages: Vec<Value>) -> Result<Import, Error> {
     };
     match transcript::read(text.as_bytes(), &options, stamps) {
         Ok(parsed) => Ok(parsed.import),
+        Err(error @ transcript::Error::TooMany { .. }) => Err(too_many(&error)),
         Err(transcript::Error::Bad { lines, .. }) => {
             let reasons: Vec<&str> = lines.iter().map(|line| line.reason.as_str()).collect();
             Err(Error::new(
@@ -345,6 +348,25 @@ fn conversation(messages: Vec<Value>) -> Result<Import, Error> {
         }
         Err(error) => Err(Error::new(Code::Refused, error.to_string())),
     }
+}
+
+/// The text of an object around messages. They are let go of one after the other.
+fn around(messages: Vec<Box<RawValue>>) -> String {
+    let mut text = String::from(r#"{"messages":["#);
+    for (index, message) in messages.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(message.get());
+    }
+    text.push_str("]}");
+    text
+}
+
+/// A conversation with more messages than are taken, and which setting says how many are.
+pub fn too_many(error: &transcript::Error) -> Error {
+    let detail = format!("{error}; `server.import_messages` is how many are taken");
+    Error::new(Code::Refused, detail)
 }
 
 /// What a repair has lost of a session.

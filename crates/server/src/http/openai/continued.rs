@@ -9,6 +9,7 @@ mod compare;
 
 use std::collections::BTreeSet;
 
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::session::NewSession;
@@ -80,11 +81,15 @@ impl List {
     }
 
     fn read(&self, shared: &Shared, messages: Vec<Value>) -> Result<Import, Refused> {
-        let import = unisono::service::sessions::import(NewSession {
+        let messages = messages.iter().map(to_raw_value).collect::<Result<_, _>>();
+        let messages = messages.map_err(|error| self.refused(Code::Refused, error.to_string()))?;
+        let new = NewSession {
             messages,
             title: Some("chat completion".to_owned()),
             ..NewSession::default()
-        });
+        };
+        let most = shared.local.setup().loaded.config.server.import_messages;
+        let import = unisono::service::sessions::import(new, most);
         let import = import.map_err(|error| Refused(error.into(), Some(self.field)))?;
         check_attachments(shared, &import, self.field)?;
         Ok(import)

@@ -212,11 +212,13 @@ pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
     Form(new): Form<New>,
 ) -> Result<Redirect, Trouble> {
-    let import = unisono::service::sessions::import(NewSession {
+    let new = NewSession {
         title: Some(new.title),
         system: Some(new.system),
         ..NewSession::default()
-    })?;
+    };
+    let most = shared.local.setup().loaded.config.server.import_messages;
+    let import = unisono::service::sessions::import(new, most)?;
     let session = shared.local.import(import).await?;
     Ok(Redirect::to(&format!("/sessions/{}", session.id())))
 }
