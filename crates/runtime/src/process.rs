@@ -221,8 +221,7 @@ impl Group {
             search::check(command).map_err(failed)?;
             let mut starting = tokio::process::Command::new(reaper::EXECUTABLE);
             starting.arg0("unisono");
-            let parent = std::process::id().to_string();
-            starting.arg(reaper::ARGUMENT).arg(parent);
+            starting.arg(reaper::ARGUMENT).args(reaper::told());
             starting.arg(&*command.program);
             starting
         } else {

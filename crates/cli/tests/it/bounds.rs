@@ -235,6 +235,33 @@ fn sessions_that_come_and_go_leave_nothing_in_memory() {
 }
 
 #[test]
+fn what_agents_start_keeps_the_limit_of_open_files_that_the_daemon_had() {
+    let place = Place::with_config(
+        "[agents.limit]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+         args = [\"-c\", \"cat > /dev/null; ulimit -Sn\"]\n",
+    );
+    let start = "ulimit -Sn 512 && exec \"$0\" serve --bind 127.0.0.1:0";
+    let mut command = place.command_of("sh".as_ref(), &["-c", start]);
+    command.arg(env!("CARGO_BIN_EXE_unisono"));
+    let daemon = Daemon::of(&place, command);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.going.id())).unwrap();
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let soft = files.unwrap().split_whitespace().nth(3).unwrap();
+    assert_ne!(soft, "512", "the daemon's own is raised");
+    let made = daemon.post("/v1/sessions", &hello()).expect(201).json();
+    let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let turn = daemon.post(
+        &turns,
+        &json!({"task": "How many?", "lead": "limit", "agents": []}),
+    );
+    let turn = turn.json();
+    assert_eq!(turn["answer"], "512", "{turn}");
+    daemon.stop();
+}
+
+#[test]
 fn a_conversation_that_is_imported_has_a_bounded_number_of_messages() {
     let place = Place::with_config("[server]\nimport_messages = 3\n");
     let daemon = Daemon::start(&place);

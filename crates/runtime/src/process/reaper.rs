@@ -16,13 +16,13 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
-    set_child_subreaper, setrlimit, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
+    kill_process, set_child_subreaper, setrlimit, wait,
 };
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::{Instant, interval, timeout_at};
@@ -53,6 +53,34 @@ const GROUP_SIGNALS: [SignalKind; 4] = [
 /// Whether this executable can be called as a reaper.
 static AVAILABLE: AtomicBool = AtomicBool::new(false);
 
+/// The soft limit of open files for programs; 0: that of this process.
+static OPEN_FILES: AtomicU64 = AtomicU64::new(0);
+
+/// Has programs started with this soft limit of open files, whatever that of this process is: many
+/// programs are slow with a high one, or use `select`, which cannot.
+pub fn set_open_files(limit: u64) {
+    OPEN_FILES.store(limit, Ordering::Relaxed);
+}
+
+/// What a reaper is told before its program: whose child it is, and the limit of open files.
+pub(super) fn told() -> [String; 2] {
+    let files = OPEN_FILES.load(Ordering::Relaxed);
+    [std::process::id().to_string(), files.to_string()]
+}
+
+/// Lowers the soft limit of open files of this process, for the programs it starts.
+fn lower_open_files(limit: u64) {
+    let now = getrlimit(Resource::Nofile);
+    if limit > 0 && now.current.is_none_or(|current| current > limit) {
+        let lowered = Rlimit {
+            current: Some(limit),
+            maximum: now.maximum,
+        };
+        // A program with a high limit is better than none.
+        let _ = setrlimit(Resource::Nofile, lowered);
+    }
+}
+
 /// To be called first in `main`: where this process was started as a reaper it works as one and
 /// returns the exit code; from any other the programs it starts get reapers.
 pub fn main() -> Option<ExitCode> {
@@ -61,8 +89,13 @@ pub fn main() -> Option<ExitCode> {
         AVAILABLE.store(Path::new(EXECUTABLE).exists(), Ordering::Relaxed);
         return None;
     }
-    let parent = arguments.next().unwrap_or_default();
-    let parent = parent.to_string_lossy().parse().unwrap_or_default();
+    let mut number = || {
+        let number = arguments.next().unwrap_or_default();
+        number.to_string_lossy().parse::<u64>().unwrap_or_default()
+    };
+    let (parent, files) = (number(), number());
+    let parent = i32::try_from(parent).unwrap_or_default();
+    lower_open_files(files);
     let program = arguments.next().unwrap_or_default();
     Some(match reap(parent, &program, arguments) {
         Ok(status) => end_as(status),

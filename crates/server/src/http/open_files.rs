@@ -1,6 +1,7 @@
 //! How many files the process may have open, and how many connections fit in that.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use unisono_runtime::reaper;
 
 /// Files that are open whoever is connected: the store, the index, logs, the listener.
 const OWN: u64 = 64;
@@ -19,7 +20,11 @@ pub(super) fn raise() -> Option<u64> {
         maximum: limit.maximum,
     };
     match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
+        Ok(()) => {
+            // What agents start keeps the limit that this process was started with.
+            limit.current.into_iter().for_each(reaper::set_open_files);
+            limit.maximum
+        }
         Err(error) => {
             tracing::warn!(%error, "the limit of open files cannot be raised");
             limit.current
