@@ -102,6 +102,20 @@ impl Out {
         }
     }
 
+    /// Writes a JSON text that comes in pieces byte for byte; on a terminal what steers one is
+    /// escaped, which reads as the same text.
+    pub(crate) fn exact_json(&self, pieces: &[impl AsRef<[u8]>]) {
+        let whole: Vec<u8> = pieces
+            .iter()
+            .flat_map(|piece| piece.as_ref())
+            .copied()
+            .collect();
+        match io::stdout().is_terminal() {
+            true => self.bytes(harmless::for_json(&String::from_utf8_lossy(&whole)).as_bytes()),
+            false => self.bytes(&whole),
+        }
+    }
+
     /// Writes one JSON value on a line of its own.
     pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string(value) {

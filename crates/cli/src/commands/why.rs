@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// The request that is meant, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     request: u32,
-    /// Writes the request's body as it was sent, and nothing else
+    /// Writes the request's body as it was sent, and nothing else; on a terminal, what could disguise it is escaped
     #[arg(long, conflicts_with = "against")]
     raw: bool,
 }
@@ -74,8 +74,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let body = why.body.as_ref().ok_or_else(|| no_request(&why))?;
     if args.raw {
         exact(&why)?;
-        app.out.bytes(body.head.as_bytes());
-        app.out.bytes(body.tail.as_bytes());
+        app.out.exact_json(&[&body.head, &body.tail]);
         return Ok(());
     }
     app.out.data(text(app.out.paint, &why, body));

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono::local::open_store;
 use unisono_context::SessionId;
 use unisono_context::message::Part;
@@ -13,6 +13,7 @@ use unisono_session::{Event, Fact};
 use unisono_store::Append;
 
 use crate::support::{Done, Place, example, finish};
+use crate::terminal::Talking;
 
 const KEY: &str = "sk-test-4c1f9a77e2d04b61";
 
@@ -120,6 +121,26 @@ fn body(request: &Value) -> Vec<u8> {
 
 fn runs(place: &Place) -> Vec<Value> {
     place.json(&["runs", "list"]).as_array().unwrap().clone()
+}
+
+#[test]
+fn the_bytes_of_a_request_do_not_steer_a_terminal() {
+    let place = Place::with_config("");
+    let disguised = "Pay \u{202e}gnp.exe \u{9b}2J now.";
+    let message = json!({"role": "user", "content": disguised});
+    place.write("talk.json", json!([message]).to_string());
+    place
+        .call(&["run", "talk.json", "--task", "What?", "--agents", ""])
+        .expect(0);
+    let piped = place.call(&["why", "--raw"]).expect(0);
+    assert!(piped.stdout.contains('\u{202e}') && piped.stdout.contains('\u{9b}'));
+    let mut shown = Talking::at_a_terminal(place.command(&["why", "--raw"]));
+    shown.sees("gnp.exe");
+    let before = shown.before().to_owned();
+    assert!(before.contains("\\u202egnp.exe"), "{before}");
+    shown.sees("now.");
+    assert!(shown.before().contains("\\u009b2J"), "{:?}", shown.before());
+    drop(shown);
 }
 
 #[test]
