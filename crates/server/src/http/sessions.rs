@@ -78,8 +78,11 @@ async fn show(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Deleting {
-    /// Whether nothing of it may be left on disk when this returns: what is live is written anew for
-    /// that. Otherwise its bytes leave the disk with the next vacuum.
+    /// Whether nothing of it may be left in the journal and the search index when this returns: what
+    /// is live is written anew for that. What an earlier repair has put into the directory
+    /// `quarantine` of the store is not touched. Otherwise its bytes leave the disk with the next
+    /// vacuum, which the daemon makes by itself only where enough would be saved
+    /// (`store.vacuum_over_mib`).
     #[serde(default)]
     purge: bool,
 }

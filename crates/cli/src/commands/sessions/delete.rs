@@ -9,8 +9,8 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-The session is gone at once; its bytes leave the disk with the next `unisono vacuum`, which a daemon
-makes by itself. With --purge they have left it when this returns: journal and search index are written
+The session is gone at once; its bytes leave the disk with the next `unisono vacuum`. A daemon makes one
+by itself only where enough would be saved (`store.vacuum_over_mib`). With --purge they have left it when this returns: journal and search index are written
 anew without them, which needs room for a second copy of what is live. Copies elsewhere (exports,
 backups, what a repair has put into `quarantine`) are not touched.
 JSON: session, deleted, purged.";
