@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unisono::short;
 use unisono_api::harmless::for_terminal;
 use unisono_api::usage::Budget;
@@ -225,11 +225,30 @@ fn wrapped(text: &str, columns: usize, hang: usize) -> String {
                 out.extend(std::iter::repeat_n(' ', hang));
                 at = hang;
             }
-            out.push_str(word);
-            at += visible(word);
+            if at + width > columns && !word.contains('\u{1b}') {
+                at = cut(&mut out, word, at, (columns, hang));
+            } else {
+                out.push_str(word);
+                at += visible(word);
+            }
         }
     }
     out
+}
+
+/// Adds a word that fits in no line in pieces that do, and says where it ends.
+fn cut(out: &mut String, word: &str, mut at: usize, (columns, hang): (usize, usize)) -> usize {
+    for letter in word.chars() {
+        let width = letter.width().unwrap_or_default();
+        if at > hang && letter != ' ' && at + width > columns {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', hang));
+            at = hang;
+        }
+        out.push(letter);
+        at += width;
+    }
+    at
 }
 
 /// The columns that a text takes, but for what paints it.
@@ -294,8 +313,8 @@ mod tests {
         let folded = "step  summarise\n      #1 to #12\nnext  \u{1b}[1mkeeps\u{1b}[0m all";
         assert_eq!(wrapped(text, 16, 6), folded);
         assert_eq!(wrapped(text, 80, 6), text);
-        // A word that fits nowhere stays whole.
-        assert_eq!(wrapped("a 0123456789", 6, 1), "a\n 0123456789");
+        // A word that fits in no line is cut.
+        assert_eq!(wrapped("a 0123456789", 6, 1), "a\n 01234\n 56789");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
+use unisono_context::compaction::Mode;
 use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::warm::Warmth;
@@ -344,9 +345,11 @@ impl Local {
         {
             return Ok(known);
         }
-        let asked = ask.clone();
-        let look = move |state: &State| estimate::check_part(state, &asked);
-        session.inspect(look).await??;
+        if let Mode::Part(_) = ask.mode() {
+            let asked = ask.clone();
+            let look = move |state: &State| estimate::head(state, &asked);
+            session.inspect(look).await??;
+        }
         let setup = self.setup_for(session, ask).await?;
         self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;

@@ -29,7 +29,7 @@ enum Reach {
 pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
     let starts = starts(s);
     let last = *starts.last()?;
-    let asked = keep::asked(s).unwrap_or(starts[0]);
+    let asked = keep::first_asked_for(s).unwrap_or(starts[0]);
     let fresh = |start: usize, reach| {
         let plan = before(s, start, reach, start > asked)?;
         let fresh = plan.step.cover().is_some_and(|c| !c.fresh.is_empty());

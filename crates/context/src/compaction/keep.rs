@@ -47,7 +47,7 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
 
 /// The index of the first unit of the messages that a person asked for; none where the number is the
 /// preset's own, whose bound is part of the rule.
-pub(super) fn asked(s: &Situation<'_>) -> Option<usize> {
+pub(super) fn first_asked_for(s: &Situation<'_>) -> Option<usize> {
     let Keep::Messages(count) = s.asked else {
         return None;
     };

@@ -278,7 +278,24 @@ impl Crew {
                 .iter()
                 .map(|(task, _)| task.key.as_str())
                 .collect();
+            let known = draft.pipeline.len();
             self.stage(tasks[at], &before, ids, draft);
+            if draft.pipeline.len() > known {
+                self.report_task_arguments(&tasks[at].0.key, draft);
+            }
+        }
+    }
+
+    /// Says what the program gives a task that does not carry over.
+    fn report_task_arguments(&self, task: &str, draft: &mut Draft) {
+        let names = LOST.iter().map(|(name, _)| *name);
+        let program = self.program.as_ref();
+        let given = program.map(|program| program.arguments(Kind::Task, task, names));
+        for name in given.unwrap_or_default() {
+            let known = LOST.iter().find(|(known, _)| *known == name);
+            let why = known.map_or("this key is not known", |(_, why)| why);
+            let key = format!("@task {task}.{name}");
+            draft.lost.push(loss(&key, None, why));
         }
     }
 
@@ -364,16 +381,6 @@ impl Crew {
                         draft.lost.push(told(&key, why));
                     }
                 }
-            }
-        }
-        if let Some(program) = program {
-            for name in
-                program.arguments(Kind::Task, &entry.key, LOST.iter().map(|(name, _)| *name))
-            {
-                let known = LOST.iter().find(|(known, _)| *known == name);
-                let why = known.map_or("this key is not known", |(_, why)| why);
-                let key = format!("@task {}.{name}", entry.key);
-                draft.lost.push(loss(&key, None, why));
             }
         }
         if task.get("context").is_none()

@@ -43,11 +43,8 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     let place = session.inspect(place).await.map_err(|e| e.to_string())?;
     let place = place.ok_or_else(|| format!("there is no branch {:?}", wanted.branch))?;
     let Some((branch, head, last)) = place else {
-        return Ok(Answer::Complete(Outcome {
-            text: "nothing was said yet".to_owned(),
-            structured: json!({"session": id.to_string(), "messages": []}),
-            is_error: false,
-        }));
+        let none = json!({"session": id.to_string(), "messages": []});
+        return Ok(Outcome::found("nothing was said yet", none));
     };
     let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {

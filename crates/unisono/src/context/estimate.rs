@@ -90,8 +90,7 @@ impl Estimate {
         state: &mut State,
     ) -> Result<Estimate, Error> {
         let unknown = || Error::Branch(ask.on_branch().to_owned());
-        let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
-        check_part(state, ask)?;
+        let head = head(state, ask)?;
         let by = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, Some(head), &by)?;
@@ -172,24 +171,21 @@ impl Estimate {
     }
 }
 
-/// Whether the message is there that names what is to be made smaller.
+/// The newest message of the branch that is asked of.
 ///
 /// # Errors
-/// It is not on the branch.
-pub(crate) fn check_part(state: &State, ask: &Ask) -> Result<(), Error> {
-    let Mode::Part(ContextPart::Topic { message }) = ask.mode() else {
-        return Ok(());
-    };
-    let head = state.tree().head(ask.on_branch());
-    let Some(head) = head.and_then(|head| state.tree().get(head)) else {
-        return Ok(());
-    };
-    match (Ordinal::FIRST..=head.ordinal()).contains(&message) {
-        true => Ok(()),
-        false => Err(Error::Message {
-            message,
-            last: head.ordinal(),
-        }),
+/// There is no such branch, or it has no message that names what is to be made smaller.
+pub(crate) fn head(state: &State, ask: &Ask) -> Result<MessageId, Error> {
+    let unknown = || Error::Branch(ask.on_branch().to_owned());
+    let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
+    let last = state.tree().get(head).ok_or_else(unknown)?.ordinal();
+    match ask.mode() {
+        Mode::Part(ContextPart::Topic { message })
+            if !(Ordinal::FIRST..=last).contains(&message) =>
+        {
+            Err(Error::Message { message, last })
+        }
+        _ => Ok(head),
     }
 }
 

@@ -1,4 +1,5 @@
-//! What is to be known of models before they are asked: that one goes, or that its window is not in the catalogue.
+//! What is to be known of models before they are asked: that one goes, or that its window is not in
+//! the catalogue.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -22,6 +22,7 @@ fn both(bytes: &[u8]) {
             name: "x".to_owned(),
             format: None,
             skip_bad,
+            most: None,
         };
         let parsed = read(bytes, &options);
         if let Ok(parsed) = parsed {

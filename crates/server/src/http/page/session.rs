@@ -24,7 +24,7 @@ use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, context, pins as pinning, sessions};
 use unisono::ask::Ask;
 use unisono::context::topics;
-use unisono::service::messages::unknown_branch;
+use unisono::service::messages::{self, unknown_branch};
 use unisono_config::setup::Setup;
 
 /// Messages that are shown: the newest.
@@ -130,8 +130,7 @@ pub(super) async fn show(
     let first = place.length.saturating_sub(MESSAGES - 1);
     let branch = on.branch;
     let look = move |state: &SessionState| {
-        let said = unisono::service::messages::read(state, &branch, first, MESSAGES)
-            .map(|page| page.items);
+        let said = messages::read(state, &branch, first, MESSAGES).map(|page| page.items);
         let stored = checkpoints::checkpoints(state, &branch);
         let about = topics::to_api(state, &branch).unwrap_or_default();
         let pins = history::pinned(state, &branch);
