@@ -260,7 +260,9 @@ fn bad_bodies(daemon: &Daemon, path: &str) {
         "[".repeat(5_000),
         "]".repeat(5_000)
     );
-    assert_eq!(send(json, deep.as_bytes()), 400, "{path}");
+    // A route that keeps messages as they were written refuses what is in them.
+    let refused = send(json, deep.as_bytes());
+    assert!(matches!(refused, 400 | 422), "{path}: {refused}");
     assert_eq!(send(json, &vec![b' '; 30_000]), 413, "{path}");
 }
 

@@ -74,7 +74,15 @@ fn a_request_has_the_input_once() {
 
     // Nor does a later turn, which has the calls of the first one's delegates in its context.
     let session = report["session"].as_str().unwrap();
-    let next = ["run", session, "--agents", "facts", "-t", "And the risks?"];
+    let next = [
+        "run",
+        "--session",
+        session,
+        "--agents",
+        "facts",
+        "-t",
+        "And the risks?",
+    ];
     let next = place.json(&next);
     for run in next["runs"].as_array().unwrap() {
         let id = run["run"].as_str().unwrap();
