@@ -53,10 +53,12 @@ pub async fn follow(local: Arc<Local>) {
         let pace = store.vacuum_mib_per_second.saturating_mul(MIB);
         match journal.vacuum(Some(pace.max(MIB))).await {
             Ok(done) => {
-                if let Ok(space) = journal.space().await {
-                    unsaved_bytes = unsaved(space);
-                }
                 let (before, after) = (done.before_bytes, done.after_bytes);
+                // By what was live before it began: what was deleted meanwhile can be saved next time.
+                unsaved_bytes = unsaved(Space {
+                    disk_bytes: after,
+                    live_bytes: space.live_bytes,
+                });
                 tracing::info!(
                     before_bytes = before,
                     after_bytes = after,

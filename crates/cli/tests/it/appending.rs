@@ -150,7 +150,7 @@ fn the_same_verb_works_here_and_through_a_daemon() {
         "--author",
         "Zoë",
     ]);
-    assert_eq!(there, here);
+    assert_eq!(there, again);
     let reused = place.call(&["append", "latest", "It snows.", "--key", "a"]);
     reused.expect(2).says(&["one request only"]);
     let piped = place.call_with(
