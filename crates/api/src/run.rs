@@ -8,8 +8,6 @@ use crate::turn::{Fault, Run};
 
 /// Which runs of which sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct RunQuery {
     /// Only those of this session.
@@ -29,7 +27,6 @@ pub struct RunQuery {
     pub cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 

@@ -13,8 +13,18 @@ use crate::Client;
 #[async_trait]
 impl Runs for Client {
     async fn runs(&self, query: &RunQuery) -> Result<Page<ListedRun>> {
-        self.json(self.request(Method::GET, "/v1/runs").query(query))
-            .await
+        let request = match (&query.session, &query.turn) {
+            (Some(session), Some(_)) => {
+                let of_session = RunQuery {
+                    session: None,
+                    ..query.clone()
+                };
+                let path = format!("/v1/sessions/{session}/runs");
+                self.request(Method::GET, &path).query(&of_session)
+            }
+            _ => self.request(Method::GET, "/v1/runs").query(query),
+        };
+        self.json(request).await
     }
 
     async fn run(&self, session: &str, run: &str) -> Result<RunDetail> {

@@ -439,9 +439,10 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
         ("state=busy", "no state of a run"),
         ("limit=x", "limit"),
         ("session=x", "no id of a session"),
+        // A turn is of a session: its route takes it.
         (
             "turn=01900000-0000-7000-8000-000000000000",
-            "needs `session`",
+            "unknown field `turn`",
         ),
     ] {
         let wrong = daemon.get(&format!("/v1/runs?{query}")).expect(400);

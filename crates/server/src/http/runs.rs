@@ -34,16 +34,42 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(lookup))
 }
 
+/// Which runs of which sessions.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct OfAll {
+    /// Only those of this session.
+    session: Option<String>,
+    /// Only those of this agent.
+    agent: Option<String>,
+    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
+    state: Option<String>,
+    /// `next` of the part before.
+    cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
+}
+
 /// The runs of all sessions: those of the session that was made last first, of each the newest first. A part
 /// may have fewer than asked for, and still `next`.
 #[utoipa::path(
-    get, path = "/v1/runs", tag = "runs", params(RunQuery),
+    get, path = "/v1/runs", tag = "runs", params(OfAll),
     responses((status = 200, description = "A part of the list", body = Page<ListedRun>))
 )]
 async fn all(
     State(shared): State<Arc<Shared>>,
-    Query(query): Query<RunQuery>,
+    Query(of): Query<OfAll>,
 ) -> Result<Json<Page<ListedRun>>, Fault> {
+    let query = RunQuery {
+        session: of.session,
+        turn: None,
+        agent: of.agent,
+        state: of.state,
+        cursor: of.cursor,
+        limit: of.limit,
+    };
     Ok(Json(shared.local.runs(&query).await?))
 }
 

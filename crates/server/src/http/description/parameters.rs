@@ -49,7 +49,7 @@ pub(super) fn describe(parameter: &mut Parameter) {
             (schema.min_length, schema.max_length) = (Some(1), Some(255));
             schema.pattern = Some(KEY.to_owned());
         }
-        "cursor" | "agent" | "lead" | "q" => schema.min_length = Some(1),
+        "cursor" | "agent" | "lead" | "name" | "q" => schema.min_length = Some(1),
         "label" => schema.pattern = Some(LABEL.to_owned()),
         _ if parameter.parameter_in == ParameterIn::Path => schema.min_length = Some(1),
         _ => {}
