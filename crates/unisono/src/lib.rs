@@ -16,18 +16,18 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let daemon = Local::builder()
+//! let local = Local::builder()
 //!     .agent("words", Words)
 //!     .set("agents.counter.description", "counts the words of a task")
 //!     .set("agents.counter.kind", "words")
 //!     .set("run.lead", "counter")
 //!     .in_memory();
-//! let daemon = daemon.start().await?;
+//! let local = local.start().await?;
 //! let talk = Conversation::new("The move").user("The shop moves on Friday.");
-//! let session = daemon.import(talk).await?;
-//! let finished = daemon.ask(&session, &Ask::new("How many are these?").agents([""; 0])).await?;
+//! let session = local.import(talk).await?;
+//! let finished = local.ask(&session, &Ask::new("How many are these?").agents([""; 0])).await?;
 //! assert_eq!(finished.answer.as_deref(), Some("4"));
-//! daemon.shutdown().await;
+//! local.shutdown().await;
 //! # Ok(()) }
 //! ```
 //!
@@ -39,7 +39,8 @@
 //! The modules:
 //!
 //! - [`agents`] makes a roster of agent definitions, [`models`] what agents and summaries ask.
-//! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked,
+//! - [`local`] wires store, runtime and agents together, [`service`] answers for it, [`view`] looks
+//!   at one session; [`ask`] is what it is asked,
 //!   [`append`] what is added without asking, [`spool`] what waits on disk to be imported.
 //! - [`evaluation`] compacts a conversation to see what is left of it.
 //! - [`conversation`] reads a file in any known format.
