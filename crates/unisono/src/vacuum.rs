@@ -13,22 +13,29 @@ const MIB: u64 = 1 << 20;
 /// The log grows by segments of this size, and has one at least.
 const SEGMENT: u64 = 8 * MIB;
 
+/// The most looks that are passed over after vacuums that saved little.
+const LONGEST_PAUSE: u32 = 64;
+
 /// Whether a vacuum is worth its work: the log is larger by that many bytes than twice what is live
-/// in it and what no vacuum saves.
-fn is_due(space: Space, unsaved_bytes: u64, least_bytes: u64) -> bool {
-    let fair = (2 * space.live_bytes).saturating_add(unsaved_bytes);
+/// in it and the segment that it keeps ahead.
+fn is_due(space: Space, least_bytes: u64) -> bool {
+    let fair = (2 * space.live_bytes).saturating_add(SEGMENT);
     space.disk_bytes > fair.saturating_add(least_bytes)
 }
 
-/// What a vacuum that has just ended did not save.
-fn unsaved(space: Space) -> u64 {
-    let unsaved = space.disk_bytes.saturating_sub(2 * space.live_bytes);
-    unsaved.max(SEGMENT)
+/// How many looks are passed over after a vacuum: none where it saved a tenth or more, otherwise
+/// twice as many as after the one before.
+fn pause_after(before_bytes: u64, after_bytes: u64, last: u32) -> u32 {
+    let saved = before_bytes.saturating_sub(after_bytes);
+    match saved >= before_bytes / 10 {
+        true => 0,
+        false => (last * 2).clamp(1, LONGEST_PAUSE),
+    }
 }
 
 /// Looks as often as it is set, and vacuums where it is worth it; for ever.
 pub async fn follow(local: Arc<Local>) {
-    let mut unsaved_bytes = SEGMENT;
+    let (mut pause, mut left) = (0, 0);
     loop {
         let store = local.setup().loaded.config.store.clone();
         if store.vacuum == Vacuum::Off {
@@ -43,22 +50,19 @@ pub async fn follow(local: Arc<Local>) {
                 continue;
             }
         };
-        if !is_due(
-            space,
-            unsaved_bytes,
-            store.vacuum_over_mib.saturating_mul(MIB),
-        ) {
+        if left > 0 {
+            left -= 1;
+            continue;
+        }
+        if !is_due(space, store.vacuum_over_mib.saturating_mul(MIB)) {
             continue;
         }
         let pace = store.vacuum_mib_per_second.saturating_mul(MIB);
         match journal.vacuum(Some(pace.max(MIB))).await {
             Ok(done) => {
                 let (before, after) = (done.before_bytes, done.after_bytes);
-                // By what was live before it began: what was deleted meanwhile can be saved next time.
-                unsaved_bytes = unsaved(Space {
-                    disk_bytes: after,
-                    live_bytes: space.live_bytes,
-                });
+                pause = pause_after(before, after, pause);
+                left = pause;
                 tracing::info!(
                     before_bytes = before,
                     after_bytes = after,
@@ -78,20 +82,30 @@ mod tests {
 
     #[test]
     fn a_vacuum_is_due_where_half_of_a_large_log_is_not_live() {
-        for (disk, live, unsaved, due) in [
-            (100, 0, 0, true),
-            (64, 0, 0, false),
-            (200, 100, 0, false),
-            (265, 100, 0, true),
-            // What a vacuum could not make smaller is not tried for ever.
-            (265, 10, 200, false),
-            (400, 10, 200, true),
+        for (disk, live, due) in [
+            (100, 0, true),
+            (72, 0, false),
+            (200, 100, false),
+            (272, 100, false),
+            (273, 100, true),
         ] {
             let space = Space {
-                disk_bytes: disk,
-                live_bytes: live,
+                disk_bytes: disk * MIB,
+                live_bytes: live * MIB,
             };
-            assert_eq!(is_due(space, unsaved, 64), due, "{disk} {live}");
+            assert_eq!(is_due(space, 64 * MIB), due, "{disk} {live}");
         }
+    }
+
+    #[test]
+    fn vacuums_that_save_little_are_tried_less_and_less_often() {
+        let mut pause = 0;
+        for expected in [1, 2, 4, 8, 16, 32, 64, 64] {
+            pause = pause_after(100, 99, pause);
+            assert_eq!(pause, expected);
+        }
+        assert_eq!(pause_after(100, 100, 0), 1);
+        assert_eq!(pause_after(100, 120, 0), 1);
+        assert_eq!(pause_after(100, 90, pause), 0);
     }
 }
