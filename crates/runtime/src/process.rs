@@ -221,7 +221,7 @@ impl Group {
             search::check(command).map_err(failed)?;
             let mut starting = tokio::process::Command::new(reaper::EXECUTABLE);
             starting.arg0("unisono");
-            starting.arg(reaper::ARGUMENT).args(reaper::told());
+            starting.arg(reaper::ARGUMENT).args(reaper::arguments());
             starting.arg(&*command.program);
             starting
         } else {

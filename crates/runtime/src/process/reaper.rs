@@ -63,7 +63,7 @@ pub fn set_open_files(limit: u64) {
 }
 
 /// What a reaper is told before its program: whose child it is, and the limit of open files.
-pub(super) fn told() -> [String; 2] {
+pub(super) fn arguments() -> [String; 2] {
     let files = OPEN_FILES.load(Ordering::Relaxed);
     [std::process::id().to_string(), files.to_string()]
 }

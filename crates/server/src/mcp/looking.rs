@@ -7,8 +7,8 @@ use unisono::context::tip;
 use unisono::values;
 use unisono_api::service::Sessions as _;
 use unisono_api::session::SessionQuery;
-use unisono_context::{Message, Ordinal};
-use unisono_runtime::clock;
+use unisono_context::{Message, MessageId, Ordinal};
+use unisono_runtime::{Handle, clock};
 use unisono_search::{Branch, Query, excerpt};
 
 use super::asking::{opened, value};
@@ -30,18 +30,27 @@ const MOST_LISTED: usize = 200;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 600;
 
-pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
-    let session = opened(local, &wanted.session).await?;
-    let (id, branch) = (session.id(), wanted.branch.clone());
-    let place = move |state: &unisono_session::State| {
-        let head = tip(state, &branch)?;
+/// A branch with its head and the number of its last message; none where nothing was said yet.
+async fn place(
+    session: &Handle,
+    branch: &str,
+) -> Result<Option<(Branch, MessageId, Ordinal)>, String> {
+    let (id, name) = (session.id(), branch.to_owned());
+    let look = move |state: &unisono_session::State| {
+        let head = tip(state, &name)?;
         Some(head.and_then(|head| {
             let last = state.tree().get(head)?.message.ordinal;
             Some((Branch::new(id, state.tree(), head), head, last))
         }))
     };
-    let place = session.inspect(place).await.map_err(|e| e.to_string())?;
-    let place = place.ok_or_else(|| format!("there is no branch {:?}", wanted.branch))?;
+    let found = session.inspect(look).await.map_err(|e| e.to_string())?;
+    found.ok_or_else(|| format!("there is no branch {branch:?}"))
+}
+
+pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
+    let session = opened(local, &wanted.session).await?;
+    let id = session.id();
+    let place = place(&session, &wanted.branch).await?;
     let Some((branch, head, last)) = place else {
         let none = json!({"session": id.to_string(), "messages": []});
         return Ok(Outcome::found("nothing was said yet", none));
