@@ -17,6 +17,7 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
+use unisono::service::settings::{as_text, no_value};
 use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
 use unisono_config::settings::{self, Override};
 use unisono_config::setup::Setup;
@@ -144,26 +145,9 @@ pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
     each.collect()
 }
 
-/// A value as on a command line, the items of a list separated by commas.
-fn as_text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Array(items) => {
-            let items: Option<Vec<String>> = items.iter().map(as_text).collect();
-            // A comma would end an item.
-            let items = items.filter(|items| !items.iter().any(|item| item.contains(',')));
-            Some(items?.join(","))
-        }
-        Value::Null | Value::Object(_) => None,
-    }
-}
-
+/// What is no value of a setting.
 fn wrong(key: &str) -> Fault {
-    let detail = format!(
-        "`{key}`: a value is a text, a number, true or false, or a list of texts without commas"
-    );
-    Fault::new(Code::Refused, detail)
+    no_value(key).into()
 }
 
 fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {

@@ -10,14 +10,14 @@ use crate::error::Error;
 /// The settings that a session is to have from its beginning.
 pub fn of_new(settings: &Settings) -> Result<Own, Error> {
     let each = settings.iter().map(|(key, value)| {
-        let text = as_text(value).ok_or_else(|| wrong(key))?;
+        let text = as_text(value).ok_or_else(|| no_value(key))?;
         Ok((key.as_str().into(), text.into()))
     });
     each.collect()
 }
 
 /// A value as on a command line, the items of a list separated by commas.
-fn as_text(value: &Value) -> Option<String> {
+pub fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
@@ -31,7 +31,8 @@ fn as_text(value: &Value) -> Option<String> {
     }
 }
 
-fn wrong(key: &str) -> Error {
+/// What is no value of a setting.
+pub fn no_value(key: &str) -> Error {
     let detail = format!(
         "`{key}`: a value is a text, a number, true or false, or a list of texts without commas"
     );
