@@ -249,7 +249,7 @@ impl Scenario {
             tools: if self.available.is_empty() {
                 Vec::new()
             } else {
-                tools::specs()
+                tools::specs(unisono_runtime::Reach::Branch)
             },
             calibrations: Vec::new(),
             delegation: self.delegation,

@@ -9,12 +9,21 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
-use unisono_search::Recalled;
 use unisono_session::budget::Ask;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
 
 use crate::agent::Failure;
+use crate::session::{Elsewhere, Place};
+
+/// What was found for an agent.
+#[derive(Debug, Default)]
+pub(crate) struct Recalled {
+    /// On the branch of its context.
+    pub(crate) on_branch: unisono_search::Recalled,
+    /// Beside it, the best first.
+    pub(crate) elsewhere: Vec<Elsewhere>,
+}
 
 /// What is answered later.
 pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -84,14 +93,20 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         ordinal: Ordinal,
     ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>>;
 
-    /// The messages of the branch that ends in `head` that fit a text best; or why it cannot be
-    /// searched.
+    /// The messages of the branch that ends in `head` that fit a text best, and those beside it; or
+    /// why they cannot be searched.
     fn recall(
         &self,
         head: MessageId,
         text: String,
         limit: usize,
     ) -> Later<'_, Result<Result<Recalled, String>, Failure>>;
+
+    /// The message at a place that is not on the branch; or why it is not given.
+    fn read_elsewhere(
+        &self,
+        place: Place,
+    ) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>>;
 
     /// Passes on what an agent says it is doing.
     fn progress(&self, run: RunId, text: Arc<str>);

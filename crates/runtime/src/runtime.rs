@@ -24,7 +24,7 @@ use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::residence::{Bounds, Total};
 use crate::restart::Intensity;
-use crate::session::Handle;
+use crate::session::{Handle, Reach};
 use crate::slot::Seat;
 use crate::supervisor::{self, Supervisor};
 
@@ -68,6 +68,8 @@ pub struct Options {
     /// Directory of the search index, which nobody else uses; none: what is searched is indexed in
     /// memory when it is asked for.
     pub search_index: Option<PathBuf>,
+    /// What agents may search and read by the tool `recall`.
+    pub recall: Reach,
     /// Kept up to date with what works and waits.
     pub load: Load,
     /// Told of what is committed.
@@ -92,6 +94,7 @@ impl Default for Options {
             lease: Duration::from_secs(180),
             live_runs: LiveRuns::default(),
             search_index: None,
+            recall: Reach::default(),
             load: Load::default(),
             observer: Observer::default(),
         }

@@ -11,11 +11,13 @@
 mod commit;
 mod compacting;
 mod effects;
+mod elsewhere;
 mod events;
 mod feed;
 mod handle;
 mod idle;
 mod indexed;
+mod line;
 mod purse;
 pub(crate) mod render;
 mod rounds;
@@ -51,11 +53,13 @@ use crate::tokenizer;
 use commit::Loaded;
 use shown::Shown;
 
+pub use elsewhere::Reach;
 pub use events::Events;
 pub use feed::SharedEvent;
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 
+pub(crate) use elsewhere::{Elsewhere, Place};
 pub(crate) use feed::{Feed, Following};
 pub(crate) use handle::Entry;
 

@@ -18,6 +18,7 @@ use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
 use unisono_session::tool;
 
 use crate::agent::{Ctx, Failure};
+use crate::session::Reach;
 
 mod lent;
 mod outside;
@@ -37,8 +38,30 @@ const RECALL: &str = "recall";
 /// The names of the built-in tools, sorted.
 pub const BUILT_IN: [&str; 3] = [DELEGATE, READ_MESSAGE, RECALL];
 
-/// The built-in tools, sorted by name.
-pub fn specs() -> Vec<ToolSpec> {
+/// What is said of `recall` where it reaches further than the branch.
+const BESIDE: &str = " What was said in other branches or sessions is found as well, after that.";
+/// The arguments of `recall` there.
+const BESIDE_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it."}},"additionalProperties":false}"#;
+
+/// The built-in tools, sorted by name, for agents that may read so far.
+pub fn specs(reach: Reach) -> Vec<ToolSpec> {
+    let mut specs = specs_on_branch();
+    if reach == Reach::Branch {
+        return specs;
+    }
+    for spec in specs.iter_mut().filter(|spec| &*spec.name == RECALL) {
+        spec.description = format!("{}{BESIDE}", spec.description).into();
+        let arguments = spec.input_schema.strip_suffix(END_OF_ARGUMENTS);
+        let arguments = arguments.unwrap_or_default();
+        spec.input_schema = format!("{arguments}{BESIDE_ARGUMENTS}").into();
+    }
+    specs
+}
+
+/// How the arguments of a built-in tool end.
+const END_OF_ARGUMENTS: &str = r#"},"additionalProperties":false}"#;
+
+fn specs_on_branch() -> Vec<ToolSpec> {
     let spec = |name: &str, description: &str, input_schema: &str| ToolSpec {
         name: name.into(),
         description: description.into(),

@@ -76,7 +76,7 @@ impl Follower {
                 return Ok(());
             }
         };
-        let messages: Vec<Placed> = state.tree().iter().map(Placed::from).collect();
+        let messages: Vec<Placed> = Placed::after(&state, 0).collect();
         let start = match known.filter(|cursor| fits(cursor, &messages)) {
             Some(cursor) => cursor,
             None => {

@@ -36,17 +36,20 @@ pub struct Found {
     pub score: f32,
 }
 
-/// The best `limit` messages, those of these sessions only where there are any named.
+/// The best `limit` messages, those of these sessions only where there are any named, and of this
+/// owner where there is one.
 pub(crate) fn find(
     index: &Index,
     query: &Query,
     sessions: &[SessionId],
+    owner: Option<&str>,
     limit: usize,
     wanted_by: &Wanted,
 ) -> Result<Vec<Found>> {
     let searcher = index.searcher();
     let wanted = query.clauses.iter().any(|c| c.need != Need::Excluded);
-    let matching = matching(index.fields, query, sessions, wanted);
+    let only = only(index.fields, &query.filters, sessions, owner);
+    let matching = matching(index.fields, query, only, wanted);
     let limit = limit.max(1);
     let prunes = query.terms() <= PRUNED;
     let best: Vec<(f32, DocAddress)> = guarded("read", || {
@@ -87,10 +90,9 @@ fn found(fields: Fields, searcher: &Searcher, score: f32, address: DocAddress) -
 fn matching(
     fields: Fields,
     query: &Query,
-    sessions: &[SessionId],
+    mut all: Vec<(Occur, Box<dyn Matching>)>,
     wanted: bool,
 ) -> Box<dyn Matching> {
-    let mut all = filters(fields, &query.filters, sessions);
     let of = |need: Need| query.clauses.iter().filter(move |c| c.need == need);
     for clause in of(Need::Excluded) {
         all.push((Occur::MustNot, clause_query(fields, clause)));
@@ -120,21 +122,25 @@ fn matching(
     Box::new(BooleanQuery::new(all))
 }
 
-fn filters(
+/// What counts at all.
+fn only(
     fields: Fields,
     filters: &Filters,
     sessions: &[SessionId],
+    owner: Option<&str>,
 ) -> Vec<(Occur, Box<dyn Matching>)> {
     let roles = filters.roles.iter();
     let roles = roles.map(|role| Term::from_field_text(fields.role, role.name()));
     let agents = filters.agents.iter();
     let agents = agents.map(|agent| Term::from_field_text(fields.agent, agent.as_str()));
     let sessions = sessions.iter().map(|session| fields.of_session(*session));
+    let owner = owner.map(|owner| Term::from_field_text(fields.owner, owner));
     let mut all = Vec::new();
     for terms in [
         roles.collect::<Vec<_>>(),
         agents.collect(),
         sessions.collect(),
+        owner.into_iter().collect(),
     ] {
         if !terms.is_empty() {
             let any = terms.into_iter().map(of_term).collect();

@@ -374,7 +374,7 @@ mod tests {
             session,
             seq: state.events(),
             from: 0,
-            messages: state.tree().iter().map(Placed::from).collect(),
+            messages: Placed::after(&state, 0).collect(),
         };
         follower.committed(told).await.unwrap();
         let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);

@@ -33,6 +33,8 @@ pub(crate) struct Fields {
     pub(crate) session: Field,
     pub(crate) role: Field,
     pub(crate) agent: Field,
+    /// Whose its session is, where a label says it.
+    pub(crate) owner: Field,
     /// When it was said, in milliseconds since 1970 UTC.
     pub(crate) at: Field,
     pub(crate) ordinal: Field,
@@ -63,6 +65,7 @@ impl Fields {
             session: schema.add_text_field("session", name.clone()),
             role: schema.add_text_field("role", name.clone()),
             agent: schema.add_text_field("agent", name.clone()),
+            owner: schema.add_text_field("owner", name.clone()),
             at: schema.add_i64_field("at", number.clone()),
             ordinal: schema.add_u64_field("ordinal", number.clone()),
             strand: schema.add_u64_field("strand", number),
@@ -101,6 +104,9 @@ impl Fields {
         document.add_text(self.role, message.role.name());
         if let Some(author) = &message.author {
             document.add_text(self.agent, author.as_str());
+        }
+        if let Some(owner) = &placed.owner {
+            document.add_text(self.owner, owner);
         }
         document.add_i64(self.at, message.at.0);
         document.add_u64(self.ordinal, u64::from(message.ordinal.0));

@@ -30,6 +30,6 @@ pub use query::{
     Bound, Clause, Filters, MAX_BYTES, MAX_TERMS, Need, Query, TooLarge, instant, role,
 };
 pub use recall::Recalled;
-pub use service::{Answer, Condition, Search, compact};
+pub use service::{Answer, Condition, Scope, Search, compact};
 pub use within::Branch;
-pub use writer::Placed;
+pub use writer::{OWNER, Placed};

@@ -58,6 +58,15 @@ pub struct Answer {
     pub complete: bool,
 }
 
+/// Where an agent's question looks beside its branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In this session, whatever the branch.
+    Session(SessionId),
+    /// In all sessions with this owner.
+    Owner(Arc<str>),
+}
+
 /// How an index is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
@@ -181,7 +190,7 @@ impl Search {
     ) -> Result<Answer> {
         let (query, sessions) = (query.clone().merged(), sessions.to_vec());
         let search = move |index: &Index, wanted: &Wanted| {
-            find::find(index, &query, &sessions, limit, wanted)
+            find::find(index, &query, &sessions, None, limit, wanted)
         };
         let (found, missing) = self.ask(None, search).await?;
         let complete = missing.is_none();
@@ -201,6 +210,35 @@ impl Search {
         };
         match self.ask(Some(session), search).await? {
             (recalled, None) => Ok(recalled),
+            (_, Some(why)) => Err(why),
+        }
+    }
+
+    /// The best `limit` messages of one session or of all of an owner, for an agent's question: those
+    /// with more of its words first. The search ends when the future is dropped.
+    ///
+    /// # Errors
+    /// The question is larger than a query may be, the index cannot be read, is closed, or is not
+    /// yet up to the journal.
+    pub async fn recall_in(&self, scope: Scope, text: &str, limit: usize) -> Result<Vec<Found>> {
+        let query = Query {
+            clauses: recall::clauses(text)?,
+            ..Query::default()
+        };
+        if query.clauses.is_empty() {
+            return Ok(Vec::new());
+        }
+        // An index in memory is made for it of all there is, where all sessions of an owner are asked.
+        let (one, owner) = match scope {
+            Scope::Session(session) => (Some(session), None),
+            Scope::Owner(owner) => (None, Some(owner)),
+        };
+        let search = move |index: &Index, wanted: &Wanted| {
+            let only: Vec<SessionId> = one.into_iter().collect();
+            find::find(index, &query, &only, owner.as_deref(), limit, wanted)
+        };
+        match self.ask(one, search).await? {
+            (found, None) => Ok(found),
             (_, Some(why)) => Err(why),
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::{IndexWriter, TantivyError};
-use unisono_context::tree::Node;
 use unisono_context::{Message, SessionId};
+use unisono_session::State;
 
 use crate::error::{Result, guarded};
 use crate::index::{Cursor, Index};
@@ -30,14 +30,23 @@ pub struct Placed {
     pub message: Arc<Message>,
     /// The strand of the tree it is on.
     pub strand: unisono_context::tree::Strand,
+    /// Whose its session is, where a label says it.
+    pub owner: Option<Arc<str>>,
 }
 
-impl From<&Node> for Placed {
-    fn from(node: &Node) -> Placed {
-        Placed {
+/// The label that says whose a session is.
+pub const OWNER: &str = "owner";
+
+impl Placed {
+    /// The messages of a session in the order of its tree, but for the first `from`.
+    pub fn after(state: &State, from: usize) -> impl Iterator<Item = Placed> {
+        let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
+        let nodes = state.tree().iter().skip(from);
+        nodes.map(move |node| Placed {
             message: node.message.clone(),
             strand: node.strand(),
-        }
+            owner: owner.cloned(),
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{CheckpointId, MessageId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::redact::redact;
-use unisono_runtime::clock;
+use unisono_runtime::{Reach, clock};
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::budget::{Caps, TurnCaps};
@@ -318,6 +318,7 @@ impl Ask {
             safety,
             calibrations,
             delegation: setup.loaded.config.delegation.limits(),
+            recall: setup.loaded.config.runtime.recall,
         })
     }
 }
@@ -335,6 +336,8 @@ pub struct Measure {
     pub calibrations: Vec<Calibration>,
     /// What of a window is kept free for results of delegates.
     pub delegation: DelegationLimits,
+    /// What `recall` may search, which its description says.
+    pub recall: Reach,
 }
 
 /// How a turn ended.
@@ -359,8 +362,8 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         safety,
         calibrations,
         delegation,
+        recall,
     } = ask.measured_by(setup, learnt)?;
-    // By the digests of the agents as the turn has them.
     let caps = caps(setup, &team);
     let answer = |role, parts| Work::Answer {
         input: NewMessage {
@@ -407,7 +410,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         id: TurnId::new(Uuid::now_v7()),
         branch: ask.branch.clone(),
         work,
-        tools: tools_of(&team, []),
+        tools: tools_of(&team, recall, []),
         phrases: phrases(setup, &team.lead),
         calibrations,
         team,
@@ -420,7 +423,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
     })
 }
 
-/// What a turn of that team may use.
+/// What a turn of that team may use, by the digests of the agents as it has them.
 pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
     let budget = &setup.loaded.config.budget;
     let own = team.definitions().filter_map(|agent| {

@@ -66,7 +66,10 @@ pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Resu
     // Servers are not asked here: what was offered to the newest turn is what counts.
     let offered = state.newest_tools().iter();
     let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
-    let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, offered));
+    let preamble = Preamble::new(
+        state.system().clone(),
+        ask::tools_of(team, by.recall, offered),
+    );
     let lead = team.lead.limits;
     let delegates = team.delegates.iter().map(|d| &d.agent);
     let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);

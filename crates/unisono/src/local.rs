@@ -356,7 +356,9 @@ impl Local {
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;
         if !offers.is_empty() {
-            turn.tools = ask::tools_of(&turn.team, offers.iter().map(|offer| &offer.spec));
+            let reach = setup.loaded.config.runtime.recall;
+            let offered = offers.iter().map(|offer| &offer.spec);
+            turn.tools = ask::tools_of(&turn.team, reach, offered);
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
         ask::lend(ask, &mut turn)?;
@@ -483,6 +485,7 @@ fn options(current: &Current, calibrations: &Calibrations) -> Options {
         budget: config.budget.daemon.rules(),
         lease: Duration::from_secs(bounds.stuck_after_seconds),
         live_runs: config.budget.live_runs(),
+        recall: bounds.recall,
         ..defaults
     }
 }

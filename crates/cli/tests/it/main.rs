@@ -56,6 +56,7 @@ mod pipeline;
 mod places;
 mod providers;
 mod purge;
+mod recalling;
 mod reloading;
 mod restore;
 mod rounds;

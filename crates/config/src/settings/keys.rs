@@ -159,6 +159,7 @@ const RUNTIME: &[Key] = &[
     key("passivate_after_seconds", SECONDS),
     key("sessions_in_memory", SOME),
     key("session_bytes_in_memory", Kind::Whole(1, i64::MAX)),
+    key("recall", Kind::Choice(&["branch", "session", "owner"])),
 ];
 
 const SERVER: &[Key] = &[

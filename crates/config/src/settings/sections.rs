@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_context::Ppm;
+use unisono_runtime::Reach;
 use unisono_session::event::DelegationLimits;
 
 /// Where sessions are kept.
@@ -158,6 +159,8 @@ pub struct Runtime {
     pub sessions_in_memory: u32,
     /// Bytes of messages of all sessions in memory together.
     pub session_bytes_in_memory: u64,
+    /// What agents may search and read by the tool `recall`.
+    pub recall: Reach,
 }
 
 /// The daemon over HTTP.

@@ -18,7 +18,7 @@ use unisono_context::{
 };
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
-use unisono_search::{Branch, Recalled, Search};
+use unisono_search::{Branch, Search};
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
 use unisono_session::brief::{Brief, Delivered};
 use unisono_session::budget::Ask;
@@ -32,7 +32,8 @@ use unisono_store::{Journal, Memory};
 use super::{Ctx, Failure, Task, Waiting, group};
 use crate::lease::Lease;
 use crate::limit::Limit;
-use crate::line::{Exchange, Later, Line};
+use crate::line::{Exchange, Later, Line, Recalled};
+use crate::session::Place;
 
 const SESSION: SessionId = SessionId::from_u128(1);
 
@@ -241,8 +242,16 @@ impl Exchange for Session {
             let branch = Branch::new(SESSION, &tree, head);
             let search = Search::in_memory(journal);
             let found = search.recall(&branch, &text, limit).await;
+            let found = found.map(|on_branch| Recalled {
+                on_branch,
+                elsewhere: Vec::new(),
+            });
             Ok(found.map_err(|error| error.to_string()))
         })
+    }
+
+    fn read_elsewhere(&self, _: Place) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>> {
+        Box::pin(async { Ok(Err("only the branch can be read".to_owned())) })
     }
 
     fn progress(&self, _: RunId, text: Arc<str>) {
@@ -320,7 +329,7 @@ impl Attempt {
         let view = View::new(&self.tree, &checkpoints, &alterations, &pinned, head, false);
         Snapshot::freeze(
             &view.unwrap(),
-            Preamble::new("be brief", crate::tools::specs()),
+            Preamble::new("be brief", crate::tools::specs(crate::Reach::Branch)),
         )
     }
 
@@ -331,7 +340,10 @@ impl Attempt {
             description: "".into(),
             input_schema: r#"{"type":"object"}"#.into(),
         });
-        crate::tools::specs().into_iter().chain(lent).collect()
+        crate::tools::specs(crate::Reach::Branch)
+            .into_iter()
+            .chain(lent)
+            .collect()
     }
 
     /// What its agent is run with.

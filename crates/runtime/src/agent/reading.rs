@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use unisono_context::{Message, Ordinal};
-use unisono_search::Recalled;
 use unisono_session::run::Step;
 
 use super::{Ctx, Failure};
+use crate::line::Recalled;
+use crate::session::Place;
 
 impl Ctx {
     /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
@@ -42,7 +43,8 @@ impl Ctx {
     }
 
     /// The messages of the conversation, up to where its context was frozen, that fit a text best.
-    /// What was said since, or on other branches, changes nothing. Or why it cannot be searched.
+    /// What was said since, or on other branches, changes nothing there; it is found beside them as
+    /// far as the runtime lets agents see. Or why it cannot be searched.
     ///
     /// # Errors
     /// The session is gone.
@@ -55,5 +57,16 @@ impl Ctx {
             Some(head) => self.line().recall(head, text.to_owned(), limit).await,
             None => Ok(Ok(Recalled::default())),
         }
+    }
+
+    /// The message at a place that is not on its branch; or why it is not given.
+    ///
+    /// # Errors
+    /// The session is gone.
+    pub(crate) async fn read_elsewhere(
+        &self,
+        place: Place,
+    ) -> Result<Result<Arc<Message>, String>, Failure> {
+        self.line().read_elsewhere(place).await
     }
 }

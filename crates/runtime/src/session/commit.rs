@@ -171,9 +171,9 @@ impl State {
                 self.args.feed.committed(seq, &committed);
                 let observer = &self.args.env.options.observer;
                 observer.tell(self.args.id, &committed);
-                let tree = live.machine.state().tree();
-                live.indexed
-                    .committed(&self.args.env.search, self.args.id, seq, tree);
+                let search = &self.args.env.search;
+                let state = live.machine.state();
+                live.indexed.committed(search, self.args.id, seq, state);
                 let ready = live.outbox.committed(seq);
                 live.acknowledge();
                 live.tell_ended(&committed);

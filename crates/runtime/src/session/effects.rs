@@ -1,44 +1,33 @@
 //! Carrying out effects: each in a task of its own whose result is fed back to the session.
 
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
-use unisono_search::{Branch, Recalled, Search};
+use unisono_context::{Digest, Encoding, MessageId, Timestamp};
 use unisono_session::brief::{Brief, ToolJob};
-use unisono_session::budget::Ask;
 use unisono_session::due::{CountRequest, RenderRequest};
-use unisono_session::machine::{AttemptEnd, CallEnd, Counted, DelegateCall, NewCall};
+use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
-use unisono_session::run::{Cause, Spent, Step, ToolResult};
-use unisono_session::state::Acts;
-use unisono_session::{Effect, Fact, Input, State as SessionState};
-use unisono_store::Journal;
+use unisono_session::run::Cause;
+use unisono_session::{Effect, Input};
 
-use crate::agent::Failure;
 use crate::clock;
 use crate::gate::Stay;
-use crate::line::{Exchange, Later, Line};
+use crate::line::Line;
 use crate::measure;
 use crate::pool::Reply;
-use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
 use crate::tool;
 use crate::worker::Attempt;
 
-use super::purse::Asking;
-use super::rounds::{self, Of, Round};
-use super::{Args, Feed, Live, Msg, Progress, compacting, render};
+use super::line::SessionLine;
+use super::{Args, Live, Msg, Progress, compacting, render};
 
 /// How long a provider's count is waited for.
 const MEASURING: Duration = Duration::from_secs(10);
-/// Events read at a time when an agent asks for the steps of another.
-const STEPS_PAGE: usize = 256;
 
 /// Starts carrying out one effect.
 pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, effect: Effect) {
@@ -91,7 +80,7 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
 }
 
 /// Counts, or estimates where the tokenizer is lost twice: counting never fails a turn.
-async fn count_surely(
+pub(super) async fn count_surely(
     tokenizer: &tokenizer::Handle,
     texts: Vec<String>,
     encoding: Encoding,
@@ -144,14 +133,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
-    let line = SessionLine {
-        id: args.id,
-        env: Arc::downgrade(&args.env),
-        session: myself,
-        search: args.env.search.clone(),
-        tokenizer: args.tokenizer.clone(),
-        feed: args.feed.clone(),
-    };
+    let line = SessionLine::new(args, myself);
     let definition = brief.definition.clone();
     let gates = live.gates.of(brief.turn, args.env.options.live_runs);
     let attempt = Attempt {
@@ -243,230 +225,4 @@ fn wake(live: &mut Live, myself: &ActorRef<Msg>, at: Timestamp) {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         feed(&myself, Input::Tick);
     });
-}
-
-/// An agent's line to the session that dispatched it.
-struct SessionLine {
-    id: SessionId,
-    /// Not kept alive: a request that somebody remembers has a line, too.
-    env: Weak<Env>,
-    session: ActorRef<Msg>,
-    search: Search,
-    tokenizer: tokenizer::Handle,
-    feed: Arc<Feed>,
-}
-
-impl SessionLine {
-    /// Looks at the session's state.
-    fn look<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&SessionState) -> T + Send + 'static,
-    ) -> Later<'_, Result<T, Failure>> {
-        let (reply, seen) = oneshot::channel();
-        let look = Msg::Inspect(Box::new(move |state| {
-            let _ = reply.send(state.map(look));
-        }));
-        let sent = self.session.send_message(look);
-        Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            let seen = seen.await.map_err(|_| gone())?;
-            seen.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
-        })
-    }
-
-    /// Begins a round and waits for what comes of it.
-    fn round(
-        &self,
-        input: Input,
-        round: Round,
-        held: watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
-        let (results, ended) = oneshot::channel();
-        let reply = rounds::Reply { results, held };
-        let sent = self.session.send_message(Msg::Round {
-            input,
-            round,
-            reply,
-        });
-        Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            ended.await.map_err(|_| gone())?
-        })
-    }
-}
-
-/// The steps of a run, read from where they are.
-async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<Step>>, Failure> {
-    let (mut steps, mut next) = (Vec::new(), acts.first);
-    while next <= acts.last {
-        let page = journal.read(id, next, STEPS_PAGE).await;
-        let page = page.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
-        let Some((last, _)) = page.last() else {
-            break;
-        };
-        next = last + 1;
-        steps.extend(page.into_iter().filter_map(|(_, event)| match event.fact {
-            Fact::RunStepped { run, step } if run == acts.run => Some(step),
-            _ => None,
-        }));
-    }
-    Ok(steps)
-}
-
-fn gone() -> Failure {
-    Failure::new(Cause::Panic, "the session is gone")
-}
-
-impl Exchange for SessionLine {
-    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
-        let (reply, durable) = oneshot::channel();
-        let input = Input::RunStepped { run, attempt, step };
-        let sent = self.session.send_message(Msg::Request { input, reply });
-        Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            let stored: Result<(), Error> = durable.await.map_err(|_| gone())?;
-            stored.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
-        })
-    }
-
-    fn delegate(
-        &self,
-        run: RunId,
-        attempt: u32,
-        round: u32,
-        calls: Vec<DelegateCall>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
-        let (number, of) = (round, Of::Tasks);
-        let input = Input::Delegate {
-            run,
-            attempt,
-            round,
-            calls,
-        };
-        self.round(input, Round { run, number, of }, watch::Sender::new(false))
-    }
-
-    fn call_tools(
-        &self,
-        run: RunId,
-        attempt: u32,
-        round: u32,
-        calls: Vec<NewCall>,
-        held: watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
-        let (number, of) = (round, Of::Calls);
-        let input = Input::CallTools {
-            run,
-            attempt,
-            round,
-            calls,
-        };
-        self.round(input, Round { run, number, of }, held)
-    }
-
-    fn reserve(
-        &self,
-        run: RunId,
-        attempt: u32,
-        ask: Ask,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
-        let (reply, granted) = oneshot::channel();
-        let asking = Asking {
-            run,
-            attempt,
-            ask,
-            reply,
-        };
-        let sent = self.session.send_message(Msg::Reserve(asking));
-        Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            granted.await.map_err(|_| gone())?
-        })
-    }
-
-    fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd) {
-        let ended = Input::Settle {
-            run,
-            attempt,
-            call,
-            end,
-        };
-        feed(&self.session, ended);
-    }
-
-    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent) {
-        let paid = Input::Spent {
-            run,
-            attempt,
-            call,
-            spent,
-        };
-        feed(&self.session, paid);
-    }
-
-    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {
-        Box::pin(count_surely(&self.tokenizer, texts, encoding))
-    }
-
-    fn read_message(
-        &self,
-        head: MessageId,
-        ordinal: Ordinal,
-    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
-        self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
-    }
-
-    fn read_result(
-        &self,
-        run: RunId,
-        name: String,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
-        self.look(move |state| state.handed(run, &name))
-    }
-
-    fn read_steps(
-        &self,
-        head: MessageId,
-        ordinal: Ordinal,
-    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
-        let acts = self.look(move |state| {
-            let written = state.tree().at(head, ordinal)?;
-            state.acts(written.message.id)
-        });
-        Box::pin(async move {
-            match acts.await? {
-                Some(acts) => {
-                    let env = self.env.upgrade().ok_or_else(gone)?;
-                    steps(&env.journal, self.id, acts).await
-                }
-                None => Ok(Vec::new()),
-            }
-        })
-    }
-
-    fn recall(
-        &self,
-        head: MessageId,
-        text: String,
-        limit: usize,
-    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
-        let id = self.id;
-        let branch = self.look(move |state| Branch::new(id, state.tree(), head));
-        Box::pin(async move {
-            let branch = branch.await?;
-            let found = self.search.recall(&branch, &text, limit).await;
-            Ok(found.map_err(|error| error.to_string()))
-        })
-    }
-
-    fn progress(&self, run: RunId, text: Arc<str>) {
-        self.feed.say(|| Progress::Run { run, text });
-    }
-
-    fn piece(&self, run: RunId, piece: &str) {
-        self.feed.say(|| {
-            let text = piece.into();
-            Progress::Piece { run, text }
-        });
-    }
 }

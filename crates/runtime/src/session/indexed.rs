@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use unisono_context::{SessionId, Tree};
 use unisono_search::{Committed, Placed, Search};
+use unisono_session::State;
 
 /// How far a session's messages were told. After a session was loaded all of them are told with the
 /// first commit: the index knows which it has.
@@ -25,7 +26,13 @@ impl Indexed {
     }
 
     /// Tells of the messages that are on disk once so many events are.
-    pub(super) fn committed(&mut self, search: &Search, session: SessionId, seq: u64, tree: &Tree) {
+    pub(super) fn committed(
+        &mut self,
+        search: &Search,
+        session: SessionId,
+        seq: u64,
+        state: &State,
+    ) {
         let mut len = self.messages;
         while let Some((_, grown)) = self.grown.front().copied().filter(|(at, _)| *at <= seq) {
             self.grown.pop_front();
@@ -33,12 +40,12 @@ impl Indexed {
         }
         let from = std::mem::replace(&mut self.messages, len);
         if search.follows() {
-            let new = tree.iter().skip(from).take(len - from);
+            let new = Placed::after(state, from).take(len - from);
             search.committed(Committed {
                 session,
                 seq,
                 from,
-                messages: new.map(Placed::from).collect(),
+                messages: new.collect(),
             });
         }
     }

@@ -173,7 +173,7 @@ mod tests {
         };
         let rendered = groups(&request, &models);
         let text = |at: usize| String::from_utf8_lossy(rendered[&digests[at]].bytes()).into_owned();
-        let tools = crate::tools::specs().len();
+        let tools = crate::tools::specs(crate::Reach::Branch).len();
         assert_eq!(text(0), format!("one none {tools}"));
         assert_eq!(text(3), format!("two none {tools}"));
         assert_eq!(text(4), format!("one {{}} {tools}"));

@@ -2,15 +2,20 @@
 //!
 //! What is found is bound to the branch and to where its context was frozen, so a call has the same
 //! result whenever it is made, whatever was said meanwhile. It is cited by number, with the messages
-//! around it, and stays within a bound of tokens.
+//! around it, and stays within a bound of tokens. Where the runtime lets agents see more than their
+//! branch ([`crate::Reach`]), what is found beside it follows.
 
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-use unisono_context::{Message, Ordinal, Tokens};
-use unisono_search::{Recalled, excerpt};
+use serde_json::Value;
+use unisono_context::{Message, Ordinal, SessionId, Tokens};
+use unisono_search::{Recalled as OnBranch, excerpt};
+use unisono_session::state::MAIN;
 
 use crate::agent::{Ctx, Failure};
+use crate::line::Recalled;
+use crate::session::{Elsewhere, Place};
 
 use super::{
     MAX_CHARS, Outcome, READ_MESSAGE, RECALL, heading, no_message, one, parse, shown, steps,
@@ -19,7 +24,7 @@ use super::{
 /// The most messages one call gives by number.
 const MAX_MESSAGES: u32 = 50;
 /// The most messages one search gives.
-const MAX_FOUND: usize = 8;
+const MAX_FOUND: usize = 20;
 /// What a search gives at most, in tokens of the agent's model, the note at its end aside.
 const MAX_TOKENS: Tokens = Tokens(2_000);
 /// Characters of a message that was found.
@@ -38,50 +43,77 @@ struct Recall {
     steps: bool,
     #[serde(default)]
     skip: usize,
+    session: Option<String>,
+    branch: Option<String>,
 }
 
 pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
-    match parse(RECALL, arguments) {
-        Ok(Recall {
-            query: None,
-            n: Some(n),
-            from: None,
-            to: None,
-            steps: true,
-            skip,
-        }) => steps::of_message(n, skip, ctx).await,
-        Ok(Recall {
-            query: Some(text),
-            n: None,
-            from: None,
-            to: None,
-            steps: false,
-            skip: 0,
-        }) => match number(&text) {
+    let asked: Recall = match parse(RECALL, arguments) {
+        Ok(asked) => asked,
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    let (session, branch) = (&asked.session, &asked.branch);
+    if session.is_some() || branch.is_some() {
+        return elsewhere(&asked, ctx).await;
+    }
+    match asked.what() {
+        Some(What::Steps(n, skip)) => steps::of_message(n, skip, ctx).await,
+        Some(What::Words(text)) => match number(&text) {
             Some(n) => by_number(n, ctx).await,
             None => search(text.trim(), ctx).await,
         },
-        Ok(Recall {
-            query: None,
-            n: Some(n),
-            from: None,
-            to: None,
-            steps: false,
-            skip: 0,
-        }) => by_number(n, ctx).await,
-        Ok(Recall {
-            query: None,
-            n: None,
-            from: Some(from),
-            to: Some(to),
-            steps: false,
-            skip: 0,
-        }) if from <= to => range(from, to, ctx).await,
-        Ok(_) => Ok(Err(format!(
+        Some(What::Message(n)) => by_number(n, ctx).await,
+        Some(What::Range(from, to)) => range(from, to, ctx).await,
+        None => Ok(Err(format!(
             r#"{RECALL} takes one of {{"query":"words"}}, {{"n":12}}, {{"n":12,"steps":true}}, {{"from":1,"to":9}} with `from` not after `to`"#
         ))),
-        Err(wrong) => Ok(Err(wrong)),
     }
+}
+
+/// What is asked for.
+enum What {
+    Words(String),
+    Message(u32),
+    Steps(u32, usize),
+    Range(u32, u32),
+}
+
+impl Recall {
+    /// None where the arguments do not go together.
+    fn what(&self) -> Option<What> {
+        let by_number = (self.n, self.from, self.to);
+        match (&self.query, by_number, self.steps, self.skip) {
+            (Some(text), (None, None, None), false, 0) => Some(What::Words(text.clone())),
+            (None, (Some(n), None, None), true, skip) => Some(What::Steps(n, skip)),
+            (None, (Some(n), None, None), false, 0) => Some(What::Message(n)),
+            (None, (None, Some(from), Some(to)), false, 0) if from <= to => {
+                Some(What::Range(from, to))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A message of another branch, or of another session.
+async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
+    let Some(What::Message(n)) = asked.what() else {
+        let one = r#"{"session":"…","n":12} or {"branch":"…","n":12}"#;
+        return Ok(Err(format!(
+            "of other sessions and branches {RECALL} reads one message: {one}"
+        )));
+    };
+    let session = asked.session.as_deref();
+    let session = match session.map(str::parse::<SessionId>).transpose() {
+        Ok(session) => session,
+        Err(_) => return Ok(Err("`session` is the whole id of a session".to_owned())),
+    };
+    let place = Place {
+        session,
+        branch: asked.branch.clone().unwrap_or_else(|| MAIN.to_owned()),
+        ordinal: Ordinal(n),
+    };
+    let message = ctx.read_elsewhere(place).await?;
+    Ok(message.and_then(|message| one(&message, 0)))
 }
 
 /// The number that masks name messages by: `#12`.
@@ -102,16 +134,27 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
             return Ok(Err(format!("{reason}; {other}")));
         }
     };
-    if recalled.messages.is_empty() {
-        return Ok(Ok(nothing(text, &recalled)));
+    let Recalled {
+        on_branch,
+        elsewhere,
+    } = recalled;
+    if on_branch.messages.is_empty() && elsewhere.is_empty() {
+        return Ok(Ok(nothing(text, &on_branch)));
     }
     let mut blocks = Vec::new();
-    for ordinal in &recalled.messages {
-        blocks.extend(block(*ordinal, &recalled, ctx).await?);
+    for ordinal in &on_branch.messages {
+        let found = block(*ordinal, &on_branch, ctx).await?;
+        blocks.extend(found.map(|text| (text, Some(*ordinal))));
     }
-    let counts = ctx.count(blocks.clone()).await;
-    let (mut out, mut used, mut given) = (how(&recalled), Tokens::ZERO, 0);
-    for (block, tokens) in blocks.iter().zip(counts) {
+    let beside = elsewhere.iter().map(|found| {
+        let text = beside(found, &on_branch.stems);
+        (text, None)
+    });
+    blocks.extend(beside);
+    let texts = blocks.iter().map(|(text, _)| text.clone()).collect();
+    let counts = ctx.count(texts).await;
+    let (mut out, mut used, mut given) = (how(&on_branch), Tokens::ZERO, 0);
+    for ((block, _), tokens) in blocks.iter().zip(counts) {
         used = Tokens(used.0.saturating_add(tokens.0));
         if used > MAX_TOKENS && given > 0 {
             break;
@@ -120,23 +163,38 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
         out.push_str(block);
         given += 1;
     }
-    let first = recalled.messages[0].0;
-    let _ = write!(
-        out,
-        "\n\n[{READ_MESSAGE} {{\"n\":{first}}} reads #{first} whole"
-    );
-    if given < blocks.len() {
-        let left: Vec<String> = recalled.messages[given..]
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let _ = write!(out, "; found as well: {}", left.join(", "));
-    }
-    out.push(']');
+    out.push_str(&rest(&blocks, given));
     Ok(Ok(out))
 }
 
-fn nothing(text: &str, recalled: &Recalled) -> String {
+/// How one reads on, and what there was no room for.
+fn rest(blocks: &[(String, Option<Ordinal>)], given: usize) -> String {
+    let (shown, left) = blocks.split_at(given);
+    let mut notes = Vec::new();
+    if let Some(first) = shown.iter().find_map(|(_, ordinal)| *ordinal) {
+        notes.push(format!(
+            "{READ_MESSAGE} {{\"n\":{}}} reads {first} whole",
+            first.0
+        ));
+    }
+    let numbers: Vec<String> = left
+        .iter()
+        .filter_map(|(_, ordinal)| ordinal.as_ref().map(ToString::to_string))
+        .collect();
+    if !numbers.is_empty() {
+        notes.push(format!("found as well: {}", numbers.join(", ")));
+    }
+    match left.len() - numbers.len() {
+        0 => {}
+        more => notes.push(format!("{more} more outside this branch")),
+    }
+    match &notes[..] {
+        [] => String::new(),
+        notes => format!("\n\n[{}]", notes.join("; ")),
+    }
+}
+
+fn nothing(text: &str, recalled: &OnBranch) -> String {
     if recalled.nowhere.is_empty() {
         return format!("there is no word to search for in {text:?}; give names or terms");
     }
@@ -146,8 +204,39 @@ fn nothing(text: &str, recalled: &Recalled) -> String {
     )
 }
 
+/// A message that was found outside the branch, with the one before it.
+fn beside(found: &Elsewhere, stems: &[String]) -> String {
+    let message = &found.message;
+    let mut call = String::new();
+    let mut place = match &found.session {
+        Some((session, title)) => {
+            let _ = write!(call, "\"session\":\"{session}\",");
+            format!("in session {title:?}")
+        }
+        None => "in this session".to_owned(),
+    };
+    if let Some(branch) = &found.branch {
+        let _ = write!(place, ", branch {branch}");
+        if **branch != *MAIN {
+            let _ = write!(call, "\"branch\":{},", Value::from(&**branch));
+        } else if call.is_empty() {
+            let _ = write!(call, "\"branch\":\"{MAIN}\",");
+        }
+        let n = message.ordinal.0;
+        let _ = write!(place, "; {RECALL} {{{call}\"n\":{n}}} reads it whole");
+    }
+    let part = |message: &Message, chars| excerpt(&message.countable_text(), stems, chars).text;
+    let text = part(message, EXCERPT_CHARS);
+    let mut out = format!("[{place}]\n{}:\n{text}", heading(message));
+    if let Some(before) = &found.before {
+        let text = part(before, NEIGHBOUR_CHARS);
+        let _ = write!(out, "\n(before: {}: {text})", heading(before));
+    }
+    out
+}
+
 /// What was asked for, in a line.
-fn how(recalled: &Recalled) -> String {
+fn how(recalled: &OnBranch) -> String {
     let found = match recalled.with_all {
         _ if recalled.again.is_empty() => "found, the best first".to_owned(),
         0 => format!(
@@ -168,7 +257,7 @@ fn how(recalled: &Recalled) -> String {
 /// A message that was found, with those around it that were not.
 async fn block(
     ordinal: Ordinal,
-    recalled: &Recalled,
+    recalled: &OnBranch,
     ctx: &Ctx,
 ) -> Result<Option<String>, Failure> {
     let Some(message) = ctx.read_message(ordinal).await? else {

@@ -59,7 +59,7 @@ async fn told(journal: &Journal, from: usize) -> Committed {
         session: session(1),
         seq: state.events(),
         from,
-        messages: state.tree().iter().skip(from).map(Placed::from).collect(),
+        messages: Placed::after(&state, from).collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use unisono_context::call::Choice;
 use unisono_context::snapshot::ToolSpec;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::mcp::{self, Offer};
-use unisono_runtime::tools;
+use unisono_runtime::{Reach, tools};
 use unisono_session::agent::{Kind, Team};
 use unisono_session::machine::NewTurn;
 use unisono_session::tool::{Rules, allows};
@@ -34,9 +34,13 @@ pub(crate) fn offered_to(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item 
 
 /// The tools a team is told of: the sorted union over its members of those that are built in and
 /// those that are offered.
-pub fn tools_of<'o>(team: &Team, offered: impl IntoIterator<Item = &'o ToolSpec>) -> Vec<ToolSpec> {
+pub fn tools_of<'o>(
+    team: &Team,
+    reach: Reach,
+    offered: impl IntoIterator<Item = &'o ToolSpec>,
+) -> Vec<ToolSpec> {
     let given = |name: &str| team.definitions().any(|agent| allows(&agent.tools, name));
-    let mut tools = tools::specs();
+    let mut tools = tools::specs(reach);
     tools.extend(offered.into_iter().cloned());
     tools.retain(|tool| given(&tool.name));
     tools.sort();

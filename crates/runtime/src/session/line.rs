@@ -1,0 +1,298 @@
+//! An agent's line to the session that dispatched it.
+
+use std::sync::{Arc, Weak};
+
+use ractor::ActorRef;
+use tokio::sync::{oneshot, watch};
+use unisono_context::tokens::Count;
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId};
+use unisono_search::{Branch, Search};
+use unisono_session::budget::Ask;
+use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
+use unisono_session::run::{Cause, Spent, Step, ToolResult};
+use unisono_session::state::Acts;
+use unisono_session::{Fact, Input, State as SessionState};
+use unisono_store::Journal;
+
+use crate::agent::Failure;
+use crate::line::{Exchange, Later, Recalled};
+use crate::runtime::{Env, Error};
+use crate::tokenizer;
+
+use super::effects::{count_surely, feed};
+use super::elsewhere::{self, Allowed, Place, Reach};
+use super::purse::Asking;
+use super::rounds::{self, Of, Round};
+use super::{Args, Feed, Msg, Progress};
+
+/// Events read at a time when an agent asks for the steps of another.
+const STEPS_PAGE: usize = 256;
+
+/// An agent's line to the session that dispatched it.
+pub(super) struct SessionLine {
+    id: SessionId,
+    /// Not kept alive: a request that somebody remembers has a line, too.
+    env: Weak<Env>,
+    session: ActorRef<Msg>,
+    search: Search,
+    reach: Reach,
+    tokenizer: tokenizer::Handle,
+    feed: Arc<Feed>,
+}
+
+impl SessionLine {
+    pub(super) fn new(args: &Args, session: ActorRef<Msg>) -> SessionLine {
+        SessionLine {
+            id: args.id,
+            env: Arc::downgrade(&args.env),
+            session,
+            search: args.env.search.clone(),
+            reach: args.env.options.recall,
+            tokenizer: args.tokenizer.clone(),
+            feed: args.feed.clone(),
+        }
+    }
+
+    /// Looks at the session's state.
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&SessionState) -> T + Send + 'static,
+    ) -> Later<'_, Result<T, Failure>> {
+        let (reply, seen) = oneshot::channel();
+        let look = Msg::Inspect(Box::new(move |state| {
+            let _ = reply.send(state.map(look));
+        }));
+        let sent = self.session.send_message(look);
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            let seen = seen.await.map_err(|_| gone())?;
+            seen.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
+    /// Begins a round and waits for what comes of it.
+    fn round(
+        &self,
+        input: Input,
+        round: Round,
+        held: watch::Sender<bool>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let (results, ended) = oneshot::channel();
+        let reply = rounds::Reply { results, held };
+        let sent = self.session.send_message(Msg::Round {
+            input,
+            round,
+            reply,
+        });
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            ended.await.map_err(|_| gone())?
+        })
+    }
+}
+
+/// The steps of a run, read from where they are.
+async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<Step>>, Failure> {
+    let (mut steps, mut next) = (Vec::new(), acts.first);
+    while next <= acts.last {
+        let page = journal.read(id, next, STEPS_PAGE).await;
+        let page = page.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+        let Some((last, _)) = page.last() else {
+            break;
+        };
+        next = last + 1;
+        steps.extend(page.into_iter().filter_map(|(_, event)| match event.fact {
+            Fact::RunStepped { run, step } if run == acts.run => Some(step),
+            _ => None,
+        }));
+    }
+    Ok(steps)
+}
+
+fn gone() -> Failure {
+    Failure::new(Cause::Panic, "the session is gone")
+}
+
+impl Exchange for SessionLine {
+    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
+        let (reply, durable) = oneshot::channel();
+        let input = Input::RunStepped { run, attempt, step };
+        let sent = self.session.send_message(Msg::Request { input, reply });
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            let stored: Result<(), Error> = durable.await.map_err(|_| gone())?;
+            stored.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
+    fn delegate(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<DelegateCall>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let (number, of) = (round, Of::Tasks);
+        let input = Input::Delegate {
+            run,
+            attempt,
+            round,
+            calls,
+        };
+        self.round(input, Round { run, number, of }, watch::Sender::new(false))
+    }
+
+    fn call_tools(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<NewCall>,
+        held: watch::Sender<bool>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let (number, of) = (round, Of::Calls);
+        let input = Input::CallTools {
+            run,
+            attempt,
+            round,
+            calls,
+        };
+        self.round(input, Round { run, number, of }, held)
+    }
+
+    fn reserve(
+        &self,
+        run: RunId,
+        attempt: u32,
+        ask: Ask,
+    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        let (reply, granted) = oneshot::channel();
+        let asking = Asking {
+            run,
+            attempt,
+            ask,
+            reply,
+        };
+        let sent = self.session.send_message(Msg::Reserve(asking));
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            granted.await.map_err(|_| gone())?
+        })
+    }
+
+    fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd) {
+        let ended = Input::Settle {
+            run,
+            attempt,
+            call,
+            end,
+        };
+        feed(&self.session, ended);
+    }
+
+    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent) {
+        let paid = Input::Spent {
+            run,
+            attempt,
+            call,
+            spent,
+        };
+        feed(&self.session, paid);
+    }
+
+    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {
+        Box::pin(count_surely(&self.tokenizer, texts, encoding))
+    }
+
+    fn read_message(
+        &self,
+        head: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
+        self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
+    }
+
+    fn read_result(
+        &self,
+        run: RunId,
+        name: String,
+    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        self.look(move |state| state.handed(run, &name))
+    }
+
+    fn read_steps(
+        &self,
+        head: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
+        let acts = self.look(move |state| {
+            let written = state.tree().at(head, ordinal)?;
+            state.acts(written.message.id)
+        });
+        Box::pin(async move {
+            match acts.await? {
+                Some(acts) => {
+                    let env = self.env.upgrade().ok_or_else(gone)?;
+                    steps(&env.journal, self.id, acts).await
+                }
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn recall(
+        &self,
+        head: MessageId,
+        text: String,
+        limit: usize,
+    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
+        let (id, reach) = (self.id, self.reach);
+        let seen = self.look(move |state| {
+            let branch = Branch::new(id, state.tree(), head);
+            (branch, Allowed::of(reach, id, state))
+        });
+        Box::pin(async move {
+            let (branch, allowed) = seen.await?;
+            let on_branch = match self.search.recall(&branch, &text, limit).await {
+                Ok(found) => found,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+            let elsewhere = match allowed {
+                Some(allowed) => {
+                    let by = (&self.env, &self.search);
+                    elsewhere::find(by, allowed, head, &text, limit).await
+                }
+                None => Ok(Vec::new()),
+            };
+            Ok(elsewhere.map(|elsewhere| Recalled {
+                on_branch,
+                elsewhere,
+            }))
+        })
+    }
+
+    fn read_elsewhere(
+        &self,
+        place: Place,
+    ) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>> {
+        let (id, reach) = (self.id, self.reach);
+        let allowed = self.look(move |state| Allowed::of(reach, id, state));
+        Box::pin(async move {
+            Ok(match allowed.await? {
+                Some(allowed) => elsewhere::read(&self.env, allowed, place).await,
+                None => Err("only the branch of this conversation can be read".to_owned()),
+            })
+        })
+    }
+
+    fn progress(&self, run: RunId, text: Arc<str>) {
+        self.feed.say(|| Progress::Run { run, text });
+    }
+
+    fn piece(&self, run: RunId, piece: &str) {
+        self.feed.say(|| {
+            let text = piece.into();
+            Progress::Piece { run, text }
+        });
+    }
+}
