@@ -14,9 +14,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("cli/src/commands/agents/import.rs", "run", 71),
     ("cli/src/commands/doctor.rs", "run", 72),
     ("cli/src/commands/serve.rs", "run", 65),
-    ("cli/src/live/follow.rs", "follow", 68),
-    ("cli/src/live/screen.rs", "show", 66),
-    ("cli/src/live/watch.rs", "apply", 72),
     ("interchange/src/agents/crew.rs", "stage", 63),
     ("runtime/src/agent/llm.rs", "run", 87),
     ("runtime/src/compactor/summarise.rs", "by_models", 79),
@@ -96,7 +93,6 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
         ]],
     ),
     ("search", &[&["follow", "service"], &["index", "writer"]]),
-    ("server", &[&["http", "mcp"]]),
     (
         "session",
         &[

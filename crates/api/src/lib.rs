@@ -2,7 +2,8 @@
 //!
 //! [`session`] and [`message`] are conversations, [`turn`], [`delegation`] and [`run`] what is asked
 //! of them and what came of it, [`context`], [`compaction`], [`topic`] and [`pin`] what a model sees
-//! of them, [`search`] what was said, [`event`] what happened, [`approval`] what waits for a person,
+//! of them, [`search`] what was said, [`event`] what happened,
+//! [`turn_event`] how a turn goes on, [`approval`] what waits for a person,
 //! [`agent`] who works, [`usage`] what it used, [`settings`] what is set, [`page`] a part of a list,
 //! [`problem`] why something was not done, and [`openai`] the same for OpenAI's clients.
 //!
@@ -30,6 +31,7 @@ pub mod settings;
 pub mod store;
 pub mod topic;
 pub mod turn;
+pub mod turn_event;
 pub mod usage;
 
 pub use page::{Page, PageQuery};

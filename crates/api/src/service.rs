@@ -16,6 +16,7 @@ mod runs;
 mod search;
 mod sessions;
 mod store;
+mod turns;
 mod usage;
 
 use std::fmt::Debug;
@@ -28,6 +29,7 @@ pub use runs::Runs;
 pub use search::Search;
 pub use sessions::Sessions;
 pub use store::Store;
+pub use turns::{TurnUpdates, Turns};
 pub use usage::Usage;
 
 /// What a service answers.
@@ -35,12 +37,22 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// All resources.
 pub trait Service:
-    Sessions + Messages + Search + Runs + Usage + Approvals + Store + Debug + Send + Sync
+    Sessions + Messages + Search + Turns + Runs + Usage + Approvals + Store + Debug + Send + Sync
 {
 }
 
 impl<T> Service for T where
-    T: Sessions + Messages + Search + Runs + Usage + Approvals + Store + Debug + Send + Sync
+    T: Sessions
+        + Messages
+        + Search
+        + Turns
+        + Runs
+        + Usage
+        + Approvals
+        + Store
+        + Debug
+        + Send
+        + Sync
 {
 }
 

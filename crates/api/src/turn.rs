@@ -93,6 +93,21 @@ pub enum Asked {
 }
 
 impl Asked {
+    /// The same, of which the end is waited for, or not.
+    #[must_use]
+    pub fn waited_for(&self, waited: bool) -> Asked {
+        let mut asked = self.clone();
+        let wait = match &mut asked {
+            Asked::Task(new) => &mut new.wait,
+            Asked::Compact(new) => &mut new.wait,
+            Asked::Edit { new, .. } => &mut new.wait,
+            Asked::Regenerate { new, .. } => &mut new.wait,
+            Asked::Restore { new, .. } => &mut new.wait,
+        };
+        *wait = waited;
+        asked
+    }
+
     /// The route that takes it.
     pub fn route(&self, session: &str) -> String {
         let of = |checkpoint: &str, what: &str| {

@@ -5,39 +5,34 @@ mod taken;
 
 use std::time::Duration;
 
-use unisono::Local;
+use futures_util::StreamExt as _;
 use unisono::ask::Ask;
 use unisono::context::estimate::{self, Without};
 use unisono::local::Opened;
 use unisono::models;
 use unisono::service::sessions::lost_of;
-use unisono::turn_view;
-use unisono::view::View;
+use unisono::{Local, Service};
+use unisono_api::Code;
 use unisono_api::agent::{Agent, Whom};
-use unisono_api::approval::{Decide, Verdict};
 use unisono_api::compaction::{Estimate, Restoring};
 use unisono_api::context::Context;
-use unisono_api::run::Lookup;
-use unisono_api::service::{Approvals as _, Messages as _, Sessions as _};
+use unisono_api::service::{Messages as _, Sessions as _};
 use unisono_api::session::{NewBranch, NewSession};
 use unisono_api::store::LostEvents;
-use unisono_api::turn::Turn;
 use unisono_client::{Client, File};
 use unisono_config::settings::{Override, own};
 use unisono_config::setup::Setup;
 use unisono_context::checkpoint::Checkpoint;
-use unisono_context::{CallId, MessageId, SessionId, TurnId};
+use unisono_context::{MessageId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
-use unisono_runtime::settle;
+use unisono_session::State;
 use unisono_session::machine::Import;
-use unisono_session::run::calls::Decision;
 use unisono_session::state::MAIN;
-use unisono_session::{Input, State};
 
 use crate::app::App;
 use crate::commands::context;
 use crate::commands::sessions::branch::unknown_branch;
-use crate::live::{End, Feed, Watch};
+use crate::live::{End, Followed, Watch};
 use crate::problem::{Problem, Result};
 use crate::remote;
 use crate::sessions::Sessions;
@@ -85,35 +80,6 @@ impl Where {
     /// Whether a daemon has it.
     pub(crate) fn is_there(&self) -> bool {
         matches!(self, Where::There(_))
-    }
-
-    /// Has a turn or a run cancelled, and says what became of the turn. Here nothing is started for
-    /// it.
-    pub(crate) async fn cancel(&self, what: &Lookup) -> Result<Turn> {
-        let opened = match (self, &what.run) {
-            (Where::There(client), Some(run)) => {
-                return Ok(client.cancel_run(&what.session, run).await?);
-            }
-            (Where::There(client), None) => {
-                return Ok(client.cancel(&what.session, &what.turn).await?);
-            }
-            (Where::Here(opened), _) => opened,
-        };
-        let (session, turn) = (id("session", &what.session)?, id("turn", &what.turn)?);
-        let input = match &what.run {
-            Some(run) => Input::CancelRun {
-                run: id("run", run)?,
-            },
-            None => Input::Cancel { turn },
-        };
-        settle(&opened.journal, session, input).await?;
-        let state = self.sessions().state(session).await?;
-        let view = View::Stored {
-            id: session,
-            state: state.into(),
-        };
-        let after = turn_view::turn(&opened.journal, &view, turn).await?;
-        after.ok_or_else(|| Problem::failed("the turn is not in the journal"))
     }
 
     /// What a compaction would do.
@@ -317,67 +283,56 @@ impl Host {
         }
     }
 
-    /// Hands a turn in and watches it from before its first event on.
-    pub(crate) async fn begin(&self, session: SessionId, ask: &Ask) -> Result<Watch> {
-        let state = self.state(session).await?;
-        let (branch, tree) = (ask.on_branch(), state.tree());
-        if tree.head(branch).is_none() && !(tree.is_empty() && branch == MAIN) {
-            return Err(unknown_branch(&state, branch));
-        }
+    /// The service of whoever works on sessions.
+    pub(crate) fn service(&self) -> &dyn Service {
         match self {
-            Host::Here(local) => {
-                let session = local.open(session).await?;
-                let followed = session.follow(state.events()).await?;
-                let mut watch = Watch::new(state, local.begin(&session, ask).await?);
-                watch.followed = Some(followed);
-                Ok(watch)
-            }
-            Host::There { client, flags } => {
-                let asked = ask.clone().with_settings(flags.clone()).request();
-                let turn = client.begin(&session.to_string(), &asked).await?.turn;
-                let mut watch = Watch::new(state, id("turn", &turn)?);
-                watch.elsewhere = true;
-                Ok(watch)
-            }
+            Host::Here(local) => &**local,
+            Host::There { client, .. } => client,
         }
     }
 
-    /// What happens in a session, until a turn of it has ended.
-    pub(crate) async fn feed(&self, session: SessionId, watch: &mut Watch) -> Result<Feed<'_>> {
-        match self {
-            Host::Here(local) => Feed::here(local, session, watch).await,
-            Host::There { client, .. } => Ok(Feed::there(client, session)),
-        }
-    }
-
-    /// Cancels a turn. One that ended meanwhile needs no cancelling.
-    pub(crate) async fn cancel(&self, session: SessionId, turn: TurnId) {
-        let cancelled: Result<()> = match self {
-            Host::Here(local) => match local.open(session).await {
-                Ok(session) => session.cancel(turn).await.map_err(Into::into),
-                Err(error) => Err(error.into()),
-            },
-            Host::There { client, .. } => {
-                let cancelled = client.cancel(&session.to_string(), &turn.to_string()).await;
-                cancelled.map(|_| ()).map_err(Into::into)
-            }
+    /// Hands a turn in and follows it from its acceptance on.
+    pub(crate) async fn begin(&self, session: SessionId, ask: &Ask) -> Result<Followed<'_>> {
+        let asked = match self {
+            Host::Here(_) => ask.request(),
+            Host::There { flags, .. } => ask.clone().with_settings(flags.clone()).request(),
         };
-        if let Err(problem) = cancelled {
-            tracing::debug!(error = problem.message, "the turn is not cancelled");
-        }
+        let id = session.to_string();
+        let turn = match self.service().begin(&id, &asked, None).await {
+            Ok(turn) => turn.turn,
+            Err(error) if error.code() == Code::NotFound => {
+                let (state, branch) = (self.state(session).await?, ask.on_branch());
+                let known = state.tree().head(branch).is_some();
+                return Err(match known {
+                    true => error.into(),
+                    false => unknown_branch(&state, branch),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.follow(id, turn, Some(0)).await
     }
 
-    /// Takes what a person decided about a call.
-    pub(crate) async fn decide(
-        &self,
-        session: SessionId,
-        call: CallId,
-        decision: Decision,
-    ) -> Result<()> {
-        match self {
-            Host::Here(local) => Ok(local.open(session).await?.decide(call, decision).await?),
-            Host::There { client, .. } => decide(client, call, decision).await,
+    /// Follows a turn that has begun: as it is, then on.
+    pub(crate) async fn join(&self, session: SessionId, turn: TurnId) -> Result<Followed<'_>> {
+        let (session, turn) = (session.to_string(), turn.to_string());
+        let mut followed = self.follow(session, turn, None).await?;
+        if let Some(state) = followed.updates.next().await {
+            followed.watch.apply(&state?.event);
         }
+        Ok(followed)
+    }
+
+    async fn follow(
+        &self,
+        session: String,
+        turn: String,
+        after: Option<u64>,
+    ) -> Result<Followed<'_>> {
+        let updates = self.service().follow(&session, &turn, after).await?;
+        let mut watch = Watch::new(session, turn);
+        watch.elsewhere = matches!(self, Host::There { .. });
+        Ok(Followed { watch, updates })
     }
 
     /// Starts a branch at a message, or sets it there.
@@ -456,23 +411,6 @@ impl Host {
             tracing::warn!("not everything stopped in time; what is on disk is whole");
         }
     }
-}
-
-async fn decide(client: &Client, call: CallId, decision: Decision) -> Result<()> {
-    let (decision, text) = match decision {
-        Decision::Approved => (Verdict::Approve, None),
-        Decision::Denied { reason } => (Verdict::Deny, reason),
-        // The daemon itself looks at the clock.
-        Decision::Expired => return Ok(()),
-        Decision::Done { text } => (Verdict::Done, Some(text)),
-        Decision::Failed { text } => (Verdict::Failed, Some(text)),
-        Decision::Repeat => (Verdict::Repeat, None),
-    };
-    let text = text.map(|text| text.to_string());
-    client
-        .decide(&call.to_string(), &Decide { decision, text })
-        .await?;
-    Ok(())
 }
 
 /// An id as the daemon names it.

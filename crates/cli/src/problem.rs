@@ -283,10 +283,10 @@ impl From<unisono::Error> for Problem {
             unisono::Error::Agents(error) => error.into(),
             unisono::Error::Model(error) => error.into(),
             error @ (unisono::Error::Summariser(_) | unisono::Error::Lent(_)) => refused(error),
-            error @ unisono::Error::Tools(_) => Problem::failed(error).code(Code::Unavailable).hint(
-                "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
-                 its standard error",
-            ),
+            error @ unisono::Error::Tools(_) => {
+                let problem = Problem::with_hint_of(Exit::Failed, &error.to_string());
+                problem.code(Code::Unavailable)
+            }
             unisono::Error::Price(error) => error.into(),
             unisono::Error::Past(error) => error.into(),
             unisono::Error::Context(error) => error.into(),

@@ -112,7 +112,50 @@ fn events() -> String {
            | `piece` | a piece of an agent's reply, as its model writes it |\n\
            | `progress` | what an agent or a compaction is doing |\n\
            | `missed` | some of these were missed, because the client read slowly |\n\
-           | `agents` | the agents were read again |\n"
+           | `agents` | the agents were read again |\n\n"
+        + &turn_events()
+}
+
+/// The updates of a turn, as the code has them.
+fn turn_events() -> String {
+    let source = include_str!("../../api/src/turn_event.rs");
+    let (_, variants) = source.split_once("pub enum TurnEvent {\n").unwrap();
+    let (variants, _) = variants.split_once("\n}\n").unwrap();
+    let mut out = "How a turn goes on: the `event` of a server-sent event of\n\
+                   `/v1/sessions/{session}/turns/{turn}/events`, and its `kind`. `text`, `progress`,\n\
+                   `compaction_progress` and `missed` are not kept; the others follow from events above and have\n\
+                   their number.\n\n| event | what it tells |\n|---|---|\n"
+        .to_owned();
+    let mut text = Vec::new();
+    for line in variants
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+    {
+        match line.strip_prefix("/// ") {
+            Some(more) => text.push(more),
+            None if line.starts_with(char::is_uppercase) => {
+                let name = line.split([' ', '(', ',']).next().unwrap();
+                // What a client makes of those that it does not know.
+                if name != "Unknown" {
+                    let _ = writeln!(out, "| `{}` | {} |", snake_case(name), text.join(" "));
+                }
+                text.clear();
+            }
+            None => {}
+        }
+    }
+    out
+}
+
+fn snake_case(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
 }
 
 #[test]

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unisono::short;
 use unisono_api::harmless::for_terminal;
-use unisono_api::usage::Budget;
-use unisono_context::call::Usage;
+use unisono_api::usage::{Amounts, Budget};
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
 use unisono_session::budget::Left;
@@ -18,7 +17,7 @@ use crate::output;
 /// A text in a line is not cut to fewer characters.
 const LEAST_ROOM: usize = 16;
 
-pub(crate) use unisono::short::{line, number, step};
+pub(crate) use unisono::short::{line, number};
 pub(crate) use unisono_api::compaction::ratio;
 
 /// Tokens with their thousands apart.
@@ -27,27 +26,15 @@ pub(crate) fn tokens(tokens: Tokens) -> String {
 }
 
 /// What was read of what was expected in a provider's cache, and written to it.
-pub(crate) fn cache(usage: &Usage) -> Option<String> {
-    let Usage {
-        cache_expected,
-        cache_read,
-        cache_write,
-        ..
-    } = *usage;
-    short::cache(cache_expected, cache_read, cache_write)
+pub(crate) fn cache_of(used: &Amounts) -> Option<String> {
+    let (expected, read) = (used.cache_expected_tokens, used.cache_read_tokens);
+    let written = used.cache_write_tokens;
+    short::cache(Tokens(expected), Tokens(read), Tokens(written))
 }
 
-/// What model calls used, as JSON has it.
-pub(crate) fn used(usage: &Usage) -> Value {
-    json!({
-        "input_tokens": usage.input.0,
-        "output_tokens": usage.output.0,
-        "cache_expected_tokens": usage.cache_expected.0,
-        "cache_read_tokens": usage.cache_read.0,
-        "cache_write_tokens": usage.cache_write.0,
-        "cache_missed": usage.missed(),
-        "cost_usd": dollars(usage.cost),
-    })
+/// What runs cost; none where a price is unknown.
+pub(crate) fn cost_of(used: &Amounts) -> Option<Cost> {
+    used.cost_usd.map(in_dollars)
 }
 
 /// Dollars; `?` where a price is unknown.

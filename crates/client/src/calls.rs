@@ -2,7 +2,7 @@
 
 use reqwest::{Method, StatusCode, header};
 
-use crate::{Client, Error, Events};
+use crate::{Client, Error};
 use unisono_api::Page;
 use unisono_api::agent::{Agent, Reload, Whom};
 use unisono_api::compaction::{CheckpointDetail, Estimate, NewCompaction};
@@ -12,7 +12,6 @@ use unisono_api::pin::Pins;
 use unisono_api::session::Session;
 use unisono_api::settings::{Changes, Setting};
 use unisono_api::topic::{Seal, Topic};
-use unisono_api::turn::{Asked, Turn};
 
 /// What is in a file.
 #[derive(Debug)]
@@ -83,15 +82,6 @@ impl Client {
             Err(Error::Problem(problem)) => Ok(Err(problem.detail)),
             Err(error) => Err(error),
         }
-    }
-
-    /// Asks a session for something. The turn is accepted when this returns, unless it is asked to
-    /// wait.
-    ///
-    /// # Errors
-    /// It is refused, or the daemon cannot be reached.
-    pub async fn begin(&self, session: &str, asked: &Asked) -> Result<Turn, Error> {
-        self.json(self.post(&asked.route(session), asked)).await
     }
 
     /// What a compaction would do.
@@ -217,35 +207,6 @@ impl Client {
         let method = if pinned { Method::PUT } else { Method::DELETE };
         let request = self.request(method, &format!("/v1/sessions/{session}/pins/{message}"));
         self.json(request.query(&[("branch", branch)])).await
-    }
-
-    /// Cancels a run and what it gave to others.
-    ///
-    /// # Errors
-    /// It is not open, or the daemon cannot be reached.
-    pub async fn cancel_run(&self, session: &str, run: &str) -> Result<Turn, Error> {
-        let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
-        self.json(self.request(Method::POST, &path)).await
-    }
-
-    /// Cancels a turn.
-    ///
-    /// # Errors
-    /// It is not open, or the daemon cannot be reached.
-    pub async fn cancel(&self, session: &str, turn: &str) -> Result<Turn, Error> {
-        let path = format!("/v1/sessions/{session}/turns/{turn}/cancel");
-        self.json(self.request(Method::POST, &path)).await
-    }
-
-    /// What happens in a session, from after that event on.
-    ///
-    /// # Errors
-    /// There is no such session, or the daemon cannot be reached.
-    pub async fn events(&self, session: &str, after: u64) -> Result<Events, Error> {
-        let path = format!("/v1/sessions/{session}/events");
-        let request = self.request(Method::GET, &path).query(&[("after", after)]);
-        let request = request.header(header::ACCEPT, "text/event-stream");
-        Ok(Events::new(self.url.clone(), self.send(request).await?))
     }
 
     /// What the store knows of its sessions, those after one of them.

@@ -1,4 +1,4 @@
-//! What happens in a session, as it is told.
+//! Server-sent events.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use reqwest::Response;
@@ -18,17 +18,15 @@ pub struct Events {
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerEvent {
+pub(crate) struct ServerEvent {
     /// Its number in the journal; none for what is not kept.
-    pub seq: Option<u64>,
-    /// Its kind: `piece`, `progress`, or that of the event.
-    pub name: String,
+    pub(crate) seq: Option<u64>,
     /// JSON.
-    pub data: String,
+    pub(crate) data: String,
 }
 
 impl Events {
-    pub(super) fn new(url: String, response: Response) -> Events {
+    pub(crate) fn new(url: String, response: Response) -> Events {
         Events {
             url,
             response,
@@ -40,7 +38,7 @@ impl Events {
     ///
     /// # Errors
     /// The connection is lost, or an event is larger than any there is.
-    pub async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {
             if let Some(block) = self.block() {
                 match parse_event(&block) {
@@ -72,7 +70,7 @@ impl Events {
         Some(block)
     }
 
-    fn wrong(&self, reason: &str) -> Error {
+    pub(crate) fn wrong(&self, reason: &str) -> Error {
         Error::Answer {
             url: self.url.clone(),
             reason: reason.to_owned(),
@@ -93,7 +91,6 @@ fn parse_event(block: &[u8]) -> Option<ServerEvent> {
     };
     Some(ServerEvent {
         seq: field("id").and_then(|id| id.parse().ok()),
-        name: field("event").unwrap_or("message").to_owned(),
         data: field("data")?.to_owned(),
     })
 }
@@ -104,11 +101,8 @@ mod tests {
 
     #[test]
     fn events_are_read_and_comments_are_none() {
-        let found = parse_event(b"event: piece\nid: 7\ndata: {\"a\": 1}").unwrap();
-        assert_eq!(
-            (found.seq, found.name.as_str(), found.data.as_str()),
-            (Some(7), "piece", "{\"a\": 1}")
-        );
+        let found = parse_event(b"event: text\nid: 7\ndata: {\"a\": 1}").unwrap();
+        assert_eq!((found.seq, found.data.as_str()), (Some(7), "{\"a\": 1}"));
         assert_eq!(parse_event(b": still here"), None);
     }
 }

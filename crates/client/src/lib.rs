@@ -9,6 +9,7 @@ mod runs;
 mod search;
 mod sessions;
 mod store;
+mod turns;
 mod usage;
 
 use std::fmt;
@@ -20,7 +21,6 @@ use serde::de::DeserializeOwned;
 use unisono_api::Problem;
 
 pub use calls::{Content, File};
-pub use events::{Events, ServerEvent};
 pub use mcp::Messages;
 pub use unisono_api::service::Error;
 

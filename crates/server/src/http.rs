@@ -24,7 +24,6 @@ mod extract;
 mod guard;
 mod health;
 mod journal;
-mod lent;
 mod lingering;
 mod mcp;
 mod messages;
@@ -45,6 +44,7 @@ mod snapshots;
 mod store;
 pub(crate) mod token;
 mod topics;
+mod turn_events;
 mod turns;
 mod usage;
 
@@ -414,6 +414,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("messages", messages::routes()),
         ("branches", branches::routes()),
         ("turns", turns::routes()),
+        ("turns", turn_events::routes()),
         ("delegations", delegations::routes()),
         ("runs", runs::routes()),
         ("compactions", compactions::routes()),

@@ -46,7 +46,10 @@ pub enum Error {
     #[error(transparent)]
     Summariser(#[from] Unaskable),
     /// A server of tools that an agent may call cannot be used.
-    #[error("{0}; without it the agents that have its tools cannot work")]
+    #[error(
+        "{0}: the agents that have its tools cannot work without it; start its program by hand, or \
+         see `unisono config show` for [mcp.*]; its log is on its standard error"
+    )]
     Tools(#[from] Fault),
     /// The cost is capped, and what an agent's model costs is not known.
     #[error(transparent)]

@@ -48,11 +48,14 @@
 //! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
 //!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
 //!   [`outline`] the tree of messages, [`short`] how long things are made short.
-//! - [`turn_view`] is a turn as clients see it, [`values`] are times and amounts as JSON has them.
+//! - [`turn_view`] is a turn as clients see it, [`follow`] how it goes on, [`approvals`] the calls
+//!   that wait for a person, [`lent`] tools that whoever asks lends, [`values`] times and amounts as
+//!   JSON has them.
 //! - [`metrics`] counts what happens, [`telemetry`] writes the log.
 
 pub mod agents;
 pub mod append;
+mod approvals;
 pub mod ask;
 pub mod context;
 pub mod conversation;
@@ -60,8 +63,10 @@ mod current;
 mod decisions;
 mod error;
 pub mod evaluation;
+pub mod follow;
 pub mod hits;
 pub mod labels;
+pub mod lent;
 pub mod local;
 pub mod metrics;
 pub mod models;

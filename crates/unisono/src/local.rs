@@ -202,7 +202,7 @@ impl Local {
         let Some(directory) = self.directory.clone() else {
             return Ok(0);
         };
-        settings::off_thread(move || unisono_store::acknowledge_losses(&directory)).await
+        off_thread(move || unisono_store::acknowledge_losses(&directory)).await
     }
 
     /// What was learnt of models' tokens.

@@ -1,12 +1,14 @@
 //! The service on a store of this process: one file for each resource.
 
 pub mod approvals;
+pub mod asked;
 pub mod messages;
 mod runs;
 mod search;
 pub mod sessions;
 pub mod settings;
 pub mod store;
+pub mod turns;
 pub mod usage;
 
 use std::str::FromStr;

@@ -3,26 +3,26 @@
 use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
+use unisono_api::turn_event::MadeCheckpoint;
 use unisono_config::setup::Setup;
-use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, Ordinal, SessionId, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_session::event::{Outcome, Unwritten, Writing};
+use unisono_session::event::{Unwritten, Writing};
 use unisono_session::state::MAIN;
 
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
 use crate::ask::{can_ask, confirmed, otherwise};
-use crate::host::Where;
+use crate::host::{Host, Where};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::show;
 
-/// Characters of the new summary that are shown.
-const PREVIEW_CHARS: usize = 200;
+/// The code of a turn whose summary could not be written.
+const UNWRITTEN: &str = "compaction_failed";
 /// A conversation below this many tokens is short: a summary of it may lose more than it saves.
 const SHORT: u64 = 2_000;
 
@@ -173,7 +173,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let next = |watch: &Watch| otherwise.next(app, watch);
     let (watch, end) =
         follow_each(app, setup, store, id, ask.clone(), &mut interrupts, next).await?;
-    report(app, id, &watch, end)
+    report(app, &watch, end)
 }
 
 /// What is done where no summary could be written.
@@ -189,11 +189,10 @@ pub(crate) struct Otherwise<'a> {
 impl Otherwise<'_> {
     /// What is to be asked for next; none: it is left.
     pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<Ask>> {
-        let Some(Outcome::Failed { reason, .. }) = &watch.outcome else {
+        let Some((UNWRITTEN, reason)) = watch.error() else {
             return Ok(None);
         };
-        let unwritten = watch.outcome.as_ref().is_some_and(Outcome::is_unwritten);
-        if !unwritten || !self.asks || !can_ask(&app.out) {
+        if !self.asks || !can_ask(&app.out) {
             return Ok(None);
         }
         let mut writing = self.writing.clone();
@@ -356,106 +355,92 @@ pub(crate) async fn follow_each(
     next: impl Fn(&Watch) -> Result<Option<Ask>>,
 ) -> Result<(Watch, End)> {
     let host = app.host(store, setup).await?;
-    let mut ask = ask;
+    let done = one_by_one(app, &host, id, ask, interrupts, next).await;
+    host.stop(done.as_ref().map_or(End::Ended, |(_, end)| *end))
+        .await;
+    done
+}
+
+async fn one_by_one(
+    app: &App,
+    host: &Host,
+    id: SessionId,
+    mut ask: Ask,
+    interrupts: &mut Interrupts,
+    next: impl Fn(&Watch) -> Result<Option<Ask>>,
+) -> Result<(Watch, End)> {
     loop {
-        let mut watch = match host.begin(id, &ask).await {
-            Ok(watch) => watch,
-            Err(problem) => {
-                host.stop(End::Ended).await;
-                return Err(problem);
-            }
-        };
+        let mut followed = host.begin(id, &ask).await?;
         let mut screen = Screen::new(&app.out);
         let limits = Limits::leaving(None, interrupts);
-        let end = follow(&host, id, &mut watch, &mut screen, limits).await?;
+        let end = follow(host.service(), &mut followed, &mut screen, limits).await?;
         drop(screen);
-        match next(&watch) {
-            Ok(Some(again)) => ask = again,
-            Ok(None) => {
-                host.stop(end).await;
-                return Ok((watch, end));
-            }
-            Err(problem) => {
-                host.stop(end).await;
-                return Err(problem);
-            }
+        let watch = followed.leave();
+        match next(&watch)? {
+            Some(again) => ask = again,
+            None => return Ok((watch, end)),
         }
     }
 }
 
 /// What came of a compaction on request, or of a summary that was written anew.
-pub(crate) fn report(app: &App, id: SessionId, watch: &Watch, end: End) -> Result<()> {
-    match (&watch.outcome, watch.checkpoints.last()) {
-        (Some(Outcome::Compacted { before, after }), Some(checkpoint)) => {
-            tell(app, id, (*before, *after), checkpoint);
-            Ok(())
-        }
-        (Some(Outcome::Compacted { before, after }), None) if after < before => {
-            shortened(app, id, (*before, *after));
-            Ok(())
-        }
-        (Some(Outcome::Compacted { before, .. }), None) => {
-            app.out.say(format_args!(
-                "nothing was changed: {} tokens",
-                show::tokens(*before)
-            ));
-            Ok(())
-        }
-        _ => conclude(&app.out, id, watch, end),
+pub(crate) fn report(app: &App, watch: &Watch, end: End) -> Result<()> {
+    let compacted = watch
+        .amounts()
+        .filter(|_| watch.outcome() == Some("compacted"));
+    match (compacted, watch.checkpoints.last()) {
+        (Some(amounts), Some(checkpoint)) => tell(app, watch, amounts, checkpoint),
+        (Some((before, after)), None) if after < before => shortened(app, watch, (before, after)),
+        (Some((before, _)), None) => app.out.say(format_args!(
+            "nothing was changed: {} tokens",
+            show::number(before)
+        )),
+        (None, _) => return conclude(&app.out, watch, end),
     }
+    Ok(())
 }
 
 /// Says what cutting messages saved.
-fn shortened(app: &App, id: SessionId, (before, after): (Tokens, Tokens)) {
-    let saved = before.minus(after);
+fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
+    let saved = before.saturating_sub(after);
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "state": "shortened", "checkpoint": null, "messages": 0,
-            "tokens_before": before.0, "tokens_after": after.0, "tokens_saved": saved.0,
-            "compression_ratio": show::ratio(before.0, after.0), "preview": null, "nothing": null,
+            "session": watch.session, "state": "shortened", "checkpoint": null, "messages": 0,
+            "tokens_before": before, "tokens_after": after, "tokens_saved": saved,
+            "compression_ratio": show::ratio(before, after), "preview": null, "nothing": null,
         }));
         return;
     }
     app.out.data(format_args!(
         "cut: {} → {} tokens, {} saved{}; the messages stay whole in the history",
-        show::tokens(before),
-        show::tokens(after),
-        show::tokens(saved),
-        show::compression(before, after)
+        show::number(before),
+        show::number(after),
+        show::number(saved),
+        show::compression(Tokens(before), Tokens(after))
     ));
 }
 
 /// Says what a checkpoint became, and how it begins.
-pub(crate) fn tell(
-    app: &App,
-    id: SessionId,
-    (before, after): (Tokens, Tokens),
-    checkpoint: &Checkpoint,
-) {
-    let preview = match &checkpoint.body {
-        Body::Summary(text) => show::line(text, PREVIEW_CHARS),
-        Body::Tombstone => checkpoint.context_text(),
-    };
+fn tell(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
+    let saved = before.saturating_sub(after);
+    let preview = &made.preview;
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "state": "compacted", "checkpoint": checkpoint.number,
-            "messages": checkpoint.messages_included, "tokens_before": before.0,
-            "tokens_after": after.0, "tokens_saved": before.minus(after).0,
-            "compression_ratio": show::ratio(before.0, after.0), "preview": preview, "nothing": null,
+            "session": watch.session, "state": "compacted", "checkpoint": made.number,
+            "messages": made.messages, "tokens_before": before,
+            "tokens_after": after, "tokens_saved": saved,
+            "compression_ratio": show::ratio(before, after), "preview": preview, "nothing": null,
         }));
         return;
     }
-    let saved = match before.minus(after) {
-        Tokens::ZERO => String::new(),
-        saved => format!(
-            ", {} saved{}",
-            show::tokens(saved),
-            show::compression(before, after)
-        ),
+    let ratio = show::compression(Tokens(before), Tokens(after));
+    let saved = match saved {
+        0 => String::new(),
+        saved => format!(", {} saved{ratio}", show::number(saved)),
     };
-    let (before, after) = (show::tokens(before), show::tokens(after));
+    let (before, after) = (show::number(before), show::number(after));
     app.out.data(format_args!(
         "compacted: {before} → {after} tokens{saved}; checkpoint {}\n{preview}",
-        checkpoint.number
+        made.number
     ));
 }

@@ -90,6 +90,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let from = From::Session(store.sessions().find(&args.session).await?);
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (id, watch, end) = run::followed(app, (setup, store), from, &ask, (screen, limits)).await?;
-    conclude_delegation(&app.out, id, &watch, end)
+    let (watch, end) = run::followed(app, (setup, store), from, &ask, (screen, limits)).await?;
+    conclude_delegation(&app.out, &watch, end)
 }

@@ -1,12 +1,13 @@
 //! `unisono resume`: open turns go on from their last recorded step.
 
+use unisono_api::turn_event::ChangedAgent;
 use unisono_config::settings::own;
 use unisono_config::setup::Setup;
 use unisono_context::{SessionId, TurnId};
 
 use crate::app::App;
 use crate::host::Host;
-use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::live::{End, Interrupts, Limits, Screen, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::sessions::{self, Sessions};
 use crate::show;
@@ -93,39 +94,32 @@ async fn one(
     (id, turn): (SessionId, TurnId),
     interrupts: &mut Interrupts,
 ) -> Result<(End, Result<()>)> {
-    let before = host.sessions().state(id).await?;
-    let setup = app.setup_beside(setup, &own(&before));
-    let changed = before.turn(turn).map(|turn| setup.roster.changed(turn));
-    let compaction = &setup.loaded.config.compaction;
-    let mut watch = Watch::new(before, turn).notifying(compaction);
-    watch.elsewhere = matches!(host, Host::There { .. });
-    watch.changed = changed.unwrap_or_default();
+    let mut followed = host.join(id, turn).await?;
+    let own = own(&host.state(id).await?);
+    let setup = app.setup_beside(setup, &own);
+    followed = followed.notifying(&setup.loaded.config.compaction);
+    let watch = &followed.watch;
     let mut screen = Screen::new(&app.out);
-    let ended = watch
-        .runs
-        .iter()
-        .filter(|run| run.status.word() == "done")
-        .count();
     let text = format!(
         "session {}, {} of {} done before",
         sessions::short(id),
-        ended,
-        show::many(watch.runs.len() as u64, "agent")
+        watch.of_state("done").len(),
+        show::many(watch.agents.len() as u64, "agent")
     );
     screen.headline("resumed", &text);
-    for (agent, change) in &watch.changed {
+    for ChangedAgent { agent, change } in &watch.changed {
         app.out.warn(format!(
             "agent `{agent}` {change} since the turn began: the turn goes on with the agent as it \
              was then; ask again for the one of now"
         ));
     }
-    if let Some(frozen) = watch.frozen {
-        let same = format!("{} as before", frozen.snapshot.short());
-        screen.headline("snapshot", &same);
-        screen.agents(&watch);
+    if let Some(context) = &watch.context {
+        let id = context.snapshot.get(..12).unwrap_or(&context.snapshot);
+        screen.headline("snapshot", &format!("{id} as before"));
+        screen.agents(watch);
     }
     let limits = Limits::leaving(None, interrupts);
-    let end = follow(host, id, &mut watch, &mut screen, limits).await?;
+    let end = follow(host.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
-    Ok((end, conclude(&app.out, id, &watch, end)))
+    Ok((end, conclude(&app.out, &followed.leave(), end)))
 }

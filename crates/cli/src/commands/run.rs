@@ -134,8 +134,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (id, watch, end) = followed(app, (setup, store), from, &ask, (screen, limits)).await?;
-    conclude(&app.out, id, &watch, end)?;
+    let (watch, end) = followed(app, (setup, store), from, &ask, (screen, limits)).await?;
+    conclude(&app.out, &watch, end)?;
     left_out.ending()
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn followed(
     from: From<'_>,
     ask: &Ask,
     (mut screen, limits): (Screen<'_>, Limits<'_>),
-) -> Result<(SessionId, Watch, End)> {
+) -> Result<(Watch, End)> {
     let host = app.host(store, setup.clone()).await?;
     let own = match &from {
         From::Session(id) => own(&host.state(*id).await?),
@@ -158,13 +158,14 @@ pub(super) async fn followed(
     }
     let config = app.setup_beside(&setup, &own).loaded.config;
     let id = open(&host, from, &screen, ask.on_branch()).await?;
-    let watch = host.begin(id, ask).await?;
-    let mut watch = watch.notifying(&config.compaction);
+    let followed = host.begin(id, ask).await?;
+    let mut followed = followed.notifying(&config.compaction);
     let limits = limits.within(config.run.timeout());
-    let end = follow(&host, id, &mut watch, &mut screen, limits).await?;
+    let end = follow(host.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
+    let watch = followed.leave();
     host.stop(end).await;
-    Ok((id, watch, end))
+    Ok((watch, end))
 }
 
 /// The limit of a turn that is to take no longer, wherever it is worked on: in whole seconds, which

@@ -2,17 +2,14 @@
 
 use std::future::Future;
 
+use unisono_api::approval::Approval;
 use unisono_api::harmless::for_terminal;
-use unisono_context::RunId;
-use unisono_runtime::Progress;
-use unisono_session::event::RunRole;
-use unisono_session::run::calls::Waiting;
-use unisono_session::{Event, Fact};
+use unisono_api::turn_event::TurnEvent;
 
 use super::asking::{self, Lines, Reply};
 use super::follow::Show;
 use super::screen::Screen;
-use super::watch::{News, Watch};
+use super::watch::Watch;
 use crate::markdown::page::Page;
 use crate::output::Out;
 
@@ -33,7 +30,7 @@ pub(crate) struct Answer<'o, L> {
     /// Whether that reply is over: what comes is another one.
     over: bool,
     /// Pieces of runs of which it was not heard yet that they were opened.
-    early: Vec<(RunId, String)>,
+    early: Vec<(String, String)>,
 }
 
 impl<'o, L: Lines> Answer<'o, L> {
@@ -117,57 +114,36 @@ impl<'o, L: Lines> Answer<'o, L> {
 }
 
 impl<L: Lines + Send> Show for Answer<'_, L> {
-    fn event(&mut self, event: &Event, news: Option<&News>, watch: &Watch) {
-        match &event.fact {
-            Fact::RunStepped { run, .. } | Fact::RunRetried { run, .. }
-                if watch.lead() == Some(*run) =>
-            {
-                self.over = true;
+    fn update(&mut self, event: &TurnEvent, watch: &Watch) {
+        match event {
+            TurnEvent::Text { run, text } if watch.lead() == Some(run) => return self.piece(text),
+            TurnEvent::Text { run, text } => {
+                if watch.agents.iter().all(|of| of.run.as_ref() != Some(run)) {
+                    self.early.push((run.clone(), text.clone()));
+                }
+                return;
             }
+            TurnEvent::RunStepped { run } if watch.lead() == Some(run) => self.over = true,
+            TurnEvent::RunRetried { agent, .. } if agent.role == "lead" => self.over = true,
+            TurnEvent::Missed => self.missed = true,
             _ => {}
         }
-        if watch.lead().is_some() {
+        if let Some(lead) = watch.lead() {
             let early = std::mem::take(&mut self.early).into_iter();
-            let own = early.filter(|(run, _)| watch.lead() == Some(*run));
+            let own = early.filter(|(run, _)| run == lead);
             own.for_each(|(_, text)| self.piece(&text));
         }
-        let Some(news) = news else { return };
-        let said = match news {
-            News::Compacting { .. }
-            | News::Compacted { .. }
-            | News::Shortened(_)
-            | News::StepFailed { .. }
-            | News::Retried { .. }
-            | News::Waits(_)
-            | News::Queued => true,
-            // The lead's own line would stand in its answer.
-            News::Runs(indexes) => indexes.iter().all(|index| {
-                let run = watch.runs.get(*index);
-                run.is_some_and(|run| run.role != RunRole::Lead && !run.status.is_open())
-            }),
-            News::Accepted | News::Counted { .. } | News::Frozen(_) | News::Ended => false,
-        };
-        if said && !self.out.json {
+        if is_line(event) && !self.out.json {
             if self.over {
                 self.break_off();
             }
-            self.screen.show(news, watch);
+            self.screen.show(event, watch);
         }
     }
 
-    fn said(&mut self, said: &Progress, watch: &Watch) {
-        match said {
-            Progress::Piece { run, text } if watch.lead() == Some(*run) => self.piece(text),
-            Progress::Piece { run, text } if watch.runs.iter().all(|of| of.run != Some(*run)) => {
-                self.early.push((*run, text.to_string()));
-            }
-            _ => {}
-        }
-    }
-
-    fn waits(&mut self, waiting: &Waiting, watch: &Watch) {
+    fn waits(&mut self, call: &Approval, watch: &Watch) {
         self.break_off();
-        self.screen.waits(waiting, watch);
+        self.screen.waits(call, watch);
     }
 
     fn asks(&mut self, question: &str) -> bool {
@@ -184,8 +160,22 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
     fn reply(&mut self) -> impl Future<Output = Reply> + Send {
         self.lines.reply()
     }
+}
 
-    fn missed(&mut self) {
-        self.missed = true;
+/// Whether an update is shown as a line beside the answer.
+fn is_line(event: &TurnEvent) -> bool {
+    match event {
+        TurnEvent::Compacting { .. }
+        | TurnEvent::Compacted { .. }
+        | TurnEvent::Shortened { .. }
+        | TurnEvent::StepFailed { .. }
+        | TurnEvent::RunRetried { .. }
+        | TurnEvent::Waiting { .. } => true,
+        TurnEvent::Accepted { queued, .. } => *queued,
+        // The lead's own line would stand in its answer.
+        TurnEvent::Runs { agents } => agents
+            .iter()
+            .all(|agent| agent.role != "lead" && !agent.is_open()),
+        _ => false,
     }
 }

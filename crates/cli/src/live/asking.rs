@@ -4,13 +4,12 @@ use std::future::{Future, pending};
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use tokio::sync::oneshot;
-use unisono_context::{CallId, SessionId};
-use unisono_session::run::calls::{Status, Waiting};
+use unisono::Service;
+use unisono_api::approval::{Approval, Decide, Verdict};
 
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
-use crate::approvals;
-use crate::host::Host;
+use unisono::short::end;
 
 /// What came back of a question.
 #[derive(Debug)]
@@ -76,51 +75,114 @@ impl Lines for Terminal {
     }
 }
 
+/// Whether nobody knows if a call was made.
+pub(super) fn is_in_doubt(call: &Approval) -> bool {
+    call.waits_for == "in_doubt"
+}
+
+/// What a person can do about a call from a command line.
+pub(super) fn how(call: &Approval) -> String {
+    let id = end(&call.call);
+    match is_in_doubt(call) {
+        true => format!("unisono approvals settle {id} --done TEXT, --failed TEXT, or --repeat"),
+        false => format!("unisono approvals approve {id}, or deny {id} --reason TEXT"),
+    }
+}
+
+/// What a person's line at a terminal means; none: it is asked again.
+fn read(in_doubt: bool, line: &str) -> Option<Decide> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let said = Some(rest.trim()).filter(|text| !text.is_empty());
+    let text = |otherwise: &str| Some(said.unwrap_or(otherwise).to_owned());
+    let (decision, text) = match (in_doubt, word.to_lowercase().as_str()) {
+        (true, "d" | "done") => (Verdict::Done, text("it was done")),
+        (true, "f" | "failed") => (Verdict::Failed, text("it failed")),
+        (true, "r" | "repeat") => (Verdict::Repeat, None),
+        (false, "y" | "yes") => (Verdict::Approve, None),
+        (false, "n" | "no") => (Verdict::Deny, said.map(ToOwned::to_owned)),
+        _ => return None,
+    };
+    Some(Decide { decision, text })
+}
+
 /// The question that is put, if one is.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    asked: Option<Waiting>,
+    question: Option<Approval>,
     /// Calls that were answered, of which what comes of that may not have been heard yet.
-    answered: Vec<CallId>,
+    answered: Vec<String>,
 }
 
 impl Answers {
     /// Asks about the first call that waits, where there is a person to ask. One question at a
     /// time; a line that is being waited for belongs to the question it was asked for.
     pub(crate) fn ask(&mut self, watch: &Watch, screen: &mut impl Show) {
-        if self.asked.is_some() {
+        if self.question.is_some() {
             return;
         }
-        let mut open = watch.waiting();
-        let Some(waiting) = open.find(|waiting| !self.answered.contains(&waiting.id)) else {
+        let mut open = watch.waiting.iter();
+        let Some(call) = open.find(|call| !self.answered.contains(&call.call)) else {
             return;
         };
-        let question = match waiting.call.status {
-            Status::InDoubt => "was it done? [d]one TEXT, [f]ailed TEXT, [r]epeat",
-            _ => "may it be made? [y]es, [n]o REASON",
+        let question = match is_in_doubt(call) {
+            true => "was it done? [d]one TEXT, [f]ailed TEXT, [r]epeat",
+            false => "may it be made? [y]es, [n]o REASON",
         };
-        self.asked = screen.asks(question).then_some(waiting);
+        self.question = screen.asks(question).then(|| call.clone());
     }
 
     /// Does what the person wrote; what is no answer is asked again. Some: they broke off.
-    pub(crate) async fn take(
-        &mut self,
-        reply: Reply,
-        host: &Host,
-        session: SessionId,
-    ) -> Option<Interrupt> {
-        let waiting = self.asked.take();
+    pub(crate) async fn take(&mut self, reply: Reply, service: &dyn Service) -> Option<Interrupt> {
+        let call = self.question.take();
         let line = match reply {
             Reply::Line(line) => line,
             Reply::Interrupted => return Some(Interrupt::Person),
         };
-        let waiting = waiting?;
-        let decision = approvals::read(&waiting.call.status, &line)?;
-        self.answered.push(waiting.id);
-        if let Err(problem) = host.decide(session, waiting.id, decision).await {
+        let call = call?;
+        let decision = read(is_in_doubt(&call), &line)?;
+        self.answered.push(call.call.clone());
+        if let Err(error) = service.decide(&call.call, &decision).await {
             // Somebody else was faster, or its time was over.
-            tracing::info!(error = problem.message, "the answer is not taken");
+            tracing::info!(%error, "the answer is not taken");
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_at_the_terminal_is_a_decision_or_asked_again() {
+        let said = |decision, text: Option<&str>| {
+            let text = text.map(str::to_owned);
+            Some(Decide { decision, text })
+        };
+        let (held, doubt) = (false, true);
+        let cases = [
+            (held, "y", said(Verdict::Approve, None)),
+            (held, " Yes \n", said(Verdict::Approve, None)),
+            (held, "n", said(Verdict::Deny, None)),
+            (
+                held,
+                "no not on Friday",
+                said(Verdict::Deny, Some("not on Friday")),
+            ),
+            (held, "", None),
+            (held, "done", None),
+            (doubt, "r", said(Verdict::Repeat, None)),
+            (
+                doubt,
+                "done it is there",
+                said(Verdict::Done, Some("it is there")),
+            ),
+            (doubt, "f", said(Verdict::Failed, Some("it failed"))),
+            (doubt, "y", None),
+        ];
+        for (in_doubt, line, expected) in cases {
+            assert_eq!(read(in_doubt, line), expected, "{line:?}");
+        }
     }
 }

@@ -3,19 +3,18 @@
 use std::future::{Future, pending};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
-use unisono_context::SessionId;
-use unisono_runtime::Progress;
-use unisono_session::Event;
-use unisono_session::event::Outcome;
-use unisono_session::run::calls::Waiting;
+use unisono::Service;
+use unisono_api::approval::Approval;
+use unisono_api::service::TurnUpdates;
+use unisono_api::turn_event::TurnEvent;
+use unisono_config::settings::Compaction;
 use unisono_session::turn::TIMED_OUT;
 
 use super::asking::{Answers, Reply};
-use super::feed::Next;
-use super::watch::{News, Watch};
-use crate::host::Host;
+use super::watch::Watch;
 use crate::problem::{Problem, Result};
 
 /// How long a cancelled turn may take to say so.
@@ -68,14 +67,12 @@ enum Interrupted {
 
 /// Whoever shows a turn as it goes on.
 pub(crate) trait Show {
-    /// An event of the session, and what of it people care about.
-    fn event(&mut self, event: &Event, news: Option<&News>, watch: &Watch);
-
-    /// What is being done. All that was said before an event comes before it.
-    fn said(&mut self, said: &Progress, watch: &Watch);
+    /// What has changed, with the turn as it is since. All that was said before an event comes
+    /// before it.
+    fn update(&mut self, event: &TurnEvent, watch: &Watch);
 
     /// A call of a tool waits for a person.
-    fn waits(&mut self, waiting: &Waiting, watch: &Watch);
+    fn waits(&mut self, call: &Approval, watch: &Watch);
 
     /// Asks the person at the terminal; false where there is none who could answer.
     fn asks(&mut self, _question: &str) -> bool {
@@ -86,9 +83,6 @@ pub(crate) trait Show {
     fn reply(&mut self) -> impl Future<Output = Reply> + Send {
         pending()
     }
-
-    /// Some of what was said was missed: it is not heard out when it comes too fast.
-    fn missed(&mut self) {}
 }
 
 /// What a turn is stopped by.
@@ -142,11 +136,29 @@ pub(crate) enum End {
     Interrupted,
 }
 
+/// A turn that is followed: as far as it has come, and what comes next.
+pub(crate) struct Followed<'s> {
+    pub(crate) watch: Watch,
+    pub(crate) updates: TurnUpdates<'s>,
+}
+
+impl Followed<'_> {
+    /// Tells of compactions as the configuration says.
+    pub(crate) fn notifying(self, compaction: &Compaction) -> Self {
+        let watch = self.watch.notifying(compaction);
+        Followed { watch, ..self }
+    }
+
+    /// Follows it no more.
+    pub(crate) fn leave(self) -> Watch {
+        self.watch
+    }
+}
+
 /// Follows the turn and shows it.
 pub(crate) async fn follow(
-    host: &Host,
-    session: SessionId,
-    watch: &mut Watch,
+    service: &dyn Service,
+    Followed { watch, updates }: &mut Followed<'_>,
     screen: &mut impl Show,
     limits: Limits<'_>,
 ) -> Result<End> {
@@ -155,34 +167,29 @@ pub(crate) async fn follow(
         interrupts,
         interrupted,
     } = limits;
-    let mut feed = host.feed(session, watch).await?;
     let (mut end, mut cancelled) = (End::Ended, false);
     let mut late = timeout.map(|timeout| Instant::now() + timeout);
     let mut answers = Answers::default();
-    for waiting in watch.waiting() {
-        screen.waits(&waiting, watch);
+    for call in &watch.waiting {
+        screen.waits(call, watch);
     }
-    while watch.outcome.is_none() {
+    while watch.end.is_none() {
         if !cancelled {
             answers.ask(watch, screen);
         }
         let stops = tokio::select! {
             biased;
             who = interrupts.next() => Some(who),
-            next = feed.next(watch.events()) => {
-                match next? {
-                    Next::Event(event) => {
-                        let news = watch.apply(&event)?;
-                        screen.event(&event, news.as_ref(), watch);
-                    }
-                    Next::Said(said) => screen.said(&said, watch),
-                    Next::Missed => screen.missed(),
-                }
+            update = updates.next() => {
+                let ended = || Problem::failed("the turn is not told of any more");
+                let update = update.ok_or_else(ended)??;
+                watch.apply(&update.event);
+                screen.update(&update.event, watch);
                 None
             }
-            reply = screen.reply() => answers.take(reply, host, session).await,
+            reply = screen.reply() => answers.take(reply, service).await,
             // A person's time is not the turn's.
-            () = at(late), if !cancelled && watch.waiting().next().is_some() => {
+            () = at(late), if !cancelled && !watch.waiting.is_empty() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
                 None
             }
@@ -191,8 +198,7 @@ pub(crate) async fn follow(
                     return Err(Problem::failed("the turn was cancelled but did not stop"));
                 }
                 (end, cancelled) = (End::TimedOut, true);
-                late = Some(Instant::now() + CANCELLED_WITHIN);
-                host.cancel(session, watch.turn).await;
+                late = Some(cancel(service, watch).await);
                 None
             }
         };
@@ -202,14 +208,24 @@ pub(crate) async fn follow(
             return Ok(End::Interrupted);
         }
         cancelled = true;
-        late = Some(Instant::now() + CANCELLED_WITHIN);
-        host.cancel(session, watch.turn).await;
+        late = Some(cancel(service, watch).await);
     }
     // Whoever works on it looks at the clock as well.
-    match &watch.outcome {
-        Some(Outcome::Failed { code, .. }) if **code == *TIMED_OUT => Ok(End::TimedOut),
+    match watch.error() {
+        Some((TIMED_OUT, _)) => Ok(End::TimedOut),
         _ => Ok(end),
     }
+}
+
+/// Cancels a turn, and says by when it is to have ended. One that ended meanwhile needs no
+/// cancelling.
+async fn cancel(service: &dyn Service, watch: &Watch) -> Instant {
+    let late = Instant::now() + CANCELLED_WITHIN;
+    let cancelled = service.cancel_turn(&watch.session, &watch.turn).await;
+    if let Err(error) = cancelled {
+        tracing::debug!(%error, "the turn is not cancelled");
+    }
+    late
 }
 
 async fn at(instant: Option<Instant>) {

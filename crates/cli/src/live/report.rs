@@ -1,18 +1,17 @@
 //! What came of a turn: the answer or the JSON on stdout, the exit code.
 
 use serde::Serialize;
-use serde_json::Value;
 use unisono_api::harmless::for_terminal;
-use unisono_context::{Cost, SessionId, Tokens};
+use unisono_api::turn::Fault;
+use unisono_api::turn_event::{MadeCheckpoint, Member};
+use unisono_api::usage::{Amounts, Budget};
+use unisono_context::Cost;
 use unisono_session::budget::EXCEEDED;
-use unisono_session::event::Outcome;
 
 use super::follow::End;
-use super::member::{Status, Watched};
 use super::watch::Watch;
 use crate::output::Out;
 use crate::problem::{Exit, Problem, Result};
-use crate::sessions;
 use crate::show;
 
 /// A turn, as `run --json` and `resume --json` print it.
@@ -22,7 +21,7 @@ pub(crate) struct Report {
     turn: String,
     /// `answered`, `compacted`, `restored`, `failed`, `cancelled`, `timeout`, or `open` after an
     /// interruption.
-    state: &'static str,
+    state: String,
     /// For `failed`: a code and what happened.
     error: Option<Fault>,
     answer: Option<String>,
@@ -31,7 +30,7 @@ pub(crate) struct Report {
     /// Id of the frozen context, in full.
     snapshot: Option<String>,
     /// How many agents were given it.
-    snapshot_agents: usize,
+    snapshot_agents: u64,
     tokens_before: Option<u64>,
     tokens_after: Option<u64>,
     usable_tokens: Option<u64>,
@@ -48,15 +47,9 @@ pub(crate) struct Report {
     /// What its finished runs cost together; none where a price is unknown.
     cost_usd: Option<f64>,
     /// What they used together.
-    usage: Value,
+    usage: Amounts,
     /// How its bounds and its session's stood when it ended, in dollars, tokens or seconds.
-    budgets: Vec<Value>,
-}
-
-#[derive(Debug, Serialize)]
-struct Fault {
-    code: String,
-    reason: String,
+    budgets: Vec<Budget>,
 }
 
 #[derive(Debug, Serialize)]
@@ -80,11 +73,11 @@ struct RunReport {
     run: Option<String>,
     agent: String,
     /// `delegate`, `lead`, or `child` of one of these.
-    role: &'static str,
+    role: String,
     /// Its place in a pipeline, from 1.
     stage: Option<u32>,
     /// `waiting`, `running`, `done`, `partial`, `failed` or `cancelled`.
-    state: &'static str,
+    state: String,
     text: Option<String>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -98,142 +91,105 @@ struct RunReport {
     cost_usd: Option<f64>,
     duration_ms: Option<u64>,
     /// For `failed`: its class, such as `timeout` or `exit_failure`.
-    cause: Option<&'static str>,
+    cause: Option<String>,
     /// Why it failed or is not complete.
     reason: Option<String>,
 }
 
 impl Report {
-    pub(crate) fn new(session: SessionId, watch: &Watch, end: End) -> Report {
-        let error = match &watch.outcome {
-            Some(Outcome::Failed { code, reason }) => Some(Fault {
-                code: code.to_string(),
-                reason: reason.to_string(),
-            }),
-            _ => None,
-        };
-        let frozen = watch.frozen.as_ref();
+    pub(crate) fn new(watch: &Watch, end: End) -> Report {
+        let context = watch.context.as_ref();
+        let used = watch.used();
         Report {
-            session: session.to_string(),
-            turn: watch.turn.to_string(),
-            state: word(watch, end),
-            error,
-            answer: watch
-                .answer
-                .as_ref()
-                .map(|message| message.countable_text()),
-            answer_message: watch.answer.as_ref().map(|message| message.ordinal.0),
-            snapshot: frozen.map(|frozen| frozen.snapshot.to_string()),
-            snapshot_agents: frozen.map_or(0, |frozen| frozen.agents),
-            tokens_before: watch
-                .tokens_before
-                .or(frozen.map(|f| f.tokens))
-                .map(|t| t.0),
-            tokens_after: frozen.map(|frozen| frozen.tokens.0),
-            usable_tokens: frozen.map(|frozen| frozen.usable.0),
+            session: watch.session.clone(),
+            turn: watch.turn.clone(),
+            state: word(watch, end).to_owned(),
+            error: watch.end.as_ref().and_then(|end| end.turn.error.clone()),
+            answer: watch.answer().map(ToOwned::to_owned),
+            answer_message: watch.end.as_ref().and_then(|end| end.answer_message),
+            snapshot: context.map(|context| context.snapshot.clone()),
+            snapshot_agents: context.map_or(0, |context| context.agents),
+            tokens_before: watch.tokens_before.or(context.map(|c| c.tokens)),
+            tokens_after: context.map(|context| context.tokens),
+            usable_tokens: context.map(|context| context.usable_tokens),
             compression_ratio: watch
                 .tokens_before
-                .zip(frozen)
-                .and_then(|(before, frozen)| show::ratio(before.0, frozen.tokens.0)),
+                .zip(context)
+                .and_then(|(before, context)| show::ratio(before, context.tokens)),
             tightened: watch.tightened,
-            checkpoints: made(watch),
-            runs: watch.runs.iter().map(run).collect(),
-            changed_agents: watch
-                .changed
-                .iter()
-                .map(|(agent, _)| agent.to_string())
-                .collect(),
-            cost_usd: show::dollars(watch.used().cost),
-            usage: show::used(&watch.used()),
-            budgets: watch.budgets.iter().map(show::budget).collect(),
+            checkpoints: watch.checkpoints.iter().map(made).collect(),
+            runs: watch.agents.iter().map(run).collect(),
+            changed_agents: watch.changed.iter().map(|one| one.agent.clone()).collect(),
+            cost_usd: used.cost_usd,
+            usage: used,
+            budgets: watch
+                .end
+                .as_ref()
+                .map_or_else(Vec::new, |end| end.budgets.clone()),
         }
     }
 }
 
-fn word(watch: &Watch, end: End) -> &'static str {
-    match (end, &watch.outcome) {
-        (End::TimedOut, None | Some(Outcome::Failed { .. } | Outcome::Cancelled)) => "timeout",
-        (_, Some(outcome)) => outcome.name(),
+fn word(watch: &Watch, end: End) -> &str {
+    match (end, watch.outcome()) {
+        (End::TimedOut, None | Some("failed" | "cancelled")) => "timeout",
+        (_, Some(outcome)) => outcome,
         (_, None) => "open",
     }
 }
 
-fn made(watch: &Watch) -> Vec<Made> {
-    let made = watch.checkpoints.iter().map(|checkpoint| Made {
+fn made(checkpoint: &MadeCheckpoint) -> Made {
+    Made {
         number: checkpoint.number,
-        messages: checkpoint.messages_included,
-        tokens_before: checkpoint.original.0,
-        tokens_after: show::block_tokens(checkpoint).0,
-        compression_ratio: show::ratio(checkpoint.original.0, show::block_tokens(checkpoint).0),
-        model: checkpoint.model.to_string(),
+        messages: checkpoint.messages,
+        tokens_before: checkpoint.tokens_before,
+        tokens_after: checkpoint.tokens_after,
+        compression_ratio: show::ratio(checkpoint.tokens_before, checkpoint.tokens_after),
+        model: checkpoint.model.clone(),
         degraded: checkpoint.degraded,
-        rewrites: watch.rewrites(checkpoint),
+        rewrites: checkpoint.rewrites,
         duration_ms: checkpoint.duration_ms,
-    });
-    made.collect()
+    }
 }
 
-fn run(watched: &Watched) -> RunReport {
-    let mut report = RunReport {
-        run: watched.run.map(|id| id.to_string()),
-        agent: watched.agent.to_string(),
-        role: watched.role_word(),
-        stage: watched.stage,
-        state: watched.status.word(),
-        text: None,
-        input_tokens: None,
-        output_tokens: None,
-        cache_expected_tokens: None,
-        cache_read_tokens: None,
-        cache_write_tokens: None,
-        cache_missed: None,
-        cost_usd: None,
-        duration_ms: None,
-        cause: None,
-        reason: None,
-    };
-    match &watched.status {
-        Status::Done {
-            text,
-            partial,
-            usage,
-            ms,
-        } => {
-            let used = |tokens: Tokens| Some(tokens.0);
-            report.text = Some(text.to_string());
-            report.reason = partial.as_ref().map(ToString::to_string);
-            report.input_tokens = used(usage.input);
-            report.output_tokens = used(usage.output);
-            report.cache_expected_tokens = used(usage.cache_expected);
-            report.cache_read_tokens = used(usage.cache_read);
-            report.cache_write_tokens = used(usage.cache_write);
-            report.cache_missed = Some(usage.missed());
-            report.cost_usd = show::dollars(usage.cost);
-            report.duration_ms = Some(*ms);
-        }
-        Status::Failed { cause, reason, ms } => {
-            report.cause = Some(cause.code());
-            report.reason = Some(reason.to_string());
-            report.duration_ms = Some(*ms);
-        }
-        Status::Waiting | Status::Running { .. } | Status::Delegating | Status::Cancelled => {}
+fn run(agent: &Member) -> RunReport {
+    let used = agent.usage.as_ref();
+    let error = agent.error.as_ref();
+    RunReport {
+        run: agent.run.clone(),
+        agent: agent.agent.clone(),
+        role: agent.role.clone(),
+        stage: agent.stage,
+        state: agent.state.clone(),
+        text: agent.text.clone(),
+        input_tokens: used.map(|used| used.input_tokens),
+        output_tokens: used.map(|used| used.output_tokens),
+        cache_expected_tokens: used.map(|used| used.cache_expected_tokens),
+        cache_read_tokens: used.map(|used| used.cache_read_tokens),
+        cache_write_tokens: used.map(|used| used.cache_write_tokens),
+        cache_missed: used.map(|used| used.cache_missed),
+        cost_usd: used.and_then(|used| used.cost_usd),
+        duration_ms: agent.duration_ms,
+        cause: error
+            .filter(|_| agent.state == "failed")
+            .map(|error| error.code.clone()),
+        reason: error.map(|error| error.reason.clone()),
     }
-    report
 }
 
 /// Prints the answer and says how the program ends.
-pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -> Result<()> {
+pub(crate) fn conclude(out: &Out, watch: &Watch, end: End) -> Result<()> {
     if out.json {
-        report(out, session, watch, end);
-    } else if let Some(answer) = &watch.answer {
+        report(out, watch, end);
+    } else if let Some(answer) = watch.answer() {
         say_cost(out, watch);
-        for budget in &watch.budgets {
-            out.say(format_args!("budget     {budget}"));
+        for budget in watch.end.iter().flat_map(|end| &end.budgets) {
+            out.say(format_args!("budget     {}", show::budget_line(budget)));
         }
         out.say("");
-        out.prose(&for_terminal(&answer.countable_text()));
+        out.prose(&for_terminal(answer));
     }
-    ending(out, session, watch, end)
+    ending(out, watch, end)
 }
 
 /// A fan-out, as `delegate --json` prints it.
@@ -249,29 +205,25 @@ struct Delegation {
 struct Missing {
     agent: String,
     /// `partial`, `failed` or `cancelled`.
-    state: &'static str,
+    state: String,
     reason: Option<String>,
 }
 
 /// Prints what each agent came back with, then the lead's answer, and says how the program ends.
-pub(crate) fn conclude_delegation(
-    out: &Out,
-    session: SessionId,
-    watch: &Watch,
-    end: End,
-) -> Result<()> {
-    let turn = Report::new(session, watch, end);
+pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<()> {
+    let turn = Report::new(watch, end);
     let given: Vec<&RunReport> = turn.runs.iter().filter(|run| run.role != "lead").collect();
     if out.json {
-        let lacking = |run: &&&RunReport| matches!(run.state, "partial" | "failed" | "cancelled");
+        let lacking =
+            |run: &&&RunReport| matches!(run.state.as_str(), "partial" | "failed" | "cancelled");
         let missing = given.iter().filter(lacking).map(|run| Missing {
             agent: run.agent.clone(),
-            state: run.state,
+            state: run.state.clone(),
             reason: run.reason.clone(),
         });
         let missing = missing.collect();
         out.json(&Delegation { missing, turn });
-        return ending(out, session, watch, end);
+        return ending(out, watch, end);
     }
     say_cost(out, watch);
     out.say("");
@@ -281,7 +233,7 @@ pub(crate) fn conclude_delegation(
             out.prose(&for_terminal(text));
             out.data("");
         }
-        match (&run.reason, run.state) {
+        match (&run.reason, run.state.as_str()) {
             (Some(reason), state) => out.data(format_args!("[{state}: {reason}]\n")),
             (None, "done") => {}
             (None, state) => out.data(format_args!("[{state}]\n")),
@@ -291,24 +243,23 @@ pub(crate) fn conclude_delegation(
         out.data("## answer\n");
         out.prose(&for_terminal(answer));
     }
-    ending(out, session, watch, end)
+    ending(out, watch, end)
 }
 
 /// Prints the turn as one line of JSON.
-pub(crate) fn report(out: &Out, session: SessionId, watch: &Watch, end: End) {
-    out.json(&Report::new(session, watch, end));
+pub(crate) fn report(out: &Out, watch: &Watch, end: End) {
+    out.json(&Report::new(watch, end));
 }
 
 fn say_cost(out: &Out, watch: &Watch) {
     let used = watch.used();
-    if used.cost == Some(Cost::ZERO) {
+    let cost = show::cost_of(&used);
+    if cost == Some(Cost::ZERO) {
         return;
     }
-    let cost = used
-        .cost
-        .map_or_else(|| "unknown".to_owned(), |c| c.to_string());
-    let input = show::tokens(used.input);
-    let cache = show::cache(&used).map(|cache| format!("; cache: {cache}"));
+    let cost = cost.map_or_else(|| "unknown".to_owned(), |c| c.to_string());
+    let input = show::number(used.input_tokens);
+    let cache = show::cache_of(&used).map(|cache| format!("; cache: {cache}"));
     out.say(format_args!(
         "cost       {cost}: {input} tokens in{}",
         cache.unwrap_or_default()
@@ -316,9 +267,9 @@ fn say_cost(out: &Out, watch: &Watch) {
 }
 
 /// Says how a turn ended, and with it the program, where there is no answer or not all of it.
-pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> Result<()> {
-    let short = sessions::short(session);
-    match (end, &watch.outcome) {
+pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
+    let short = show::short_id(&watch.session);
+    match (end, watch.outcome()) {
         (End::Interrupted, _) => {
             let then = match watch.elsewhere {
                 true => "the daemon goes on with it; `unisono resume {}` follows it",
@@ -328,7 +279,7 @@ pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> 
             out.say(format_args!("interrupted: {then}"));
             Err(Problem::silent(Exit::Interrupted))
         }
-        (_, Some(Outcome::Answered)) => match watch.over_budget() {
+        (_, Some("answered")) => match watch.over_budget() {
             Some(why) => {
                 out.warn(format_args!("the answer may be incomplete: {why}"));
                 Err(Problem::silent(Exit::OverBudget))
@@ -339,15 +290,18 @@ pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> 
             out.say("timeout: the turn was cancelled, what its agents had finished is kept");
             Err(Problem::silent(Exit::TimedOut))
         }
-        (_, Some(Outcome::Failed { code, reason })) => Err(match watch.over_budget() {
-            Some(_) => Problem {
-                exit: Exit::OverBudget,
-                ..failed(EXCEEDED, reason)
-            },
-            None => failed(code, reason),
-        }),
-        (_, Some(Outcome::Cancelled)) => Err(Problem::failed("the turn was cancelled")),
-        (_, Some(Outcome::Compacted { .. } | Outcome::Restored { .. }) | None) => Ok(()),
+        (_, Some("failed")) => {
+            let (code, reason) = watch.error().unwrap_or_default();
+            Err(match watch.over_budget() {
+                Some(_) => Problem {
+                    exit: Exit::OverBudget,
+                    ..failed(EXCEEDED, reason)
+                },
+                None => failed(code, reason),
+            })
+        }
+        (_, Some("cancelled")) => Err(Problem::failed("the turn was cancelled")),
+        _ => Ok(()),
     }
 }
 
@@ -378,17 +332,17 @@ fn failed(code: &str, reason: &str) -> Problem {
 }
 
 fn some_failed(out: &Out, watch: &Watch) -> Result<()> {
-    let all = watch.runs.len();
+    let all = watch.agents.len();
     let tell = |names: &[&str], what| {
         let (count, names) = (names.len(), names.join(", "));
         out.warn(format_args!("{count} of {all} agents {what}: {names}"));
     };
     // Somebody wanted that: it is told, and is no failure.
-    let cancelled = watch.of_status(|status| matches!(status, Status::Cancelled));
+    let cancelled = watch.of_state("cancelled");
     if !cancelled.is_empty() {
         tell(&cancelled, "were cancelled");
     }
-    let failed = watch.of_status(|status| matches!(status, Status::Failed { .. }));
+    let failed = watch.of_state("failed");
     if failed.is_empty() {
         return Ok(());
     }

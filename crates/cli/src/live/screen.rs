@@ -5,17 +5,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use unisono_context::{Cost, Tokens};
-use unisono_runtime::Progress;
-use unisono_session::Event;
-use unisono_session::event::RunRole;
-use unisono_session::run::calls::{Status as CallStatus, Waiting};
+use unisono_api::approval::Approval;
+use unisono_api::turn::Fault;
+use unisono_api::turn_event::{FrozenContext, MadeCheckpoint, Member, TurnEvent};
+use unisono_api::usage::Amounts;
+use unisono_context::Cost;
 
 use super::asking::{self, Lines as _, Reply, Terminal};
 use super::follow::Show;
-use super::member::{Status, Watched};
 use super::notice;
-use super::watch::{Frozen, News, Watch};
+use super::watch::Watch;
 use crate::approvals;
 use crate::output::{Out, Paint, shown};
 use crate::show;
@@ -87,83 +86,83 @@ impl<'o> Screen<'o> {
     }
 
     /// Shows what has changed.
-    pub(crate) fn show(&mut self, news: &News, watch: &Watch) {
-        match news {
-            News::Accepted => {}
-            News::Queued => self.headline("waiting", "for an earlier turn of this branch"),
-            News::Counted { messages, tokens } => {
-                let messages = show::many(*messages as u64, "new message");
-                self.headline(
-                    "counted",
-                    &format!("{messages}, {} tokens", show::tokens(*tokens)),
-                );
+    pub(crate) fn show(&mut self, event: &TurnEvent, watch: &Watch) {
+        match event {
+            TurnEvent::Accepted { queued: true, .. } => {
+                self.headline("waiting", "for an earlier turn of this branch");
             }
-            News::Compacting {
+            TurnEvent::Counted { messages, tokens } => {
+                let messages = show::many(*messages, "new message");
+                let text = format!("{messages}, {} tokens", show::number(*tokens));
+                self.headline("counted", &text);
+            }
+            TurnEvent::Compacting {
                 step,
                 tightened,
                 used_up,
+                ..
             } => {
                 if let Some(most) = tightened {
                     self.headline("warning", &self.paint.yellow(notice::tightened(*most)));
                 }
                 if let Some(quota) = used_up {
-                    self.headline("summary", &self.paint.yellow(notice::quotes_for(quota)));
+                    self.headline("summary", &self.paint.yellow(notice::quotes_for(*quota)));
                 }
-                self.step(format!("compacting: {}", show::step(step)));
+                self.step(format!("compacting: {step}"));
             }
-            News::Shortened(messages) => {
-                self.step_done();
-                if !watch.notifies {
-                    return;
-                }
-                let messages = show::many(*messages as u64, "message");
-                let text = format!("{messages} masked or cut, still there for `recall`");
-                self.headline("shortened", &text);
-            }
-            News::Compacted {
-                checkpoint,
-                rewrites,
-            } => {
-                self.step_done();
-                if watch.notifies {
-                    match rewrites {
-                        Some(old) => {
-                            self.headline("rewritten", &notice::rewritten(checkpoint, *old));
-                        }
-                        None => self.headline("compacted", &notice::compacted(checkpoint)),
-                    }
-                }
-            }
-            News::StepFailed { reason, pause_ms } => {
-                self.step_done();
-                let (word, text) = match pause_ms {
-                    Some(pause) => {
-                        let pause = notice::pause(*pause);
-                        ("retry", format!("{reason}; the next try is in {pause}"))
-                    }
-                    // Whether it is tried again, done otherwise or given up, what comes next says.
-                    None => ("failed", format!("a compaction step: {reason}")),
-                };
-                self.headline(word, &self.paint.yellow(text));
-            }
-            News::Frozen(frozen) => self.frozen(frozen, watch),
-            News::Retried { index, reason } => self.retried(*index, reason, watch),
-            News::Runs(indexes) => indexes.iter().for_each(|index| self.run(*index, watch)),
-            News::Waits(waiting) => waiting.iter().for_each(|one| self.waits(one, watch)),
-            News::Ended => self.step_done(),
+            TurnEvent::Shortened { messages } => self.shortened(*messages, watch),
+            TurnEvent::Compacted { checkpoint } => self.compacted(checkpoint, watch),
+            TurnEvent::StepFailed { reason, pause_ms } => self.step_failed(reason, *pause_ms),
+            TurnEvent::Frozen { context } => self.frozen(context, watch),
+            TurnEvent::RunRetried { agent, reason } => self.retried(agent, reason, watch),
+            TurnEvent::Runs { agents } => agents.iter().for_each(|agent| self.run(agent, watch)),
+            TurnEvent::Waiting { calls } => calls.iter().for_each(|call| self.waits(call, watch)),
+            TurnEvent::Progress { run, text } => self.progress(run, text, watch),
+            TurnEvent::CompactionProgress { text, trouble } => self.compacting(text, *trouble),
+            TurnEvent::Ended(_) => self.step_done(),
+            _ => {}
         }
     }
 
-    /// A call that waits for a person, and how to answer it.
-    pub(crate) fn waits(&self, waiting: &Waiting, watch: &Watch) {
-        let planned = &waiting.call.planned;
-        let agent = &waiting.agent;
-        let line = approvals::line(&planned.tool, &planned.arguments);
-        let why = match &planned.approval {
-            _ if waiting.call.status == CallStatus::InDoubt => {
-                "nobody knows whether this call was made".to_owned()
+    fn shortened(&mut self, messages: u64, watch: &Watch) {
+        self.step_done();
+        if watch.notifies {
+            let messages = show::many(messages, "message");
+            let text = format!("{messages} masked or cut, still there for `recall`");
+            self.headline("shortened", &text);
+        }
+    }
+
+    fn compacted(&mut self, made: &MadeCheckpoint, watch: &Watch) {
+        self.step_done();
+        if watch.notifies {
+            match made.rewrites {
+                Some(old) => self.headline("rewritten", &notice::rewritten(made, old)),
+                None => self.headline("compacted", &notice::compacted(made)),
             }
-            Some(approval) => format!("`{}` asks for a person's leave", approval.rule),
+        }
+    }
+
+    fn step_failed(&mut self, reason: &str, pause_ms: Option<i64>) {
+        self.step_done();
+        let (word, text) = match pause_ms {
+            Some(pause) => {
+                let pause = notice::pause(pause);
+                ("retry", format!("{reason}; the next try is in {pause}"))
+            }
+            // Whether it is tried again, done otherwise or given up, what comes next says.
+            None => ("failed", format!("a compaction step: {reason}")),
+        };
+        self.headline(word, &self.paint.yellow(text));
+    }
+
+    /// A call that waits for a person, and how to answer it.
+    pub(crate) fn waits(&self, call: &Approval, watch: &Watch) {
+        let agent = &call.agent;
+        let line = approvals::line(&call.tool, &call.arguments.to_string());
+        let why = match &call.rule {
+            _ if asking::is_in_doubt(call) => "nobody knows whether this call was made".to_owned(),
+            Some(rule) => format!("`{rule}` asks for a person's leave"),
             None => "a person is asked".to_owned(),
         };
         self.headline(
@@ -171,7 +170,7 @@ impl<'o> Screen<'o> {
             &self.paint.yellow(format!("{agent} calls {line}: {why}")),
         );
         if !self.asks {
-            let how = approvals::how(waiting);
+            let how = asking::how(call);
             let how = match watch.elsewhere {
                 true => how,
                 false => format!("stop with ctrl-c, then {how}, then unisono resume"),
@@ -190,18 +189,22 @@ impl<'o> Screen<'o> {
     }
 
     /// What an agent says it is doing.
-    pub(crate) fn progress(&self, index: usize, text: &str, watch: &Watch) {
-        if let (Some(bars), Some(watched)) = (&self.bars, watch.runs.get(index))
+    fn progress(&self, run: &str, text: &str, watch: &Watch) {
+        let mut agents = watch.agents.iter();
+        let Some(index) = agents.position(|agent| agent.run.as_deref() == Some(run)) else {
+            return;
+        };
+        if let (Some(bars), Some(agent)) = (&self.bars, watch.agents.get(index))
             && let Some(bar) = bars.runs.get(index)
-            && matches!(watched.status, Status::Running { .. })
+            && agent.state == "running"
         {
             let text = self.paint.dim(show::line(text, 80));
-            bar.set_message(shown(&format!("{} {text}", self.line(watched, watch))));
+            bar.set_message(shown(&format!("{} {text}", self.line(agent, watch))));
         }
     }
 
     /// How a compaction step goes on.
-    pub(crate) fn compacting(&self, text: &str, trouble: bool) {
+    fn compacting(&self, text: &str, trouble: bool) {
         if trouble {
             return self.headline("summary", &self.paint.yellow(text));
         }
@@ -227,12 +230,12 @@ impl<'o> Screen<'o> {
         }
     }
 
-    fn frozen(&mut self, frozen: &Frozen, watch: &Watch) {
+    fn frozen(&mut self, frozen: &FrozenContext, watch: &Watch) {
         self.step_done();
         self.headline("context", &notice::context(watch.tokens_before, frozen));
         let (id, agents) = (
-            frozen.snapshot.short(),
-            show::many(frozen.agents as u64, "agent"),
+            frozen.snapshot.get(..12).unwrap_or(&frozen.snapshot),
+            show::many(frozen.agents, "agent"),
         );
         let same = if frozen.agents == 1 {
             "for"
@@ -249,24 +252,23 @@ impl<'o> Screen<'o> {
 
     /// Opens a line for each agent.
     pub(crate) fn agents(&mut self, watch: &Watch) {
-        let lines: Vec<String> = watch.runs.iter().map(|w| self.line(w, watch)).collect();
+        let lines: Vec<String> = watch.agents.iter().map(|w| self.line(w, watch)).collect();
         let Some(bars) = &mut self.bars else { return };
-        for (watched, line) in watch.runs.iter().zip(lines) {
+        for (agent, line) in watch.agents.iter().zip(lines) {
             let bar = bars.all.add(ProgressBar::new_spinner());
             bar.set_style(style("  {msg}"));
             bar.set_message(shown(&line));
-            if !watched.status.is_open() {
+            if !agent.is_open() {
                 bar.finish();
             }
             bars.runs.push(bar);
         }
     }
 
-    fn run(&mut self, index: usize, watch: &Watch) {
-        let Some(watched) = watch.runs.get(index) else {
-            return;
-        };
-        let line = self.line(watched, watch);
+    fn run(&mut self, agent: &Member, watch: &Watch) {
+        let place = usize::try_from(agent.place).unwrap_or(usize::MAX);
+        let index = place.min(watch.agents.len());
+        let line = self.line(agent, watch);
         let Some(bars) = &mut self.bars else {
             return self.out.say(format_args!("  {}", line.trim_end()));
         };
@@ -275,7 +277,7 @@ impl<'o> Screen<'o> {
             bars.runs.push(bars.all.add(ProgressBar::new_spinner()));
         }
         let bar = &bars.runs[index];
-        if matches!(watched.status, Status::Running { .. }) {
+        if agent.state == "running" {
             bar.set_style(style("{spinner} {msg} {elapsed}"));
             bar.reset_elapsed();
             bar.set_message(shown(&line));
@@ -285,96 +287,98 @@ impl<'o> Screen<'o> {
         bar.disable_steady_tick();
         bar.set_style(style("  {msg}"));
         bar.set_message(shown(&line));
-        if !watched.status.is_open() {
+        if !agent.is_open() {
             bar.finish();
         }
     }
 
-    fn retried(&mut self, index: usize, reason: &str, watch: &Watch) {
-        let Some(watched) = watch.runs.get(index) else {
-            return;
-        };
-        let name = watched.agent.as_str();
+    fn retried(&mut self, agent: &Member, reason: &str, watch: &Watch) {
+        let name = &agent.agent;
         self.headline(
             "retry",
             &self.paint.yellow(format_args!("{name}: {reason}")),
         );
-        self.run(index, watch);
+        self.run(agent, watch);
     }
 
     /// One agent: name, state, tokens, time.
-    fn line(&self, watched: &Watched, watch: &Watch) -> String {
-        let width = watch
-            .runs
-            .iter()
-            .map(|w| w.agent.as_str().chars().count())
-            .max();
-        let width = width.unwrap_or(0);
-        let name = format!("{:<width$}", watched.agent.as_str());
-        let name = match watched.role {
-            RunRole::Lead => self.paint.bold(name),
-            RunRole::Delegate { .. } | RunRole::Child { .. } => name,
+    fn line(&self, agent: &Member, watch: &Watch) -> String {
+        let widths = watch.agents.iter().map(|a| a.agent.chars().count());
+        let width = widths.max().unwrap_or(0);
+        let name = format!("{:<width$}", agent.agent);
+        let name = match agent.role.as_str() {
+            "lead" => self.paint.bold(name),
+            _ => name,
         };
-        format!("{name}  {}", self.state(watched))
+        format!("{name}  {}", self.state(agent))
     }
 
-    fn state(&self, watched: &Watched) -> String {
+    fn state(&self, agent: &Member) -> String {
         let paint = self.paint;
-        let word = format!("{:<9}", watched.status.word());
-        match &watched.status {
-            Status::Waiting | Status::Cancelled => paint.dim(word),
-            Status::Delegating => format!("{} for its delegates", paint.yellow(word)),
-            Status::Running { attempt: 1 } => paint.yellow(word),
-            Status::Running { attempt } => format!("{} attempt {attempt}", paint.yellow(word)),
-            Status::Done {
-                partial, usage, ms, ..
-            } => {
-                let (input, output) = (show::tokens(usage.input), show::tokens(usage.output));
-                let tokens = format!("{input:>7} tokens in, {output:>5} out");
-                let silent = usage.input == Tokens::ZERO && usage.output == Tokens::ZERO;
-                let tokens = if silent {
-                    " ".repeat(tokens.len())
-                } else {
-                    tokens
-                };
-                let word = if partial.is_none() {
-                    paint.green(word)
-                } else {
-                    paint.yellow(word)
-                };
-                let cached = show::cache(usage).map(|cache| format!("  cache: {cache}"));
-                let cached = cached.unwrap_or_default();
-                let cost = match usage.cost {
-                    Some(Cost::ZERO) => String::new(),
-                    Some(cost) => format!("  {cost}"),
-                    None => "  $ ?".to_owned(),
-                };
-                let why = partial
-                    .as_ref()
-                    .map(|why| format!("  {}", paint.yellow(why)));
-                format!(
-                    "{word} {tokens}  {:>7}{cached}{cost}{}",
-                    show::time(*ms),
-                    why.unwrap_or_default()
-                )
+        let word = format!("{:<9}", agent.state);
+        let time = agent.duration_ms.map_or_else(String::new, show::time);
+        match (agent.state.as_str(), &agent.error) {
+            ("waiting", _) if agent.run.is_some() => {
+                format!("{} for its delegates", paint.yellow(word))
             }
-            Status::Failed { cause, reason, ms } => {
-                let text = format!("{}: {}", cause.code(), show::line(reason, 400));
-                format!("{} {text} ({})", paint.red(word), show::time(*ms))
+            ("running", _) => match agent.attempt {
+                Some(attempt) if attempt > 1 => {
+                    format!("{} attempt {attempt}", paint.yellow(word))
+                }
+                _ => paint.yellow(word),
+            },
+            ("failed", Some(Fault { code, reason })) => {
+                let text = format!("{code}: {}", show::line(reason, 400));
+                format!("{} {text} ({time})", paint.red(word))
             }
+            ("done" | "partial", partial) => {
+                let used = agent.usage.unwrap_or_default();
+                let word = match partial {
+                    None => paint.green(word),
+                    Some(_) => paint.yellow(word),
+                };
+                let why = partial.as_ref();
+                let why = why.map(|why| format!("  {}", paint.yellow(&why.reason)));
+                let why = why.unwrap_or_default();
+                format!("{word} {}  {time:>7}{}{why}", tokens(&used), extra(&used))
+            }
+            _ => paint.dim(word),
         }
     }
 }
 
+/// Tokens in and out; blank where there are none.
+fn tokens(used: &Amounts) -> String {
+    let (input, output) = (used.input_tokens, used.output_tokens);
+    let text = format!(
+        "{:>7} tokens in, {:>5} out",
+        show::number(input),
+        show::number(output)
+    );
+    match (input, output) {
+        (0, 0) => " ".repeat(text.len()),
+        _ => text,
+    }
+}
+
+/// What was read from caches, and the cost.
+fn extra(used: &Amounts) -> String {
+    let cache = show::cache_of(used).map(|cache| format!("  cache: {cache}"));
+    let cost = match show::cost_of(used) {
+        Some(Cost::ZERO) => String::new(),
+        Some(cost) => format!("  {cost}"),
+        None => "  $ ?".to_owned(),
+    };
+    cache.unwrap_or_default() + &cost
+}
+
 impl Show for Screen<'_> {
-    fn event(&mut self, _: &Event, news: Option<&News>, watch: &Watch) {
-        if let Some(news) = news {
-            self.show(news, watch);
-        }
+    fn update(&mut self, event: &TurnEvent, watch: &Watch) {
+        self.show(event, watch);
     }
 
-    fn waits(&mut self, waiting: &Waiting, watch: &Watch) {
-        Screen::waits(self, waiting, watch);
+    fn waits(&mut self, call: &Approval, watch: &Watch) {
+        Screen::waits(self, call, watch);
     }
 
     fn asks(&mut self, question: &str) -> bool {
@@ -386,23 +390,6 @@ impl Show for Screen<'_> {
 
     fn reply(&mut self) -> impl Future<Output = Reply> + Send {
         self.person.reply()
-    }
-
-    fn said(&mut self, said: &Progress, watch: &Watch) {
-        match said {
-            Progress::Run { run, text } => {
-                let mut runs = watch.runs.iter();
-                if let Some(index) = runs.position(|watched| watched.run == Some(*run)) {
-                    self.progress(index, text, watch);
-                }
-            }
-            Progress::Compaction {
-                turn,
-                text,
-                trouble,
-            } if *turn == watch.turn => self.compacting(text, *trouble),
-            Progress::Compaction { .. } | Progress::Piece { .. } => {}
-        }
     }
 }
 

@@ -166,6 +166,27 @@ fn a_call_of_a_tool_that_does_not_end_in_time_is_told_so() {
 }
 
 #[test]
+fn a_run_through_a_stopping_daemon_has_its_answer() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let (run, _) = scene.run(&[]);
+    let Daemon { going, address, .. } = daemon;
+    going.signal("TERM");
+    // It has begun to stop once nobody listens any more.
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(&address).is_ok() {
+        assert!(Instant::now() < deadline, "it goes on listening");
+        std::thread::yield_now();
+    }
+    tell(&scene.word, "later");
+    let report = run.finish().expect(0).json();
+    assert_eq!(report["state"], "answered", "{report}");
+    let waits = &report["runs"][1];
+    assert_eq!(waits["text"], "The word is later.", "{report}");
+    going.finish().expect(0).says(&["stopped"]);
+}
+
+#[test]
 fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     let place = Place::new();
     let manager = UnixDatagram::bind(place.path("notify")).unwrap();

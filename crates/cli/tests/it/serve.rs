@@ -164,6 +164,44 @@ fn every_event_is_told_once_also_across_a_restart() {
 }
 
 #[test]
+fn a_turn_is_followed_from_wherever_its_follower_was_also_across_a_restart() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let id = session(&daemon);
+    let path = format!("/v1/sessions/{id}/turns");
+    let task = json!({"task": "When?", "agents": ["facts"]});
+    let turn = daemon.post(&path, &task).expect(200).json();
+    let path = format!("{path}/{}/events", turn["turn"].as_str().unwrap());
+    let all: Vec<_> = daemon
+        .get(&format!("{path}?after=0"))
+        .expect(200)
+        .events()
+        .collect();
+    let names: Vec<&str> = all.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!(names.first(), Some(&"accepted"), "{names:?}");
+    assert_eq!(names.last(), Some(&"ended"), "{names:?}");
+    let end: Value = serde_json::from_str(&all.last().unwrap().data).unwrap();
+    assert_eq!(end["turn"], turn);
+    daemon.stop();
+
+    let daemon = Daemon::start(&place);
+    for (at, event) in all.iter().enumerate() {
+        let last = event.id.unwrap().to_string();
+        let headers = [("Last-Event-ID", last.as_str())];
+        let later = daemon
+            .request_with("GET", &path, &headers, None)
+            .expect(200);
+        let later: Vec<_> = later.events().map(|event| event.data).collect();
+        let expected: Vec<_> = all[at + 1..]
+            .iter()
+            .map(|event| event.data.clone())
+            .collect();
+        assert_eq!(later, expected, "after {last}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_killed_daemon_goes_on_with_its_turns_and_repeats_none() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);

@@ -16,10 +16,11 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::problem::Fault;
-use super::{Shared, sessions, settings};
+use super::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::local;
 use unisono::models::notices;
+use unisono::service::settings::of_request;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -80,7 +81,7 @@ pub(super) fn to_ask(
         })?,
         None => Settings::default(),
     };
-    let ask = Ask::new("").with_settings(settings::of_request(&own)?);
+    let ask = Ask::new("").with_settings(of_request(&own)?);
     let ask = match lead {
         Some(lead) => ask.lead(lead),
         None => ask,

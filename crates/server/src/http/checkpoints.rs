@@ -14,22 +14,23 @@ use unisono_api::compaction::{
     Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, TakeBack,
 };
 use unisono_api::session::main_branch;
+use unisono_api::turn::Asked;
 use unisono_context::checkpoint::{self, Body, Kind};
 use unisono_context::{CheckpointId, Cost};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
-use unisono_session::event::Writing;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::compactions::{read_compaction, writing};
+use super::compactions::read_compaction;
 use super::extract::{self, Path, Query};
 use super::part::OnBranch;
 use super::problem::Fault;
 use super::turns::{self, How};
-use super::{Shared, sessions, settings};
+use super::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::context::estimate::Without;
+use unisono::service::asked;
 use unisono::service::messages::unknown_branch;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -151,7 +152,7 @@ pub(super) async fn detail(
     number: &str,
     branch: &str,
 ) -> Result<CheckpointDetail, Fault> {
-    let found = numbered(session, number).await?;
+    let found = asked::numbered(session, number).await?;
     let setup = shared.local.setup_of(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
@@ -182,22 +183,6 @@ pub(super) async fn detail(
     })
 }
 
-/// The checkpoint of an address.
-async fn numbered(session: &Handle, text: &str) -> Result<Arc<checkpoint::Checkpoint>, Fault> {
-    let number: Option<u32> = text.parse().ok();
-    let id: Option<CheckpointId> = match number {
-        Some(_) => None,
-        None => Some(extract::id("checkpoint", text)?),
-    };
-    let look = move |state: &SessionState| {
-        let mut all = state.checkpoints().iter();
-        all.find(|one| Some(one.number) == number || Some(one.id) == id)
-            .cloned()
-    };
-    let found = session.inspect(look).await?;
-    found.ok_or_else(|| Fault::not_found("checkpoint", text))
-}
-
 /// Puts another text in place of a summary's. The old one is kept and can be had back.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
@@ -216,16 +201,9 @@ async fn edit(
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
-    let ask = edited(&session, &number, new.text)
-        .await?
-        .branch(new.branch);
+    let checkpoint = number;
+    let ask = asked::read(&session, &Asked::Edit { checkpoint, new }).await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
-}
-
-/// What is asked to put a text in place of a checkpoint's.
-pub(super) async fn edited(session: &Handle, number: &str, text: String) -> Result<Ask, Fault> {
-    let found = numbered(session, number).await?;
-    Ok(super::off_thread(move || Ask::edit(&found, &text)).await??)
 }
 
 /// Has a summary written anew. The old one is kept and can be had back.
@@ -246,24 +224,9 @@ async fn regenerate(
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
-    let writing = writing(new.instructions, new.summariser, new.on_failure);
-    let own = settings::of_request(&new.settings)?;
-    let ask = anew(&session, &number, writing).await?;
-    let ask = ask.with_settings(own);
-    turns::answer(
-        &shared,
-        &session,
-        &ask.branch(new.branch),
-        how,
-        read_compaction,
-    )
-    .await
-}
-
-/// What is asked to have a checkpoint written anew.
-pub(super) async fn anew(session: &Handle, number: &str, writing: Writing) -> Result<Ask, Fault> {
-    let found = numbered(session, number).await?;
-    Ok(Ask::regenerate(found.id, writing))
+    let checkpoint = number;
+    let ask = asked::read(&session, &Asked::Regenerate { checkpoint, new }).await?;
+    turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
 /// Takes a checkpoint back: the context is what it was before it, with what was said since.
@@ -284,11 +247,7 @@ async fn restore(
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
-    let ask = taken_back(&session, &number).await?.branch(new.branch);
+    let checkpoint = number;
+    let ask = asked::read(&session, &Asked::Restore { checkpoint, new }).await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
-}
-
-/// What is asked to take a checkpoint back.
-pub(super) async fn taken_back(session: &Handle, number: &str) -> Result<Ask, Fault> {
-    Ok(Ask::restore(numbered(session, number).await?.id))
 }

@@ -6,31 +6,27 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use unisono_api::Code;
 use unisono_api::compaction::{Compaction, Estimate, NewCompaction, OnFailure};
+use unisono_context::TurnId;
 use unisono_context::checkpoint::Body;
-use unisono_context::compaction::ContextPart;
-use unisono_context::policy::Keep;
-use unisono_context::{Ordinal, Tokens, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
-use unisono_session::event::{Outcome, Unwritten, Work, Writing};
+use unisono_session::event::{Outcome, Work};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path};
 use super::problem::Fault;
 use super::turns::{self, How};
-use super::{Shared, sessions, settings};
+use super::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::context::estimate;
 use unisono::past::{self, Sought};
+use unisono::service::asked;
 use unisono::short;
 
 /// Characters of a new summary that are told.
 const PREVIEW_CHARS: usize = 200;
-/// A message of fewer tokens is never too large.
-const LARGE_LEAST: u64 = 64;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -56,81 +52,8 @@ async fn create(
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
-    turns::answer(&shared, &session, &to_ask(new)?, how, read_compaction).await
-}
-
-/// What is asked of a session by it.
-pub(crate) fn to_ask(new: NewCompaction) -> Result<Ask, Fault> {
-    let keep = match (new.keep_messages, new.keep_tokens) {
-        (Some(_), Some(_)) => {
-            let detail = "keep_messages contradicts keep_tokens: leave one out";
-            return Err(Fault::new(Code::Refused, detail));
-        }
-        (Some(0), None) | (None, Some(0)) => {
-            return Err(Fault::new(Code::Refused, "at least something must stay"));
-        }
-        (messages, tokens) => keep(messages, tokens),
-    };
-    let part = part(&new)?;
-    if let (Some(_), Some(_)) = (keep, part) {
-        let detail = "a part is compacted whole: leave out keep_messages and keep_tokens";
-        return Err(Fault::new(Code::Refused, detail));
-    }
-    let writing = writing(new.instructions, new.summariser, new.on_failure);
-    let own = settings::of_request(&new.settings)?;
-    let ask = match part {
-        Some(part) => Ask::compaction_of(part, writing),
-        None => Ask::compaction(keep, writing),
-    };
-    Ok(ask.branch(new.branch).with_settings(own))
-}
-
-/// The part of the context that is to be made smaller; none: all that is older.
-fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Fault> {
-    let refused = |detail: &str| Err(Fault::new(Code::Refused, detail));
-    match (new.topic, new.attention, new.large_messages) {
-        (_, _, false) if new.over_tokens.is_some() => {
-            refused("over_tokens is for large_messages: set that, too")
-        }
-        (_, _, true) if new.over_tokens.is_some_and(|over| over < LARGE_LEAST) => {
-            refused("over_tokens must be 64 at least")
-        }
-        (None, false, false) => Ok(None),
-        (Some(message), false, false) => Ok(Some(ContextPart::Topic {
-            message: Ordinal(message),
-        })),
-        (None, true, false) => Ok(Some(ContextPart::Attention)),
-        (None, false, true) => Ok(Some(ContextPart::Large {
-            over: new.over_tokens.map(Tokens),
-        })),
-        _ => refused("topic, attention and large_messages contradict each other: name one"),
-    }
-}
-
-/// How a summary is to be written.
-pub(super) fn writing(
-    instructions: Option<String>,
-    summariser: Option<String>,
-    on_failure: OnFailure,
-) -> Writing {
-    Writing {
-        summariser: summariser.map(Into::into),
-        unwritten: match on_failure {
-            OnFailure::Retry => Unwritten::Retry,
-            OnFailure::Extractive => Unwritten::Extractive,
-            OnFailure::Leave => Unwritten::Leave,
-        },
-        ..Writing::with_instructions(instructions)
-    }
-}
-
-/// What stays; none: all from the newest user message on.
-pub(super) fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
-    let amount = tokens.map(|n| Keep::Tokens {
-        amount: Tokens(n),
-        align: 4,
-    });
-    messages.map(Keep::Messages).or(amount)
+    let ask = asked::compaction(new)?;
+    turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
 /// A turn that compacted, restored or rewrote something, and what it changed.
@@ -202,7 +125,9 @@ async fn dry_run(
     extract::Json(new): extract::Json<NewCompaction>,
 ) -> Result<Json<Estimate>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    estimated(&shared, &session, to_ask(new)?).await.map(Json)
+    estimated(&shared, &session, asked::compaction(new)?)
+        .await
+        .map(Json)
 }
 
 /// What a compaction would do.

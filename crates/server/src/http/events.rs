@@ -33,7 +33,7 @@ use super::{Shared, agents, part, sessions, turns};
 use unisono::local::Reload;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long an event waits for the next ones, for each follower of the session: a turn that
 /// thousands follow is hardly slower, since each of them is woken and written to once for many events.
 const LATER_EACH: Duration = Duration::from_micros(20);
@@ -50,13 +50,26 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct From {
-    /// Events after this sequence number; `Last-Event-ID` comes before it. None: those to come.
+pub(super) struct From {
+    /// Events after this sequence number; `Last-Event-ID` comes before it. Without both,
+    /// as the address says.
     #[serde(default, deserialize_with = "part::some_number")]
     after: Option<u64>,
 }
 
-/// The events of a session, those to come included.
+impl From {
+    /// The event after which it begins, as the request says.
+    pub(super) fn after(&self, headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+        let Some(text) = headers.get(LAST_EVENT_ID) else {
+            return Ok(self.after);
+        };
+        let text = text.to_str().unwrap_or_default();
+        let wrong = |_| Fault::new(Code::InvalidRequest, "Last-Event-ID is no sequence number");
+        text.trim().parse().map(Some).map_err(wrong)
+    }
+}
+
+/// The events of a session; without `after` and `Last-Event-ID`, those to come.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/events", tag = "events",
     params(("session" = String, Path, description = "The session's id"), From,
@@ -75,16 +88,7 @@ async fn follow(
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let now = session.inspect(|state| state.events()).await?;
-    let after = match headers.get(LAST_EVENT_ID) {
-        Some(text) => text
-            .to_str()
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .ok_or_else(|| {
-                Fault::new(Code::InvalidRequest, "Last-Event-ID is no sequence number")
-            })?,
-        None => from.after.unwrap_or(now),
-    };
+    let after = from.after(&headers)?.unwrap_or(now);
     if after > now {
         let detail = format!("event {after} has not happened; the last one is {now}");
         return Err(Fault::new(Code::InvalidRequest, detail));
@@ -267,7 +271,7 @@ fn named(name: &str, data: &impl Serialize) -> sse::Event {
     sse::Event::default().event(name).data(json(data))
 }
 
-fn json(data: &impl Serialize) -> String {
+pub(super) fn json(data: &impl Serialize) -> String {
     // Serialising these types does not fail.
     serde_json::to_string(data).unwrap_or_default()
 }

@@ -31,13 +31,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Path;
-use super::lent::Wanted;
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use continued::List;
 use form::Form;
 use passing::Passing;
 use unisono::ask::Ask;
+use unisono::lent::Wanted;
 use unisono_config::settings::Attachments;
 
 /// Where all of it is.

@@ -3,7 +3,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use unisono::turn_view;
 
 use axum::Json;
 use axum::extract::State;
@@ -12,16 +11,14 @@ use unisono_api::Page;
 use unisono_api::run::{
     ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery, Why, WhyQuery,
 };
-use unisono_api::service::Runs as _;
+use unisono_api::service::{Runs as _, Turns as _};
 use unisono_api::turn::Turn;
-use unisono_context::RunId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{self, Path, Query};
+use super::Shared;
+use super::extract::{Path, Query};
 use super::problem::Fault;
-use super::{Shared, sessions};
-use unisono::past::{self, Sought};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -139,16 +136,7 @@ async fn cancel(
     State(shared): State<Arc<Shared>>,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Json<Turn>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    let run: RunId = extract::id("run", &run)?;
-    session.cancel_run(run).await?;
-    let journal = shared.local.journal();
-    let trace = past::turn(journal, &session, Sought::Run(run)).await?;
-    let turn = trace.as_ref().and_then(|trace| {
-        let turn = trace.run(run)?.opened.1.turn;
-        turn_view::one(trace, session.id(), turn)
-    });
-    turn.map(Json).ok_or_else(|| Fault::not_found("run", run))
+    Ok(Json(shared.local.cancel_run(&id, &run).await?))
 }
 
 /// The exact bytes that a run's agent was sent, what they share with a sibling's, and the chain of

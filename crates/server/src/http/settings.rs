@@ -7,9 +7,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
-use unisono_api::Code;
 use unisono_api::settings::{Changes, Setting};
-use unisono_api::turn::Settings;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -18,8 +16,7 @@ use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
 use unisono::service::settings::{as_text, no_value};
-use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
-use unisono_config::settings::{self, Override};
+use unisono_config::settings;
 use unisono_config::setup::Setup;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -120,34 +117,12 @@ pub(super) async fn change_of(
     changes: impl IntoIterator<Item = (String, Option<Value>)>,
 ) -> Result<(), Fault> {
     let changes = changes.into_iter().map(|(key, value)| {
-        let text = |value| as_text(&value).ok_or_else(|| wrong(&key));
+        let text = |value| as_text(&value).ok_or_else(|| Fault::from(no_value(&key)));
         let text = value.map(text).transpose()?;
         Ok((key, text))
     });
     let changes = changes.collect::<Result<_, Fault>>()?;
     Ok(shared.local.change_own(session, changes).await?)
-}
-
-/// The settings of a request that count for it alone.
-pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
-    let each = settings.iter().map(|(key, value)| {
-        if !is_of_request(key) {
-            let detail = format!(
-                "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
-                 `delegation`, `agent_defaults`, of the policy in `compaction`, and \
-                 `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can"
-            );
-            return Err(Fault::new(Code::Refused, detail));
-        }
-        let value = as_text(value).ok_or_else(|| wrong(key))?;
-        Ok(Override::new("the request", key, value))
-    });
-    each.collect()
-}
-
-/// What is no value of a setting.
-fn wrong(key: &str) -> Fault {
-    no_value(key).into()
 }
 
 fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {
@@ -157,12 +132,12 @@ fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => Ok(whole.into()),
             (None, Some(fraction)) => Ok(fraction.into()),
-            (None, None) => Err(wrong(key)),
+            (None, None) => Err(no_value(key).into()),
         },
         Value::Array(items) => {
             let items = items.into_iter().map(|item| as_toml(key, item));
             Ok(toml::Value::Array(items.collect::<Result<_, _>>()?))
         }
-        Value::Null | Value::Object(_) => Err(wrong(key)),
+        Value::Null | Value::Object(_) => Err(no_value(key).into()),
     }
 }

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use unisono_api::Code;
 use unisono_api::page::Page;
+use unisono_api::service::Turns as _;
 use unisono_api::turn::{NewTurn, Turn};
 use unisono_context::TurnId;
-use unisono_context::message::Part;
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 use unisono_session::event::RequestKey;
@@ -20,13 +20,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
-use super::lent::Wanted;
 use super::part;
 use super::problem::Fault;
-use super::{Shared, events, sessions, settings};
+use super::{Shared, events, sessions};
 use unisono::append::{self, KEY_CHARS};
 use unisono::ask::Ask;
 use unisono::past::{self, Sought};
+use unisono::service::asked;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -79,7 +79,7 @@ async fn create(
             ..new.clone()
         },
     )?;
-    answer(&shared, &session, &to_ask(&new)?.keyed(key), how, read).await
+    answer(&shared, &session, &asked::task(&new)?.keyed(key), how, read).await
 }
 
 /// The header under which a request can be made again.
@@ -161,38 +161,6 @@ pub(super) async fn answer<T: Serialize>(
     Ok((StatusCode::ACCEPTED, location, Json(body)).into_response())
 }
 
-fn to_ask(new: &NewTurn) -> Result<Ask, Fault> {
-    let results = new.results.iter().map(|result| Part::ToolResult {
-        call_id: result.call_id.as_str().into(),
-        content: result.content.as_str().into(),
-        is_error: result.is_error,
-    });
-    let results: Vec<Part> = results.collect();
-    let goes_on = !results.is_empty() && new.task.trim().is_empty();
-    let ask = match goes_on {
-        true => Ask::go_on(results),
-        false => Ask::new(new.task.as_str()).after(results),
-    };
-    let lent = Wanted {
-        tools: Some(new.tools.clone()),
-        choice: new.tool_choice.clone(),
-        parallel: new.parallel_tool_calls,
-    };
-    let (specs, lent) = lent.read()?;
-    let ask = ask
-        .lending(specs, lent)
-        .branch(new.branch.as_str())
-        .with_settings(settings::of_request(&new.settings)?);
-    let ask = match &new.lead {
-        Some(lead) => ask.lead(lead.as_str()),
-        None => ask,
-    };
-    Ok(match &new.agents {
-        Some(agents) => ask.agents(agents.iter().map(String::as_str)),
-        None => ask,
-    })
-}
-
 /// The number of the event before a turn was accepted.
 pub(super) async fn accepted(
     shared: &Shared,
@@ -223,9 +191,7 @@ async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Json<Turn>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    let turn = extract::id("turn", &turn)?;
-    Ok(Json(read(&shared, &session, turn).await?))
+    Ok(Json(shared.local.turn(&id, &turn).await?))
 }
 
 /// Stops a turn and all of its runs.
@@ -239,8 +205,5 @@ async fn cancel(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Json<Turn>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    let turn = extract::id("turn", &turn)?;
-    session.cancel(turn).await?;
-    Ok(Json(read(&shared, &session, turn).await?))
+    Ok(Json(shared.local.cancel_turn(&id, &turn).await?))
 }

@@ -16,9 +16,9 @@ use super::answer::Followed;
 use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, WAIT, Waited};
 use super::waiting::{self, Reply, Way};
 use super::{Done, Server};
-use crate::http::compactions;
 use unisono::Local;
 use unisono::ask::Ask;
+use unisono::service::asked;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -142,7 +142,7 @@ pub(super) async fn compact(
     context: &RequestContext<RoleServer>,
 ) -> Done {
     let session = compacted.session.clone();
-    let ask = compactions::to_ask(compacted.into()).map_err(|fault| fault.to_string())?;
+    let ask = asked::compaction(compacted.into()).map_err(|error| error.to_string())?;
     let session = opened(local, &session).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
     followed.into_answer(COMPACT)

@@ -5,20 +5,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided, Verdict};
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided};
 use unisono_api::service::{self, Approvals};
 use unisono_api::{Code, Page};
 use unisono_context::{CallId, SessionId, Timestamp};
 use unisono_runtime::clock;
-use unisono_session::run::calls::{CallPlace, Decision, Status, Waiting};
+use unisono_session::run::calls::{CallPlace, Decision, Waiting};
 use unisono_session::{Event, Input, Machine, State};
 
 use super::{cursor, id};
-use crate::Local;
+use crate::approvals::{self, to_api};
 use crate::error::Error;
-use crate::past;
-use crate::values;
 use crate::view::{Inspect as _, View};
+use crate::{Local, past};
 
 /// Where a call stands among those that wait: also once it does not wait any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +83,7 @@ impl Approvals for Local {
 
     async fn decide(&self, call: &str, decide: &Decide) -> service::Result<Decided> {
         let call: CallId = id("call", call)?;
-        Ok(self.decide_call(call, decision(decide)?).await?)
+        Ok(self.decide_call(call, approvals::decision(decide)?).await?)
     }
 }
 
@@ -176,45 +175,5 @@ impl Local {
         } else {
             Error::not_found("call that waits for a person", call)
         })
-    }
-}
-
-fn decision(of: &Decide) -> Result<Decision, Error> {
-    let text = of.text.as_deref().filter(|text| !text.trim().is_empty());
-    let wanted = || {
-        let missing = "`text` is missing: say what the model is to be told";
-        text.map(Arc::from)
-            .ok_or_else(|| Error::new(Code::InvalidRequest, missing))
-    };
-    Ok(match of.decision {
-        Verdict::Approve => Decision::Approved,
-        Verdict::Deny => Decision::Denied {
-            reason: text.map(Arc::from),
-        },
-        Verdict::Done => Decision::Done { text: wanted()? },
-        Verdict::Failed => Decision::Failed { text: wanted()? },
-        Verdict::Repeat => Decision::Repeat,
-    })
-}
-
-fn to_api(session: SessionId, waiting: &Waiting) -> Approval {
-    let planned = &waiting.call.planned;
-    let approval = planned.approval.as_ref();
-    let in_doubt = waiting.call.status == Status::InDoubt;
-    Approval {
-        call: waiting.id.to_string(),
-        waits_for: if in_doubt { "in_doubt" } else { "approval" }.to_owned(),
-        session: session.to_string(),
-        turn: waiting.turn.to_string(),
-        run: waiting.place.run.to_string(),
-        agent: waiting.agent.to_string(),
-        tool: planned.tool.to_string(),
-        arguments: serde_json::from_str(&planned.arguments).unwrap_or_default(),
-        contract: planned.contract.name().to_owned(),
-        rule: approval.map(|approval| approval.rule.to_string()),
-        asked: values::instant(waiting.call.asked_at),
-        until: approval
-            .and_then(|approval| approval.until)
-            .map(values::instant),
     }
 }

@@ -64,7 +64,7 @@ impl Tool for Stock {
 }
 
 /// Places at which there are no settings.
-fn nowhere() -> Sources {
+pub(crate) fn nowhere() -> Sources {
     let nowhere = || PathBuf::from("/nowhere");
     Sources {
         directory: nowhere(),
@@ -78,14 +78,14 @@ fn nowhere() -> Sources {
 }
 
 /// A program that reads no settings but its own.
-fn program(extensions: Extensions) -> Builder {
+pub(crate) fn program(extensions: Extensions) -> Builder {
     Local::builder()
         .sources(nowhere())
         .extensions(extensions)
         .set("models.default", "own/echo")
 }
 
-fn with_buyers(program: Builder) -> Builder {
+pub(crate) fn with_buyers(program: Builder) -> Builder {
     ["north", "south"]
         .into_iter()
         .fold(program, |program, name| {
@@ -96,12 +96,12 @@ fn with_buyers(program: Builder) -> Builder {
         })
 }
 
-fn extensions() -> Extensions {
+pub(crate) fn extensions() -> Extensions {
     let all = Extensions::default().agent("buyer", Buyer);
     all.tool(Stock).model("own/echo", Echo)
 }
 
-fn tents() -> Conversation {
+pub(crate) fn tents() -> Conversation {
     let talk = Conversation::new("Tents").system("Be brief.");
     talk.user("We sold three tents.").assistant("Noted.")
 }

@@ -9,6 +9,7 @@ mod agents;
 mod arbitrary;
 mod config;
 mod embedded;
+mod following;
 mod own_settings;
 mod providers;
 mod sandbox;

@@ -6,7 +6,7 @@ use unisono_config::settings::own;
 use unisono_config::setup::Setup;
 use unisono_context::{Ordinal, Role, SessionId};
 use unisono_session::State;
-use unisono_session::event::{Outcome, Writing};
+use unisono_session::event::Writing;
 use unisono_session::state::MAIN;
 
 use super::input::{Input, Prompt};
@@ -184,20 +184,17 @@ impl<'t> Talk<'t> {
         self.session = Some(session);
         let setup = self.app.setup_beside(self.setup, &own(&self.state));
         let config = &setup.loaded.config;
-        let watch = self.host.begin(session, &self.ask(text)).await?;
-        let mut watch = watch.notifying(&config.compaction);
+        let followed = self.host.begin(session, &self.ask(text)).await?;
+        let mut followed = followed.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);
         let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
-        let end = follow(self.host, session, &mut watch, &mut answer, limits).await?;
-        let text = watch
-            .answer
-            .as_ref()
-            .map(|message| message.countable_text());
+        let end = follow(self.host.service(), &mut followed, &mut answer, limits).await?;
+        let watch = followed.leave();
         let out = &self.app.out;
         if out.json {
-            report(out, session, &watch, end);
+            report(out, &watch, end);
         } else {
-            answer.finish(text.as_deref());
+            answer.finish(watch.answer());
         }
         if input.is_asked() {
             out.say("that question is settled; what is written next is a message");
@@ -207,15 +204,14 @@ impl<'t> Talk<'t> {
 
     /// Takes over what a turn left behind, and says how it ended.
     async fn ended(&mut self, watch: &Watch, end: End) -> Result<Next> {
-        let id = self.session().unwrap_or_else(|| SessionId::from_u128(0));
         self.left = end == End::Interrupted;
-        let done = ending(&self.app.out, id, watch, end);
+        let done = ending(&self.app.out, watch, end);
         if self.left {
             return Ok(Next::Left);
         }
         self.look().await?;
-        match watch.outcome {
-            Some(Outcome::Cancelled) if end == End::Ended => {
+        match watch.outcome() {
+            Some("cancelled") if end == End::Ended => {
                 self.app.out.say("cancelled");
                 Ok(Next::GoOn)
             }
@@ -272,12 +268,13 @@ impl<'t> Talk<'t> {
         let session = self.begun()?;
         let ask = Ask::compaction(None, Writing::with_instructions(instructions))
             .branch(self.branch.as_str());
-        let mut watch = self.host.begin(session, &ask).await?;
+        let mut followed = self.host.begin(session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
-        let end = follow(self.host, session, &mut watch, &mut screen, limits).await?;
-        if let Some(Outcome::Compacted { .. }) = watch.outcome {
-            compact::report(self.app, session, &watch, end)?;
+        let end = follow(self.host.service(), &mut followed, &mut screen, limits).await?;
+        let watch = followed.leave();
+        if watch.outcome() == Some("compacted") {
+            compact::report(self.app, &watch, end)?;
         }
         self.ended(&watch, end).await
     }

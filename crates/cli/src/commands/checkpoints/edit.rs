@@ -69,7 +69,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let ask = Ask::edit(&checkpoint, &text)?.branch(args.branch.as_str());
     let (watch, end) = follow_one(app, setup, store, id, &ask, &mut interrupts).await?;
-    report(app, id, &watch, end)
+    report(app, &watch, end)
 }
 
 /// The text as it comes back from a person's editor.

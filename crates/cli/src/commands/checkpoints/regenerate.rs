@@ -66,5 +66,5 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let next = |watch: &Watch| otherwise.next(app, watch);
     let ask = anew(args.writer.writing());
     let (watch, end) = follow_each(app, setup, store, id, ask, &mut interrupts, next).await?;
-    report(app, id, &watch, end)
+    report(app, &watch, end)
 }

@@ -4,9 +4,8 @@ use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::Restoring;
 use unisono_context::checkpoint::{Checkpoint, NotActive};
-use unisono_context::{MessageId, SessionId, Tokens};
+use unisono_context::{MessageId, SessionId};
 use unisono_session::State;
-use unisono_session::event::Outcome;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
@@ -62,12 +61,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return sessions.close().await;
     }
     let (watch, end) = follow_one(app, setup, store, id, &ask, &mut interrupts).await?;
-    match watch.outcome {
-        Some(Outcome::Restored { before, after }) => {
-            tell(app, id, &args.branch, &checkpoint, (before, after));
+    match watch.amounts() {
+        Some(amounts) if watch.outcome() == Some("restored") => {
+            tell(app, id, &args.branch, &checkpoint, amounts);
             Ok(())
         }
-        _ => conclude(&app.out, id, &watch, end),
+        _ => conclude(&app.out, &watch, end),
     }
 }
 
@@ -146,17 +145,17 @@ fn tell(
     id: SessionId,
     branch: &str,
     checkpoint: &Checkpoint,
-    (before, after): (Tokens, Tokens),
+    (before, after): (u64, u64),
 ) {
     let number = checkpoint.number;
     if app.out.json {
         app.out.json(&json!({
             "session": id.to_string(), "branch": branch, "state": "restored",
-            "checkpoint": number, "tokens_before": before.0, "tokens_after": after.0,
+            "checkpoint": number, "tokens_before": before, "tokens_after": after,
         }));
         return;
     }
-    let (before, after) = (show::tokens(before), show::tokens(after));
+    let (before, after) = (show::number(before), show::number(after));
     app.out.data(format_args!(
         "restored: {before} → {after} tokens; checkpoint {number} is kept, but not in the context"
     ));

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use unisono_api::service::Turns as _;
 use unisono_client::{Client, Error};
 
 use elicit::{Begun, Caller, Questions, turn_of};
@@ -189,7 +190,7 @@ impl Bridge {
         };
         let client = self.client.clone();
         self.asked.spawn(async move {
-            match client.cancel(&place.session, &place.turn).await {
+            match client.cancel_turn(&place.session, &place.turn).await {
                 Err(error @ Error::Unreachable { .. }) => Err(error),
                 // One that ended meanwhile needs no cancelling.
                 _ => Ok(()),

@@ -32,7 +32,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let service = app.service_on(store.clone(), &setup)?;
     let found = args.within.work(&*service, &args.id).await?;
     let before = runs_of(&*service, &found.session, &found.turn).await?;
-    let after = store.cancel(&found).await?;
+    let after = match &found.run {
+        Some(run) => service.cancel_run(&found.session, run).await?,
+        None => service.cancel_turn(&found.session, &found.turn).await?,
+    };
     service.close().await;
     let cancelled = newly_ended(&before, &after);
     let ended = after.ended.is_some();

@@ -25,9 +25,9 @@ use super::form::Form;
 use steps::Steps;
 
 use super::{Conversation, Refused, answer_of, named, now, prepare};
-use crate::http::lent::Wanted;
 use crate::http::problem::Fault;
 use crate::http::{Shared, extract};
+use unisono::lent::Wanted;
 
 /// The status of an answer that was as long as it may be.
 const INCOMPLETE: &str = "incomplete";

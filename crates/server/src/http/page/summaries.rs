@@ -24,6 +24,7 @@ use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, compactions, sessions};
 use unisono::ask::Ask;
 use unisono::past::{self, Sought};
+use unisono::service::asked;
 use unisono::short;
 
 /// The cards of all summaries, the newest first.
@@ -202,7 +203,7 @@ pub(super) struct Wanted {
 impl Wanted {
     fn writing(self) -> Writing {
         let (instructions, summariser) = (said(self.instructions), said(self.summariser));
-        compactions::writing(instructions, summariser, self.on_failure)
+        asked::writing(instructions, summariser, self.on_failure)
     }
 }
 
@@ -250,7 +251,7 @@ pub(super) async fn edit(
     let session = sessions::open(&shared, &id).await?;
     // A form sends line ends as CR LF.
     let text = change.text.replace("\r\n", "\n");
-    let ask = checkpoints::edited(&session, &number, text).await?;
+    let ask = asked::edited(&session, &number, text).await?;
     begun(&shared, &session, &ask.branch(change.branch)).await
 }
 
@@ -261,7 +262,7 @@ pub(super) async fn regenerate(
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let ask = checkpoints::anew(&session, &number, change.wanted.writing()).await?;
+    let ask = asked::anew(&session, &number, change.wanted.writing()).await?;
     begun(&shared, &session, &ask.branch(change.branch)).await
 }
 
@@ -272,7 +273,7 @@ pub(super) async fn restore(
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let ask = checkpoints::taken_back(&session, &number).await?;
+    let ask = asked::taken_back(&session, &number).await?;
     begun(&shared, &session, &ask.branch(change.branch)).await
 }
 
@@ -325,7 +326,7 @@ impl Keeping {
                 number,
             )?),
         };
-        let keep = compactions::keep(newest.map(std::num::NonZeroU32::get), None);
+        let keep = asked::keep(newest.map(std::num::NonZeroU32::get), None);
         Ok(Ask::compaction(keep, self.wanted.writing()).branch(self.branch))
     }
 }

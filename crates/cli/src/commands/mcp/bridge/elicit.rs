@@ -2,22 +2,20 @@
 //! asked here, because the daemon's server cannot send requests over HTTP.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use unisono_api::Code;
-use unisono_api::approval::{ApprovalQuery, Decide, Verdict};
-use unisono_api::service::Approvals as _;
+use unisono_api::approval::{Decide, Verdict};
+use unisono_api::service::{Approvals as _, Turns as _};
 use unisono_client::{Client, Error};
 use unisono_server::mcp;
 
 use super::exchanged;
-
-/// Events after which a call may not wait any more.
-const SETTLING: [&str; 3] = ["tool_decided", "run_ended", "turn_ended"];
+use crate::live::Watch;
 
 /// Questions that the client has not replied to, by their ids; none once it is gone.
 #[derive(Debug)]
@@ -194,26 +192,16 @@ impl Caller {
 
     /// Waits until a call does not wait for a person any more.
     async fn settled(&self, held: &Held) -> Result<(), Error> {
-        let session = held.place.session.as_str();
-        loop {
-            let known = self.client.journal_session(session).await?;
-            let seen = known.map_or(0, |known| known.last_seq);
-            let mut events = self.client.events(session, seen).await?;
-            let query = ApprovalQuery {
-                session: Some(session.to_owned()),
-                limit: NonZeroUsize::new(500),
-                ..ApprovalQuery::default()
-            };
-            let waiting = self.client.approvals(&query).await?.items;
-            if !waiting.iter().any(|waiting| waiting.call == held.call) {
-                return Ok(());
-            }
-            while let Some(event) = events.next().await? {
-                if SETTLING.contains(&event.name.as_str()) {
-                    break;
-                }
+        let Place { session, turn } = &held.place;
+        let mut watch = Watch::new(session.clone(), turn.clone());
+        let mut updates = self.client.follow(session, turn, None).await?;
+        while let Some(update) = updates.try_next().await? {
+            watch.apply(&update.event);
+            if !watch.waiting.iter().any(|call| call.call == held.call) {
+                break;
             }
         }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use unisono_context::call::{Choice, Lent};
 use unisono_context::snapshot::ToolSpec;
 use unisono_runtime::tools::BUILT_IN;
 
-use super::problem::Fault;
+use crate::error::Error;
 
 /// Tools of one request at most, as with OpenAI.
 const MOST: usize = 128;
@@ -18,36 +18,42 @@ const NAME_CHARS: usize = 64;
 
 /// What of a request cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub struct Wrong {
     /// The field.
-    pub(super) field: &'static str,
+    pub field: &'static str,
     /// What is wrong with it.
-    pub(super) detail: String,
+    pub detail: String,
 }
 
-impl From<Wrong> for Fault {
-    fn from(wrong: Wrong) -> Fault {
+impl From<Wrong> for Error {
+    fn from(wrong: Wrong) -> Error {
         let detail = format!("{}: {}", wrong.field, wrong.detail);
-        Fault::new(Code::InvalidRequest, detail)
+        Error::new(Code::InvalidRequest, detail)
     }
 }
 
 /// What a request says of tools.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) tools: Option<Vec<Value>>,
-    pub(super) choice: Option<Value>,
-    pub(super) parallel: Option<bool>,
+pub struct Wanted {
+    /// The tools.
+    pub tools: Option<Vec<Value>>,
+    /// Whether one has to be called.
+    pub choice: Option<Value>,
+    /// Whether one reply may have several calls.
+    pub parallel: Option<bool>,
 }
 
 impl Wanted {
     /// Whether it says anything.
-    pub(super) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
     }
 
     /// The tools, and how they are lent.
-    pub(super) fn read(self) -> Result<(Vec<ToolSpec>, Lent), Wrong> {
+    ///
+    /// # Errors
+    /// A tool or the choice is wrong.
+    pub fn read(self) -> Result<(Vec<ToolSpec>, Lent), Wrong> {
         let tools = self.tools.unwrap_or_default();
         if tools.len() > MOST {
             let detail = format!("{} tools are too many: {MOST} is the most", tools.len());

@@ -1,0 +1,166 @@
+//! What is asked of sessions, and how it goes on.
+
+use async_trait::async_trait;
+use futures_util::stream;
+use reqwest::{Method, header};
+use unisono_api::service::{Result, TurnUpdates, Turns};
+use unisono_api::turn::{Asked, Turn};
+use unisono_api::turn_event::{TurnEvent, TurnUpdate};
+
+use crate::Client;
+use crate::events::Events;
+
+#[async_trait]
+impl Turns for Client {
+    async fn begin(&self, session: &str, asked: &Asked, key: Option<&str>) -> Result<Turn> {
+        let mut request = self.post(&asked.route(session), &asked.waited_for(false));
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        self.json(request).await
+    }
+
+    async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {
+        let path = format!("/v1/sessions/{session}/turns/{turn}");
+        self.json(self.request(Method::GET, &path)).await
+    }
+
+    async fn follow(
+        &self,
+        session: &str,
+        turn: &str,
+        after: Option<u64>,
+    ) -> Result<TurnUpdates<'_>> {
+        let path = format!("/v1/sessions/{session}/turns/{turn}/events");
+        let following = Following {
+            events: self.turn_events(&path, after).await?,
+            client: self,
+            path,
+            after,
+            came: false,
+        };
+        Ok(Box::pin(stream::unfold(Some(following), step)))
+    }
+
+    async fn cancel_turn(&self, session: &str, turn: &str) -> Result<Turn> {
+        let path = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+        self.json(self.request(Method::POST, &path)).await
+    }
+
+    async fn cancel_run(&self, session: &str, run: &str) -> Result<Turn> {
+        let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
+        self.json(self.request(Method::POST, &path)).await
+    }
+}
+
+/// A turn that is followed.
+struct Following<'c> {
+    client: &'c Client,
+    path: String,
+    /// The last update of the journal that came, or the one to begin after.
+    after: Option<u64>,
+    events: Events,
+    /// Whether something came since the connection stands.
+    came: bool,
+}
+
+/// The next update, and what follows it; nothing after the last one.
+async fn step(
+    following: Option<Following<'_>>,
+) -> Option<(Result<TurnUpdate>, Option<Following<'_>>)> {
+    let mut following = following?;
+    let update = following.next().await;
+    let last = match &update {
+        Ok(update) => matches!(update.event, TurnEvent::Ended(_)),
+        Err(_) => true,
+    };
+    Some((update, (!last).then_some(following)))
+}
+
+impl Following<'_> {
+    /// The next update. Where the stream ends before the turn, another one goes on behind the last
+    /// update of the journal that came.
+    async fn next(&mut self) -> Result<TurnUpdate> {
+        loop {
+            let ended = match self.events.next().await {
+                Ok(Some(event)) => {
+                    let update: TurnUpdate = serde_json::from_str(&event.data)
+                        .map_err(|error| self.events.wrong(&error.to_string()))?;
+                    (self.came, self.after) = (true, update.seq.or(self.after));
+                    return Ok(update);
+                }
+                Ok(None) => self.events.wrong("a stream that ends before its turn"),
+                Err(error) => error,
+            };
+            if !self.came {
+                return Err(ended);
+            }
+            self.events = self.client.turn_events(&self.path, self.after).await?;
+            self.came = false;
+        }
+    }
+}
+
+impl Client {
+    async fn turn_events(&self, path: &str, after: Option<u64>) -> Result<Events> {
+        let request = self.request(Method::GET, path).query(&[("after", after)]);
+        let request = request.header(header::ACCEPT, "text/event-stream");
+        Ok(Events::new(self.url.clone(), self.send(request).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use futures_util::TryStreamExt as _;
+
+    use super::*;
+
+    /// Answers one request after the other with these bodies, and says what was asked for.
+    fn answering(bodies: Vec<String>) -> (String, thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serve = move |body: String| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let asked = lines.next().unwrap().unwrap();
+            assert!(lines.any(|line| line.unwrap().is_empty()));
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+            stream
+                .write_all((head.to_owned() + &body).as_bytes())
+                .unwrap();
+            asked
+        };
+        let asked = thread::spawn(move || bodies.into_iter().map(serve).collect());
+        (url, asked)
+    }
+
+    fn line(seq: u64, event: TurnEvent) -> String {
+        let seq = Some(seq);
+        let data = serde_json::to_string(&TurnUpdate { seq, event }).unwrap();
+        format!("data: {data}\n\n")
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_goes_on_behind_the_last_update() {
+        let stepped = |run: &str| TurnEvent::RunStepped {
+            run: run.to_owned(),
+        };
+        let bodies = vec![line(3, stepped("a")), line(5, stepped("b")), String::new()];
+        let (url, asked) = answering(bodies);
+        let client = Client::new(url, "token").unwrap();
+        let mut updates = client.follow("s", "t", Some(0)).await.unwrap();
+        for seq in [3, 5] {
+            assert_eq!(updates.try_next().await.unwrap().unwrap().seq, Some(seq));
+        }
+        // Nothing came of the third: it is not tried for ever.
+        updates.try_next().await.unwrap_err();
+        assert_eq!(updates.try_next().await.unwrap(), None);
+        let path = "/v1/sessions/s/turns/t/events";
+        let expected = [0, 3, 5].map(|after| format!("GET {path}?after={after} HTTP/1.1"));
+        assert_eq!(asked.join().unwrap(), expected);
+    }
+}

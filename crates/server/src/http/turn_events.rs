@@ -1,0 +1,76 @@
+//! `/v1/sessions/{session}/turns/{turn}/events`: how a turn goes on, as server-sent events.
+//!
+//! The updates are those of [`unisono::follow`]. A program that stops finishes them as it finishes
+//! answers: the stream ends with the turn, or with the time that stopping may take.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use unisono::follow::Follower;
+use unisono_api::turn_event::TurnUpdate;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::events::{From, KEEP_ALIVE, json, place};
+use super::extract::{self, Path, Query};
+use super::problem::Fault;
+use super::{Shared, sessions};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(follow))
+}
+
+/// How a turn goes on, up to its end. Without `after` and `Last-Event-ID` the turn as it is comes
+/// first; with `after=0`, all from its acceptance on.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/turns/{turn}/events", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id"), From,
+           ("Last-Event-ID" = Option<u64>, Header, description = "The last update that came")),
+    responses((status = 200, body = TurnUpdate, content_type = "text/event-stream",
+               description = "Server-sent events; the data of each is such an update, named by its \
+                   `kind`. One that follows from an event of the journal has the number of that as \
+                   its id. The last is `ended`"))
+)]
+async fn follow(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let (turn, after) = (extract::id("turn", &turn)?, from.after(&headers)?);
+    let place = place(&shared)?;
+    let follower = shared.local.follower(session, turn, after).await?;
+    let updates = stream::unfold((follower, shared, place), next);
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+    Ok(Sse::new(updates).keep_alive(keep_alive).into_response())
+}
+
+/// What a stream needs as long as it is open.
+type Open = (Follower, Arc<Shared>, OwnedSemaphorePermit);
+
+async fn next(mut open: Open) -> Option<(Result<sse::Event, Infallible>, Open)> {
+    match open.0.next().await {
+        Ok(update) => Some((Ok(event(&update?)), open)),
+        Err(error) => {
+            tracing::warn!(%error, "a stream of a turn ends early");
+            None
+        }
+    }
+}
+
+fn event(update: &TurnUpdate) -> sse::Event {
+    let event = sse::Event::default().event(update.event.name());
+    let event = event.data(json(update));
+    match update.seq {
+        Some(seq) => event.id(seq.to_string()),
+        None => event,
+    }
+}

@@ -1,0 +1,56 @@
+//! Calls of tools that wait for a person, as clients see and answer them.
+
+use std::sync::Arc;
+
+use unisono_api::Code;
+use unisono_api::approval::{Approval, Decide, Verdict};
+use unisono_context::SessionId;
+use unisono_session::run::calls::{Decision, Status, Waiting};
+
+use crate::error::Error;
+use crate::values;
+
+/// What a person decided.
+///
+/// # Errors
+/// A text is missing.
+pub(crate) fn decision(asked: &Decide) -> Result<Decision, Error> {
+    let text = asked.text.as_deref().filter(|text| !text.trim().is_empty());
+    let wanted = || {
+        let missing = "`text` is missing: say what the model is to be told";
+        text.map(Arc::from)
+            .ok_or_else(|| Error::new(Code::InvalidRequest, missing))
+    };
+    Ok(match asked.decision {
+        Verdict::Approve => Decision::Approved,
+        Verdict::Deny => Decision::Denied {
+            reason: text.map(Arc::from),
+        },
+        Verdict::Done => Decision::Done { text: wanted()? },
+        Verdict::Failed => Decision::Failed { text: wanted()? },
+        Verdict::Repeat => Decision::Repeat,
+    })
+}
+
+/// A call that waits, as clients see it.
+pub(crate) fn to_api(session: SessionId, waiting: &Waiting) -> Approval {
+    let planned = &waiting.call.planned;
+    let approval = planned.approval.as_ref();
+    let in_doubt = waiting.call.status == Status::InDoubt;
+    Approval {
+        call: waiting.id.to_string(),
+        waits_for: if in_doubt { "in_doubt" } else { "approval" }.to_owned(),
+        session: session.to_string(),
+        turn: waiting.turn.to_string(),
+        run: waiting.place.run.to_string(),
+        agent: waiting.agent.to_string(),
+        tool: planned.tool.to_string(),
+        arguments: serde_json::from_str(&planned.arguments).unwrap_or_default(),
+        contract: planned.contract.name().to_owned(),
+        rule: approval.map(|approval| approval.rule.to_string()),
+        asked: values::instant(waiting.call.asked_at),
+        until: approval
+            .and_then(|approval| approval.until)
+            .map(values::instant),
+    }
+}

@@ -1,0 +1,292 @@
+//! Following a turn up to its end: the events of its session's journal, told as what they change of
+//! the turn, and what is being done between them.
+//!
+//! Each follower folds the journal for itself, so that an update depends on its event and those
+//! before it alone: a follower that comes back with the number of the last update it had gets the
+//! next one, also from another process.
+
+mod fold;
+mod member;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use unisono_api::Code;
+use unisono_api::turn_event::{ChangedAgent, TurnEvent, TurnState, TurnUpdate};
+use unisono_context::TurnId;
+use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress};
+use unisono_session::state::EndedTurn;
+use unisono_session::{Event, State};
+use unisono_store::Journal;
+
+use crate::error::Error;
+use crate::{Local, past, turn_view};
+
+use fold::{Change, TurnFold};
+pub use member::members;
+
+/// Somebody who follows a turn.
+pub struct Follower {
+    journal: Journal,
+    session: Handle,
+    turn: TurnId,
+    fold: TurnFold,
+    /// Updates that are there already.
+    ready: VecDeque<TurnUpdate>,
+    events: Events,
+    progress: broadcast::Receiver<Progress>,
+    /// Ends with the turn, or with the session.
+    gone: Option<Waiting>,
+    ended: bool,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Result<EndedTurn, RuntimeError>> + Send>>;
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut this = f.debug_struct("Follower");
+        this.field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+impl Local {
+    /// Follows a turn: with `after`, from the update of that number on; without, the turn as it is
+    /// comes first.
+    ///
+    /// # Errors
+    /// There is no such turn, event `after` has not happened, or the journal cannot be read.
+    pub async fn follower(
+        &self,
+        session: Handle,
+        turn: TurnId,
+        after: Option<u64>,
+    ) -> Result<Follower, Error> {
+        let look = move |state: &State| {
+            let known = state.turn(turn).is_some() || state.ended(turn).is_some();
+            (known, state.events())
+        };
+        let (known, now) = session.inspect(look).await?;
+        if !known {
+            return Err(Error::not_found("turn", turn));
+        }
+        if let Some(after) = after.filter(|after| *after > now) {
+            let detail = format!("event {after} has not happened; the last one is {now}");
+            return Err(Error::new(Code::InvalidRequest, detail));
+        }
+        let state = match after {
+            Some(_) => State::default(),
+            None => session.inspect(Clone::clone).await?,
+        };
+        let ended = state.ended(turn).is_some();
+        // Of a turn that has ended its session does not know all.
+        let state = if ended { State::default() } else { state };
+        let fold = TurnFold::new(session.id(), state, turn);
+        let begun = fold.events();
+        let known = self.state_of(&session, &fold).await;
+        let (events, progress) = session.follow(now.max(begun)).await?;
+        let waiting = session.clone();
+        let mut follower = Follower {
+            journal: self.journal().clone(),
+            session,
+            turn,
+            fold,
+            ready: VecDeque::new(),
+            events,
+            progress,
+            gone: Some(Box::pin(async move { waiting.wait(turn).await })),
+            ended: false,
+        };
+        match after {
+            Some(after) => follower.read(after, now).await?,
+            None if ended => follower.read_to_end(now).await?,
+            None => follower.ready.push_back(TurnUpdate {
+                seq: Some(begun),
+                event: TurnEvent::State(known),
+            }),
+        }
+        Ok(follower)
+    }
+
+    /// A turn as it is, with which of its agents are defined otherwise by now.
+    async fn state_of(&self, session: &Handle, fold: &TurnFold) -> TurnState {
+        let state = fold.state();
+        let Some(turn) = fold.open_turn() else {
+            return state;
+        };
+        // Beside settings that are wrong by now, agents count as they are without them.
+        let setup = self.setup_of(session).await;
+        let setup = setup.unwrap_or_else(|_| self.setup());
+        let changed = setup.roster.changed(turn).into_iter();
+        let changed = changed.map(|(agent, change)| ChangedAgent {
+            agent: agent.to_string(),
+            change: change.to_string(),
+        });
+        TurnState {
+            changed_agents: changed.collect(),
+            ..state
+        }
+    }
+}
+
+impl Follower {
+    /// The next update, as soon as there is one; none after the end of the turn.
+    ///
+    /// # Errors
+    /// The session is gone, or its journal cannot be read.
+    pub async fn next(&mut self) -> Result<Option<TurnUpdate>, Error> {
+        loop {
+            if let Some(update) = self.ready.pop_front() {
+                return Ok(Some(update));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            tokio::select! {
+                // What is said before an event is told before it.
+                biased;
+                said = self.progress.recv() => match said {
+                    Ok(said) => self.say(&said),
+                    Err(RecvError::Lagged(_)) => self.ready.push_back(TurnUpdate {
+                        seq: None,
+                        event: TurnEvent::Missed,
+                    }),
+                    Err(RecvError::Closed) => self.follow_again().await?,
+                },
+                event = self.events.next() => match event? {
+                    Some((_, event)) => self.take(&event).await?,
+                    None => self.follow_again().await?,
+                },
+                // Only its error matters: the end itself comes with the events.
+                Some(result) = finished(&mut self.gone) => {
+                    result?;
+                    self.gone = None;
+                }
+            }
+        }
+    }
+
+    /// Reads the journal of a turn that has ended: its state and its end are told.
+    async fn read_to_end(&mut self, now: u64) -> Result<(), Error> {
+        self.read(0, now).await?;
+        let is_end = |update: &TurnUpdate| matches!(update.event, TurnEvent::Ended(_));
+        self.ready.retain(is_end);
+        // Without a number: who comes back after it is to have the end as well.
+        self.ready.push_front(TurnUpdate {
+            seq: None,
+            event: TurnEvent::State(self.fold.state()),
+        });
+        Ok(())
+    }
+
+    /// Reads the journal up to event `to`. Updates up to `after` are known.
+    async fn read(&mut self, after: u64, to: u64) -> Result<(), Error> {
+        let (journal, id) = (self.journal.clone(), self.session.id());
+        let mut found = Vec::new();
+        past::read(&journal, id, |event| {
+            if self.fold.events() == to {
+                return Ok(false);
+            }
+            let change = self.apply(event)?;
+            if self.fold.events() > after {
+                found.extend(change.map(|change| (self.fold.events(), change)));
+            }
+            Ok::<_, Error>(self.fold.events() < to)
+        })
+        .await?;
+        for (seq, change) in found {
+            self.changed(seq, change).await?;
+        }
+        // Somebody who had the end and comes back.
+        self.ended |= self.fold.has_ended();
+        if self.fold.events() < to {
+            // What its session knows is not on disk yet.
+            (self.events, _) = self.session.follow(self.fold.events()).await?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &Event) -> Result<Option<Change>, past::Error> {
+        let (session, seq) = (self.session.id(), self.fold.events() + 1);
+        self.fold.apply(event).map_err(|error| past::Error::Unfit {
+            session,
+            seq,
+            error,
+        })
+    }
+
+    async fn take(&mut self, event: &Event) -> Result<(), Error> {
+        match self.apply(event)? {
+            Some(change) => self.changed(self.fold.events(), change).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn changed(&mut self, seq: u64, change: Change) -> Result<(), Error> {
+        match change {
+            Change::Event(event) => {
+                let (seq, event) = (Some(seq), *event);
+                self.ready.push_back(TurnUpdate { seq, event });
+                Ok(())
+            }
+            Change::Ended => self.end(seq).await,
+        }
+    }
+
+    async fn end(&mut self, seq: u64) -> Result<(), Error> {
+        let turn = turn_view::turn(&self.journal, &self.session, self.turn).await?;
+        let turn = turn.ok_or_else(|| Error::not_found("turn", self.turn))?;
+        self.ready.push_back(TurnUpdate {
+            seq: Some(seq),
+            event: TurnEvent::Ended(Box::new(self.fold.end(turn))),
+        });
+        self.ended = true;
+        Ok(())
+    }
+
+    /// What is being done.
+    fn say(&mut self, said: &Progress) {
+        let event = match said {
+            Progress::Piece { run, .. } | Progress::Run { run, .. }
+                if self.fold.is_of_other(*run) =>
+            {
+                return;
+            }
+            Progress::Piece { run, text } => TurnEvent::Text {
+                run: run.to_string(),
+                text: text.to_string(),
+            },
+            Progress::Run { run, text } => TurnEvent::Progress {
+                run: run.to_string(),
+                text: text.to_string(),
+            },
+            Progress::Compaction {
+                turn,
+                text,
+                trouble,
+            } if *turn == self.turn => TurnEvent::CompactionProgress {
+                text: text.to_string(),
+                trouble: *trouble,
+            },
+            Progress::Compaction { .. } => return,
+        };
+        self.ready.push_back(TurnUpdate { seq: None, event });
+    }
+
+    /// What is told has ended, where the session is gone for good.
+    async fn follow_again(&mut self) -> Result<(), Error> {
+        (self.events, self.progress) = self.session.follow(self.fold.events()).await?;
+        Ok(())
+    }
+}
+
+/// The end of what is waited for; none where nothing is.
+async fn finished(waiting: &mut Option<Waiting>) -> Option<Result<EndedTurn, RuntimeError>> {
+    match waiting {
+        Some(waiting) => Some(waiting.await),
+        None => None,
+    }
+}

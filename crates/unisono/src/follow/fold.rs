@@ -1,0 +1,345 @@
+//! A turn as its session's events tell it: counted, compacted, frozen, worked on, answered.
+
+use unisono_api::turn::Turn;
+use unisono_api::turn_event::{
+    FrozenContext, MadeCheckpoint, SummaryQuota, TurnEnd, TurnEvent, TurnState,
+};
+use unisono_config::agents::answers_alone;
+use unisono_context::checkpoint::{Body, Checkpoint, Writer};
+use unisono_context::compaction::{PERSON, Step};
+use unisono_context::{RunId, SessionId, TurnId};
+use unisono_session::budget::Left;
+use unisono_session::event::Outcome;
+use unisono_session::run::calls::{CallPlace, Waiting};
+use unisono_session::turn::Phase;
+use unisono_session::{Event, Fact, State};
+
+use super::member::Agents;
+use crate::{approvals, short, values};
+
+/// Characters of a new summary that are shown.
+const PREVIEW_CHARS: usize = 200;
+
+/// A turn, as far as it has come.
+#[derive(Debug)]
+pub(super) struct TurnFold {
+    session: SessionId,
+    turn: TurnId,
+    state: State,
+    agents: Agents,
+    /// Why the lead gives nobody a task though it could choose from some.
+    alone: Option<String>,
+    /// Whether a step of it kept less than was asked for.
+    tightened: bool,
+    /// How its bounds and its session's stood when it ended.
+    budgets: Vec<Left>,
+}
+
+/// What an event changed.
+#[derive(Debug)]
+pub(super) enum Change {
+    Event(Box<TurnEvent>),
+    /// The turn has ended.
+    Ended,
+}
+
+impl TurnFold {
+    /// From a state of its session on, in which it may not have begun.
+    pub(super) fn new(session: SessionId, state: State, turn: TurnId) -> TurnFold {
+        let mut fold = TurnFold {
+            session,
+            turn,
+            state,
+            agents: Agents::default(),
+            alone: None,
+            tightened: false,
+            budgets: Vec::new(),
+        };
+        fold.catch_up();
+        fold
+    }
+
+    /// How many events of the journal are taken in.
+    pub(super) fn events(&self) -> u64 {
+        self.state.events()
+    }
+
+    /// The turn in its session, while it is open.
+    pub(super) fn open_turn(&self) -> Option<&unisono_session::turn::Turn> {
+        self.state.turn(self.turn)
+    }
+
+    /// Whether a run is known to be another turn's.
+    pub(super) fn is_of_other(&self, run: RunId) -> bool {
+        let run = self.state.run(run);
+        run.is_some_and(|run| run.turn != self.turn)
+    }
+
+    /// Whether the turn has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state.ended(self.turn).is_some()
+    }
+
+    /// The turn as it is.
+    pub(super) fn state(&self) -> TurnState {
+        let turn = self.open_turn();
+        TurnState {
+            agents: self.agents.to_api(),
+            alone: self.alone.clone(),
+            context: self.frozen(),
+            tokens_before: turn.and_then(|turn| turn.tokens_before).map(|t| t.0),
+            waiting: self.waiting(|_| true),
+            changed_agents: Vec::new(),
+        }
+    }
+
+    /// The end of the turn, which is that.
+    pub(super) fn end(&self, turn: Turn) -> TurnEnd {
+        let ended = self.state.ended(self.turn);
+        let amounts = match ended.map(|ended| &ended.outcome) {
+            Some(Outcome::Compacted { before, after } | Outcome::Restored { before, after }) => {
+                Some((before.0, after.0))
+            }
+            _ => None,
+        };
+        let answer = ended.and_then(|ended| self.state.tree().get(ended.answer?));
+        TurnEnd {
+            turn,
+            agents: self.agents.to_api(),
+            answer_message: answer.map(|node| node.ordinal().0),
+            tokens_before: amounts.map(|(before, _)| before),
+            tokens_after: amounts.map(|(_, after)| after),
+            usage: values::amounts(&self.agents.used()),
+            budgets: self.budgets.iter().map(values::budget).collect(),
+        }
+    }
+
+    /// Takes over what the state knows of the turn.
+    fn catch_up(&mut self) {
+        let Some(turn) = self.state.turn(self.turn) else {
+            return;
+        };
+        self.agents = Agents::at_work(&self.state, turn);
+        self.alone = answers_alone(&turn.team);
+    }
+
+    /// Takes the next event; or says why it does not follow from those before it.
+    pub(super) fn apply(&mut self, event: &Event) -> Result<Option<Change>, String> {
+        let under_way = match &event.fact {
+            Fact::CompactionFailed { turn, .. } => self.state.step_under_way(*turn),
+            _ => None,
+        };
+        let under_way = under_way.map(|plan| plan.step.clone());
+        let decided = match &event.fact {
+            Fact::ToolDecided { call, .. } => self.waiting_at(*call),
+            _ => None,
+        };
+        let own = |turn: TurnId| turn == self.turn;
+        if matches!(event.fact, Fact::TurnEnded { turn, .. } if own(turn)) {
+            self.budgets = self.state.budgets(Some(self.turn), event.at);
+        }
+        let applied = self.state.apply(event);
+        applied.map_err(|error| error.to_string())?;
+        let changed = match &event.fact {
+            Fact::TurnAccepted { turn } if own(turn.id) => {
+                self.catch_up();
+                let first = self.state.active_turn(&turn.branch);
+                Some(TurnEvent::Accepted {
+                    queued: first.is_some_and(|first| first.accepted.id != self.turn),
+                    agents: self.agents.to_api(),
+                    alone: self.alone.clone(),
+                })
+            }
+            Fact::Frozen { turn, .. } if own(*turn) => {
+                let context = self.frozen();
+                context.map(|context| TurnEvent::Frozen { context })
+            }
+            Fact::ToolsCalled { run, round, .. } => {
+                self.waits(|place| (place.run, place.round) == (*run, *round))
+            }
+            Fact::ToolInDoubt { call } => self.waits(|place| place == *call),
+            Fact::ToolDecided { .. } => decided.map(|call| TurnEvent::Decided {
+                call: call.id.to_string(),
+            }),
+            Fact::TurnEnded { turn, .. } if own(*turn) => {
+                self.agents.cancel_open();
+                return Ok(Some(Change::Ended));
+            }
+            Fact::CompactionFailed { turn, reason } if own(*turn) => Some(TurnEvent::StepFailed {
+                reason: reason.to_string(),
+                pause_ms: under_way.and_then(|step| self.pause_ms(&step)),
+            }),
+            fact => self.compacted(fact).or_else(|| self.run_changed(fact)),
+        };
+        Ok(changed.map(|event| Change::Event(event.into())))
+    }
+
+    /// What changes the context before it is frozen.
+    fn compacted(&mut self, fact: &Fact) -> Option<TurnEvent> {
+        match fact {
+            Fact::Counted { counts, .. } if self.is_preparing() && !counts.is_empty() => {
+                Some(TurnEvent::Counted {
+                    messages: counts.len() as u64,
+                    tokens: counts.iter().map(|(_, count)| count.tokens.0).sum(),
+                })
+            }
+            Fact::CompactionPlanned { turn, plan } if *turn == self.turn => {
+                // Told once: what follows in the turn does no better.
+                let tightened = plan.tightened && !self.tightened;
+                self.tightened |= plan.tightened;
+                Some(TurnEvent::Compacting {
+                    step: short::step(&plan.step),
+                    tokens_before: plan.before.0,
+                    tightened: tightened.then(|| plan.target.min(plan.budget.usable).0),
+                    used_up: self.used_up(&plan.step),
+                })
+            }
+            Fact::Altered {
+                turn: Some(turn),
+                alterations,
+            } if *turn == self.turn => Some(TurnEvent::Shortened {
+                messages: alterations.len() as u64,
+            }),
+            Fact::Compacted {
+                turn: Some(turn),
+                checkpoint,
+            } if *turn == self.turn => Some(TurnEvent::Compacted {
+                checkpoint: self.made(checkpoint),
+            }),
+            _ => None,
+        }
+    }
+
+    fn made(&self, checkpoint: &Checkpoint) -> MadeCheckpoint {
+        let counted = checkpoint.counts.iter().next();
+        let rewritten = self.state.checkpoints().rewritten_by(checkpoint);
+        MadeCheckpoint {
+            number: checkpoint.number,
+            messages: checkpoint.messages_included,
+            tokens_before: checkpoint.original.0,
+            tokens_after: counted.map_or(0, |(_, count)| count.tokens.0),
+            model: checkpoint.model.to_string(),
+            writer: match (checkpoint.writer, &*checkpoint.model) {
+                (Writer::Model, _) => "model",
+                (Writer::Deterministic, PERSON) => "person",
+                (Writer::Deterministic, _) => "quotes",
+            }
+            .to_owned(),
+            degraded: checkpoint.degraded,
+            summary: matches!(checkpoint.body, Body::Summary(_)),
+            rewrites: rewritten.map(|old| old.number),
+            duration_ms: checkpoint.duration_ms,
+            preview: match &checkpoint.body {
+                Body::Summary(text) => short::line(text, PREVIEW_CHARS),
+                Body::Tombstone => checkpoint.context_text(),
+            },
+        }
+    }
+
+    fn waiting_at(&self, place: CallPlace) -> Option<Waiting> {
+        let mut all = self.state.waiting_calls();
+        all.find(|waiting| waiting.turn == self.turn && waiting.place == place)
+    }
+
+    /// The calls of the turn that wait for a person, of every agent.
+    fn waiting(&self, at: impl Fn(CallPlace) -> bool) -> Vec<unisono_api::approval::Approval> {
+        let all = self.state.waiting_calls();
+        let own = all.filter(|waiting| waiting.turn == self.turn && at(waiting.place));
+        own.map(|waiting| approvals::to_api(self.session, &waiting))
+            .collect()
+    }
+
+    fn waits(&self, new: impl Fn(CallPlace) -> bool) -> Option<TurnEvent> {
+        let calls = self.waiting(new);
+        (!calls.is_empty()).then_some(TurnEvent::Waiting { calls })
+    }
+
+    /// The quota that keeps models from writing a summary.
+    fn used_up(&self, step: &Step) -> Option<SummaryQuota> {
+        let Step::Summarise { writer, .. } = step else {
+            return None;
+        };
+        let quota = self.open_turn()?.accepted.policy.quota?;
+        let is_used_up = *writer == Writer::Deterministic && quota.checkpoints > 0;
+        is_used_up.then_some(SummaryQuota {
+            checkpoints: quota.checkpoints,
+            per_ms: quota.per_ms,
+        })
+    }
+
+    /// How long a summary that could not be written anew stays as it is.
+    fn pause_ms(&self, step: &Step) -> Option<i64> {
+        let Step::Rewrite { cover, .. } = step else {
+            return None;
+        };
+        let old = cover.supersedes.first()?;
+        let failed = self.state.checkpoints().failed_repairs(*old)?;
+        Some(failed.pause_ms())
+    }
+
+    fn is_preparing(&self) -> bool {
+        let turn = self.open_turn();
+        turn.is_some_and(|turn| turn.phase == Phase::Preparing)
+    }
+
+    fn run_changed(&mut self, fact: &Fact) -> Option<TurnEvent> {
+        match fact {
+            Fact::RunOpened { run } if run.turn == self.turn => Some(TurnEvent::Runs {
+                agents: vec![self.agents.open(run.role, &run.agent, run.id)],
+            }),
+            Fact::Delegated { run, .. } => Some(TurnEvent::Runs {
+                agents: vec![self.agents.look_at(self.state.run(*run)?)?],
+            }),
+            Fact::RunRetried { run, reason, .. } => Some(TurnEvent::RunRetried {
+                agent: self.agents.look_at(self.state.run(*run)?)?,
+                reason: reason.to_string(),
+            }),
+            Fact::RunStepped { run, .. } if self.state.run(*run)?.turn == self.turn => {
+                Some(TurnEvent::RunStepped {
+                    run: run.to_string(),
+                })
+            }
+            Fact::RunEnded { run, .. } => {
+                let ended = self.agents.look_at(self.state.run(*run)?)?;
+                let parent = self.agents.parent_of(*run);
+                let parent = parent.and_then(|parent| self.goes_on(parent));
+                Some(TurnEvent::Runs {
+                    agents: [Some(ended), parent].into_iter().flatten().collect(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// A run that does not wait for others any more.
+    fn goes_on(&mut self, run: RunId) -> Option<unisono_api::turn_event::Member> {
+        let member = self.agents.look_at(self.state.run(run)?)?;
+        (member.state == "running").then_some(member)
+    }
+
+    /// The frozen context.
+    fn frozen(&self) -> Option<FrozenContext> {
+        let turn = self.open_turn()?;
+        let Phase::Frozen {
+            snapshot, manifest, ..
+        } = &turn.phase
+        else {
+            return None;
+        };
+        let view = self.state.view(manifest.head, true)?;
+        let budgets = self.state.kept_budgets(turn, &view)?;
+        let budget = budgets.iter().next()?;
+        let active = view.active().iter();
+        let notes = active.filter(|c| c.body == Body::Tombstone).count();
+        let spans = manifest.spans.iter();
+        Some(FrozenContext {
+            snapshot: snapshot.to_string(),
+            agents: self.state.sharing(turn) as u64,
+            tokens: view.effective(budget)?.tokens.0,
+            usable_tokens: budget.usable.0,
+            messages: spans.map(|span| u64::from(span.len())).sum(),
+            summaries: (manifest.checkpoints.len() - notes) as u64,
+            notes: notes as u64,
+        })
+    }
+}

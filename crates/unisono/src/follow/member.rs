@@ -1,0 +1,217 @@
+//! The agents of a turn and what each is at.
+
+use unisono_api::turn::Fault;
+use unisono_api::turn_event::Member;
+use unisono_context::{AgentId, RunId};
+use unisono_session::agent::Team;
+use unisono_session::event::RunRole;
+use unisono_session::run::{Ending, Run, Usage};
+use unisono_session::turn::Turn;
+use unisono_session::{Definition, State};
+
+use crate::values;
+
+/// The agents of an open turn: the delegates in order, the lead, then those that were given tasks
+/// meanwhile.
+pub fn members(state: &State, turn: &Turn) -> Vec<Member> {
+    Agents::at_work(state, turn).to_api()
+}
+
+/// The agents of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Agents(Vec<Seat>);
+
+/// One of them.
+#[derive(Debug)]
+struct Seat {
+    role: RunRole,
+    run: Option<RunId>,
+    agent: AgentId,
+    stage: Option<u32>,
+    status: Status,
+}
+
+/// What it is at.
+#[derive(Debug)]
+enum Status {
+    /// It has not begun.
+    Waiting,
+    Running {
+        attempt: u32,
+    },
+    /// It gave tasks to others and goes on when all of them are done.
+    Delegating,
+    Ended(Ending),
+}
+
+impl Agents {
+    /// Those of an open turn.
+    pub(super) fn at_work(state: &State, turn: &Turn) -> Agents {
+        let mut agents = Agents(seats(&turn.team));
+        for run in state.runs_of(turn) {
+            agents.open(run.role, &run.agent, run.id);
+            agents.look_at(run);
+        }
+        agents
+    }
+
+    /// A run begins: the team has its places from the start, others come at the end.
+    pub(super) fn open(&mut self, role: RunRole, agent: &AgentId, run: RunId) -> Member {
+        let known = self.0.iter().position(|seat| seat.role == role);
+        let place = known.unwrap_or_else(|| {
+            self.0.push(Seat::waiting(role, agent.clone()));
+            self.0.len() - 1
+        });
+        let seat = &mut self.0[place];
+        seat.run = Some(run);
+        seat.status = Status::Running { attempt: 1 };
+        seat.to_api(place)
+    }
+
+    /// Takes over what a run is at now; none where the turn does not have it.
+    pub(super) fn look_at(&mut self, run: &Run) -> Option<Member> {
+        let place = self.0.iter().position(|seat| seat.run == Some(run.id))?;
+        let seat = &mut self.0[place];
+        seat.status = Status::at(run);
+        Some(seat.to_api(place))
+    }
+
+    /// The run that gave a run its task.
+    pub(super) fn parent_of(&self, run: RunId) -> Option<RunId> {
+        let seat = self.0.iter().find(|seat| seat.run == Some(run))?;
+        seat.parent()
+    }
+
+    /// What has not ended is cancelled with its turn.
+    pub(super) fn cancel_open(&mut self) {
+        for seat in &mut self.0 {
+            if !matches!(seat.status, Status::Ended(_)) {
+                seat.status = Status::Ended(Ending::Cancelled);
+            }
+        }
+    }
+
+    /// What those used together that have finished.
+    pub(super) fn used(&self) -> Usage {
+        let finished = self.0.iter().filter_map(|seat| match &seat.status {
+            Status::Ended(Ending::Finished { usage, .. }) => Some(*usage),
+            _ => None,
+        });
+        finished.fold(Usage::NONE, |sum, usage| sum + usage)
+    }
+
+    pub(super) fn to_api(&self) -> Vec<Member> {
+        let seats = self.0.iter().enumerate();
+        seats.map(|(place, seat)| seat.to_api(place)).collect()
+    }
+}
+
+impl Seat {
+    fn waiting(role: RunRole, agent: AgentId) -> Seat {
+        Seat {
+            role,
+            run: None,
+            agent,
+            stage: None,
+            status: Status::Waiting,
+        }
+    }
+
+    fn parent(&self) -> Option<RunId> {
+        match self.role {
+            RunRole::Child { parent, .. } => Some(parent),
+            RunRole::Lead | RunRole::Delegate { .. } => None,
+        }
+    }
+
+    fn to_api(&self, place: usize) -> Member {
+        let mut member = Member {
+            place: place as u64,
+            run: self.run.map(|run| run.to_string()),
+            agent: self.agent.to_string(),
+            role: match self.role {
+                RunRole::Lead => "lead",
+                RunRole::Delegate { .. } => "delegate",
+                RunRole::Child { .. } => "child",
+            }
+            .to_owned(),
+            stage: self.stage,
+            parent: self.parent().map(|parent| parent.to_string()),
+            state: self.status.name().to_owned(),
+            attempt: None,
+            text: None,
+            error: None,
+            usage: None,
+            duration_ms: None,
+        };
+        let fault = |code: &str, reason: &str| Fault {
+            code: code.to_owned(),
+            reason: reason.to_owned(),
+        };
+        match &self.status {
+            Status::Running { attempt } => member.attempt = Some(*attempt),
+            Status::Ended(Ending::Finished {
+                text,
+                partial,
+                usage,
+                duration_ms,
+                ..
+            }) => {
+                member.text = Some(text.to_string());
+                member.error = partial.as_ref().map(|why| fault("partial", why));
+                member.usage = Some(values::amounts(usage));
+                member.duration_ms = Some(*duration_ms);
+            }
+            Status::Ended(Ending::Failed {
+                cause,
+                reason,
+                duration_ms,
+            }) => {
+                member.error = Some(fault(cause.code(), reason));
+                member.duration_ms = Some(*duration_ms);
+            }
+            Status::Waiting | Status::Delegating | Status::Ended(Ending::Cancelled) => {}
+        }
+        member
+    }
+}
+
+impl Status {
+    /// What a run is at.
+    fn at(run: &Run) -> Status {
+        match run.ending.as_deref() {
+            Some(ending) => Status::Ended(ending.clone()),
+            None if run.awaited() > 0 => Status::Delegating,
+            None => Status::Running {
+                attempt: run.attempt,
+            },
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Status::Waiting | Status::Delegating => "waiting",
+            Status::Running { .. } => "running",
+            Status::Ended(Ending::Finished { partial: None, .. }) => "done",
+            Status::Ended(Ending::Finished { .. }) => "partial",
+            Status::Ended(Ending::Failed { .. }) => "failed",
+            Status::Ended(Ending::Cancelled) => "cancelled",
+        }
+    }
+}
+
+/// The places of a team: the delegates in order, then the lead.
+fn seats(team: &Team) -> Vec<Seat> {
+    let delegates = (0u32..).zip(&team.delegates);
+    let delegates = delegates.map(|(index, d)| (RunRole::Delegate { index }, &d.agent));
+    let all = delegates.chain([(RunRole::Lead, &team.lead)]);
+    let in_order = !team.lead.pipeline.is_empty();
+    let seat = |(role, agent): (RunRole, &std::sync::Arc<Definition>)| Seat {
+        stage: match role {
+            RunRole::Delegate { index } if in_order => Some(index + 1),
+            _ => None,
+        },
+        ..Seat::waiting(role, agent.id.clone())
+    };
+    all.map(seat).collect()
+}

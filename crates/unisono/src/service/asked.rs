@@ -1,0 +1,211 @@
+//! What a client asks for, as a turn has it.
+
+use std::sync::Arc;
+
+use unisono_api::Code;
+use unisono_api::compaction::{NewCompaction, OnFailure};
+use unisono_api::turn::{Asked, NewTurn};
+use unisono_context::compaction::ContextPart;
+use unisono_context::message::Part;
+use unisono_context::policy::Keep;
+use unisono_context::{CheckpointId, Ordinal, Tokens, checkpoint};
+use unisono_session::State;
+use unisono_session::event::{Unwritten, Writing};
+
+use super::id;
+use super::settings::of_request;
+use crate::Ask;
+use crate::error::Error;
+use crate::lent::Wanted;
+use crate::local::off_thread;
+use crate::view::Inspect;
+
+/// A message of fewer tokens is never too large.
+const LARGE_LEAST: u64 = 64;
+
+/// What is asked of a session.
+///
+/// # Errors
+/// It contradicts itself, a setting is wrong, or the session has no such checkpoint.
+pub async fn read(session: &impl Inspect, asked: &Asked) -> Result<Ask, Error> {
+    match asked {
+        Asked::Task(new) => task(new),
+        Asked::Compact(new) => compaction(new.clone()),
+        Asked::Edit { checkpoint, new } => {
+            let ask = edited(session, checkpoint, new.text.clone()).await?;
+            Ok(ask.branch(new.branch.as_str()))
+        }
+        Asked::Regenerate { checkpoint, new } => {
+            let (instructions, summariser) = (new.instructions.clone(), new.summariser.clone());
+            let writing = writing(instructions, summariser, new.on_failure);
+            let ask = anew(session, checkpoint, writing).await?;
+            let ask = ask.with_settings(of_request(&new.settings)?);
+            Ok(ask.branch(new.branch.as_str()))
+        }
+        Asked::Restore { checkpoint, new } => {
+            let ask = taken_back(session, checkpoint).await?;
+            Ok(ask.branch(new.branch.as_str()))
+        }
+    }
+}
+
+/// A task that is asked for.
+///
+/// # Errors
+/// A tool or a setting is wrong.
+pub fn task(new: &NewTurn) -> Result<Ask, Error> {
+    let results = new.results.iter().map(|result| Part::ToolResult {
+        call_id: result.call_id.as_str().into(),
+        content: result.content.as_str().into(),
+        is_error: result.is_error,
+    });
+    let results: Vec<Part> = results.collect();
+    let goes_on = !results.is_empty() && new.task.trim().is_empty();
+    let ask = match goes_on {
+        true => Ask::go_on(results),
+        false => Ask::new(new.task.as_str()).after(results),
+    };
+    let lent = Wanted {
+        tools: Some(new.tools.clone()),
+        choice: new.tool_choice.clone(),
+        parallel: new.parallel_tool_calls,
+    };
+    let (specs, lent) = lent.read().map_err(Error::from)?;
+    let ask = ask
+        .lending(specs, lent)
+        .branch(new.branch.as_str())
+        .with_settings(of_request(&new.settings)?);
+    let ask = match &new.lead {
+        Some(lead) => ask.lead(lead.as_str()),
+        None => ask,
+    };
+    Ok(match &new.agents {
+        Some(agents) => ask.agents(agents.iter().map(String::as_str)),
+        None => ask,
+    })
+}
+
+/// A compaction that is asked for.
+///
+/// # Errors
+/// What is to stay contradicts itself, or a setting is wrong.
+pub fn compaction(new: NewCompaction) -> Result<Ask, Error> {
+    let keep = match (new.keep_messages, new.keep_tokens) {
+        (Some(_), Some(_)) => {
+            let detail = "keep_messages contradicts keep_tokens: leave one out";
+            return Err(Error::new(Code::Refused, detail));
+        }
+        (Some(0), None) | (None, Some(0)) => {
+            return Err(Error::new(Code::Refused, "at least something must stay"));
+        }
+        (messages, tokens) => keep(messages, tokens),
+    };
+    let part = part(&new)?;
+    if let (Some(_), Some(_)) = (keep, part) {
+        let detail = "a part is compacted whole: leave out keep_messages and keep_tokens";
+        return Err(Error::new(Code::Refused, detail));
+    }
+    let writing = writing(new.instructions, new.summariser, new.on_failure);
+    let own = of_request(&new.settings)?;
+    let ask = match part {
+        Some(part) => Ask::compaction_of(part, writing),
+        None => Ask::compaction(keep, writing),
+    };
+    Ok(ask.branch(new.branch).with_settings(own))
+}
+
+/// The part of the context that is to be made smaller; none: all that is older.
+fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Error> {
+    let refused = |detail: &str| Err(Error::new(Code::Refused, detail));
+    match (new.topic, new.attention, new.large_messages) {
+        (_, _, false) if new.over_tokens.is_some() => {
+            refused("over_tokens is for large_messages: set that, too")
+        }
+        (_, _, true) if new.over_tokens.is_some_and(|over| over < LARGE_LEAST) => {
+            refused("over_tokens must be 64 at least")
+        }
+        (None, false, false) => Ok(None),
+        (Some(message), false, false) => Ok(Some(ContextPart::Topic {
+            message: Ordinal(message),
+        })),
+        (None, true, false) => Ok(Some(ContextPart::Attention)),
+        (None, false, true) => Ok(Some(ContextPart::Large {
+            over: new.over_tokens.map(Tokens),
+        })),
+        _ => refused("topic, attention and large_messages contradict each other: name one"),
+    }
+}
+
+/// How a summary is to be written.
+pub fn writing(
+    instructions: Option<String>,
+    summariser: Option<String>,
+    on_failure: OnFailure,
+) -> Writing {
+    Writing {
+        summariser: summariser.map(Into::into),
+        unwritten: match on_failure {
+            OnFailure::Retry => Unwritten::Retry,
+            OnFailure::Extractive => Unwritten::Extractive,
+            OnFailure::Leave => Unwritten::Leave,
+        },
+        ..Writing::with_instructions(instructions)
+    }
+}
+
+/// What stays; none: all from the newest user message on.
+pub fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
+    let amount = tokens.map(|n| Keep::Tokens {
+        amount: Tokens(n),
+        align: 4,
+    });
+    messages.map(Keep::Messages).or(amount)
+}
+
+/// The checkpoint of an address.
+///
+/// # Errors
+/// The session has no such checkpoint, or cannot be opened.
+pub async fn numbered(
+    session: &impl Inspect,
+    text: &str,
+) -> Result<Arc<checkpoint::Checkpoint>, Error> {
+    let number: Option<u32> = text.parse().ok();
+    let id: Option<CheckpointId> = match number {
+        Some(_) => None,
+        None => Some(id("checkpoint", text)?),
+    };
+    let look = move |state: &State| {
+        let mut all = state.checkpoints().iter();
+        all.find(|one| Some(one.number) == number || Some(one.id) == id)
+            .cloned()
+    };
+    let found = session.inspect(look).await?;
+    found.ok_or_else(|| Error::not_found("checkpoint", text))
+}
+
+/// What is asked to put a text in place of a checkpoint's.
+///
+/// # Errors
+/// The session has no such checkpoint, or cannot be opened.
+pub async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<Ask, Error> {
+    let found = numbered(session, number).await?;
+    Ok(off_thread(move || Ask::edit(&found, &text)).await?)
+}
+
+/// What is asked to have a checkpoint written anew.
+///
+/// # Errors
+/// The session has no such checkpoint, or cannot be opened.
+pub async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Result<Ask, Error> {
+    let found = numbered(session, number).await?;
+    Ok(Ask::regenerate(found.id, writing))
+}
+
+/// What is asked to take a checkpoint back.
+///
+/// # Errors
+/// The session has no such checkpoint, or cannot be opened.
+pub async fn taken_back(session: &impl Inspect, number: &str) -> Result<Ask, Error> {
+    Ok(Ask::restore(numbered(session, number).await?.id))
+}

@@ -1,0 +1,102 @@
+//! What is asked of sessions, and how it goes on.
+
+use async_trait::async_trait;
+use futures_util::stream;
+use unisono_api::Code;
+use unisono_api::service::{self, TurnUpdates, Turns};
+use unisono_api::turn::{Asked, Turn};
+use unisono_api::turn_event::TurnUpdate;
+use unisono_context::{RunId, TurnId};
+use unisono_session::Input;
+
+use super::{asked, id};
+use crate::error::Error;
+use crate::follow::Follower;
+use crate::past::{self, Sought};
+use crate::view::{Inspect, View};
+use crate::{Local, append, turn_view};
+
+#[async_trait]
+impl Turns for Local {
+    async fn begin(
+        &self,
+        session: &str,
+        asked: &Asked,
+        key: Option<&str>,
+    ) -> service::Result<Turn> {
+        let session = self.open(id("session", session)?).await?;
+        let ask = asked::read(&session, asked).await?;
+        let key = key
+            .map(|name| append::key(name, &asked.waited_for(true)))
+            .transpose();
+        let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
+        let turn = Local::begin(self, &session, &ask.keyed(key)).await?;
+        Ok(self.turn_of(&session, turn).await?)
+    }
+
+    async fn turn(&self, session: &str, turn: &str) -> service::Result<Turn> {
+        let session = self.view(id("session", session)?).await?;
+        Ok(self.turn_of(&session, id("turn", turn)?).await?)
+    }
+
+    async fn follow(
+        &self,
+        session: &str,
+        turn: &str,
+        after: Option<u64>,
+    ) -> service::Result<TurnUpdates<'_>> {
+        let session = self.open(id("session", session)?).await?;
+        let follower = self.follower(session, id("turn", turn)?, after).await?;
+        let next = async |mut follower: Follower| {
+            let update = self.next_of(&mut follower).await.transpose()?;
+            Some((update, follower))
+        };
+        Ok(Box::pin(stream::unfold(follower, next)))
+    }
+
+    async fn cancel_turn(&self, session: &str, turn: &str) -> service::Result<Turn> {
+        let session = self.view(id("session", session)?).await?;
+        let turn = id("turn", turn)?;
+        match &session {
+            View::Live(handle) => handle.cancel(turn).await.map_err(Error::from)?,
+            View::Stored { id, .. } => self.settle(*id, Input::Cancel { turn }).await?,
+        }
+        let session = self.view(session.id()).await?;
+        Ok(self.turn_of(&session, turn).await?)
+    }
+
+    async fn cancel_run(&self, session: &str, run: &str) -> service::Result<Turn> {
+        let session = self.view(id("session", session)?).await?;
+        let run: RunId = id("run", run)?;
+        match &session {
+            View::Live(handle) => handle.cancel_run(run).await.map_err(Error::from)?,
+            View::Stored { id, .. } => self.settle(*id, Input::CancelRun { run }).await?,
+        }
+        let session = self.view(session.id()).await?;
+        let trace = past::turn(self.journal(), &session, Sought::Run(run)).await;
+        let trace = trace.map_err(Error::from)?;
+        let turn = trace.as_ref().and_then(|trace| {
+            let turn = trace.run(run)?.opened.1.turn;
+            turn_view::one(trace, session.id(), turn)
+        });
+        turn.ok_or_else(|| service::Error::not_found("run", run))
+    }
+}
+
+impl Local {
+    async fn turn_of(&self, session: &impl Inspect, turn: TurnId) -> Result<Turn, Error> {
+        let found = turn_view::turn(self.journal(), session, turn).await?;
+        found.ok_or_else(|| Error::not_found("turn", turn))
+    }
+
+    /// What comes next of a turn; or that the runtime can do no more.
+    async fn next_of(&self, follower: &mut Follower) -> service::Result<Option<TurnUpdate>> {
+        tokio::select! {
+            next = follower.next() => Ok(next?),
+            reason = self.failed() => {
+                let detail = format!("the runtime gave up: {reason}");
+                Err(service::Error::new(Code::Failed, detail))
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A turn that is followed: each update once and in order, from wherever a follower begins.
+
+use futures_util::TryStreamExt as _;
+use unisono::api::service::{Error, Turns as _};
+use unisono::api::turn_event::{TurnEvent, TurnUpdate};
+use unisono::api::{Code, service};
+use unisono::{Ask, Local};
+
+use crate::embedded::{extensions, program, tents, with_buyers};
+
+/// A turn with two agents and a lead.
+async fn begun() -> (Local, String, String) {
+    let local = with_buyers(program(extensions())).in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap().id().to_string();
+    let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north", "south"]);
+    let turn = service::Turns::begin(&local, &session, &ask.request(), None).await;
+    let turn = turn.unwrap().turn;
+    (local, session, turn)
+}
+
+async fn updates(
+    local: &Local,
+    (session, turn): (&str, &str),
+    after: Option<u64>,
+) -> service::Result<Vec<TurnUpdate>> {
+    let updates = local.follow(session, turn, after).await?;
+    updates.try_collect().await
+}
+
+/// Those that follow from the journal.
+fn kept(all: Vec<TurnUpdate>) -> Vec<TurnUpdate> {
+    all.into_iter().filter(|one| one.seq.is_some()).collect()
+}
+
+fn code(result: service::Result<Vec<TurnUpdate>>) -> Code {
+    result.map_err(|error: Error| error.code()).unwrap_err()
+}
+
+#[tokio::test]
+async fn a_follower_that_comes_back_misses_nothing_and_has_nothing_twice() {
+    let (local, session, turn) = begun().await;
+    let of = (session.as_str(), turn.as_str());
+    let all = kept(updates(&local, of, Some(0)).await.unwrap());
+    let names: Vec<&str> = all.iter().map(|one| one.event.name()).collect();
+    assert_eq!(names.first(), Some(&"accepted"), "{names:?}");
+    assert_eq!(names.last(), Some(&"ended"), "{names:?}");
+    assert!(names.contains(&"frozen"), "{names:?}");
+    let seqs: Vec<u64> = all.iter().filter_map(|one| one.seq).collect();
+    assert!(seqs.windows(2).all(|pair| pair[0] < pair[1]), "{seqs:?}");
+    for (at, seq) in seqs.iter().enumerate() {
+        let later = updates(&local, of, Some(*seq)).await.unwrap();
+        assert_eq!(later, all[at + 1..], "after {seq}");
+    }
+    local.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_end_has_the_turn_its_agents_and_what_they_used() {
+    let (local, session, turn) = begun().await;
+    let all = updates(&local, (&session, &turn), Some(0)).await.unwrap();
+    let Some(TurnEvent::Ended(end)) = all.last().map(|one| &one.event) else {
+        panic!("{all:?}");
+    };
+    assert_eq!(end.turn, local.turn(&session, &turn).await.unwrap());
+    assert_eq!(end.turn.state, "answered");
+    assert_eq!(end.answer_message, Some(7));
+    let agents = end.agents.iter();
+    let agents: Vec<_> = agents
+        .map(|one| (&*one.agent, &*one.role, &*one.state))
+        .collect();
+    let done = [
+        ("north", "delegate", "done"),
+        ("south", "delegate", "done"),
+        ("lead", "lead", "done"),
+    ];
+    assert_eq!(agents, done);
+    // Who joins later is told the same end, after the turn as it is.
+    let joined = updates(&local, (&session, &turn), None).await.unwrap();
+    let [first, last] = &joined[..] else {
+        panic!("{joined:?}");
+    };
+    assert!(matches!(&first.event, TurnEvent::State(state) if state.agents == end.agents));
+    assert_eq!((first.seq, last), (None, all.last().unwrap()));
+    local.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_cannot_be_followed() {
+    let (local, session, turn) = begun().await;
+    let other = uuid::Uuid::nil().to_string();
+    let none = updates(&local, (&session, &other), None).await;
+    assert_eq!(code(none), Code::NotFound);
+    let ahead = updates(&local, (&session, &turn), Some(1 << 40)).await;
+    assert_eq!(code(ahead), Code::InvalidRequest);
+    let text = updates(&local, (&session, "turn"), None).await;
+    assert_eq!(code(text), Code::InvalidRequest);
+    local.shutdown().await;
+}
+
+#[tokio::test]
+async fn asked_again_under_its_key_it_is_the_same_turn() {
+    let local = program(extensions()).in_memory().start().await.unwrap();
+    let session = local.import(tents()).await.unwrap().id().to_string();
+    let begin = async |task: &str, waited| {
+        let asked = Ask::new(task).agents([""; 0]).request().waited_for(waited);
+        service::Turns::begin(&local, &session, &asked, Some("once")).await
+    };
+    let first = begin("How many?", false).await.unwrap();
+    assert_eq!(begin("How many?", true).await.unwrap().turn, first.turn);
+    let other = begin("How much?", false)
+        .await
+        .map_err(|error| error.code());
+    assert_eq!(other.unwrap_err(), Code::KeyReused);
+    local.shutdown().await;
+}
