@@ -111,10 +111,13 @@ fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
         "--task",
         "Go on.",
     ];
+    let dry = place.call(&[&["compact", "--dry-run"], &settings[..]].concat());
+    let dry = dry.expect(0).stdout;
+    assert!(dry.contains(" : 1), less kept than is asked for:"), "{dry}");
     place
         .call(&[&ask[..], &settings].concat())
         .expect(0)
-        .says(&["warning    less is kept than was asked for"]);
+        .says(&["warning    less is kept than was asked for", " : 1"]);
     let listed = place.json(&["checkpoints", "list"]);
     assert_eq!(listed[0]["tightened"], true, "{listed}");
     let context = place.json(&["context"]);

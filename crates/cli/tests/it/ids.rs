@@ -82,6 +82,29 @@ fn what_run_prints_is_taken_by_why_runs_show_and_replay() {
     assert_eq!([turn_of("latest"), turn_of(&new)], [newest.clone(), newest]);
     assert_eq!(lookup("nobody").expect(200).json()["items"], json!([]));
     assert_eq!(lookup("").expect(400).json()["code"], "invalid_request");
+    let long = "x".repeat(1_000);
+    assert_eq!(lookup(&long).expect(200).json()["items"], json!([]));
+    let at = format!(
+        "/v1/sessions/{}/runs/{}/request",
+        first["session"].as_str().unwrap(),
+        run_of(&first, "risks")
+    );
+    let why = |bodies: bool| {
+        let told = daemon.get(&format!("{at}?bodies={bodies}")).expect(200);
+        told.json()["requests"][0].clone()
+    };
+    let (with, without) = (why(true), why(false));
+    let length = |part: &str| with[part].as_str().unwrap().len() as u64;
+    assert_eq!(
+        length("head"),
+        with["head_bytes"].as_u64().unwrap(),
+        "{with}"
+    );
+    assert_eq!(
+        length("head") + length("tail"),
+        with["bytes"].as_u64().unwrap()
+    );
+    assert_eq!([without.get("head"), without.get("tail")], [None, None]);
     daemon.stop();
     // A compaction has no runs: the newest one is still the same.
     place.call(&["compact", "latest", "--yes"]).expect(0);

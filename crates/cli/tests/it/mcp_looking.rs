@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::http::Daemon;
 use crate::mcp::Spoken;
 use crate::support::Place;
 
@@ -115,6 +116,32 @@ fn sessions_are_listed_by_their_labels() {
     }
     let none = called(&mut server, "sessions", json!({"label": "channel=irc"}));
     assert_eq!(none["structuredContent"]["sessions"], json!([]));
+    server.end();
+}
+
+#[test]
+fn nothing_is_recalled_of_a_session_without_messages() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let made = daemon
+        .post("/v1/sessions", &json!({"title": "Empty"}))
+        .expect(201);
+    let session = made.json()["session"].clone();
+    daemon.stop();
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    for asked in [json!({"query": "heron"}), json!({"from": 1})] {
+        let mut arguments = asked.clone();
+        arguments["session"] = session.clone();
+        let told = called(&mut server, "recall", arguments);
+        assert_eq!(
+            told["structuredContent"]["messages"],
+            json!([]),
+            "{asked}: {told}"
+        );
+        let text = told["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text, "nothing was said yet", "{asked}");
+    }
     server.end();
 }
 

@@ -322,6 +322,8 @@ fn a_store_on_a_full_disk_is_looked_at() {
         &["import", "talk.json"][..],
         &["sessions", "delete", "latest", "--yes"],
         &["run", "talk.json"],
+        &["config", "set", "compaction.preset", "retention"],
+        &["append", "latest", "More."],
     ] {
         disk.call(verb).expect(1).says(&["free some space"]);
     }
