@@ -45,7 +45,7 @@ fn tree() -> Tree {
     tree
 }
 
-/// One call of a run: what it may take is set aside, then what it used is charged.
+/// One call of a run: what it may take is reserved, then what it used is charged.
 fn call(tree: &Mutex<Tree>, run: RunId, ask: &Ask, used: &Usage) {
     {
         let mut tree = tree.lock().unwrap();

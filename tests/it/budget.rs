@@ -5,7 +5,7 @@ use unisono_model::language::Usage;
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_runtime::Options;
 use unisono_session::agent::Definition;
-use unisono_session::budget::house::Rules;
+use unisono_session::budget::broker::Rules;
 use unisono_session::budget::{Amount, Caps, EXCEEDED, TurnCaps};
 use unisono_session::event::{Fact, Outcome};
 use unisono_session::run::{Cause, Ending, Reply};

@@ -19,7 +19,7 @@ pub struct Context {
     pub window_tokens: u64,
     /// What of it is left for the conversation.
     pub usable_tokens: u64,
-    /// What the rest of the window is set aside for: of the agent that leaves least, in each
+    /// What the rest of the window is reserved for: of the agent that leaves least, in each
     /// encoding in which the context is counted; the lead's encoding first.
     pub usable: Vec<Usable>,
     /// What the conversation takes.
@@ -77,7 +77,7 @@ pub struct Usable {
     pub encoding: String,
     /// The model's window.
     pub window_tokens: u64,
-    /// Set aside for its longest reply.
+    /// Reserved for its longest reply.
     pub reply_tokens: u64,
     /// Kept free for what an estimate misses.
     pub safety_tokens: u64,
@@ -85,7 +85,7 @@ pub struct Usable {
     pub preamble_tokens: u64,
     /// Its persona and task.
     pub assignment_tokens: u64,
-    /// Set aside for the results of its delegates.
+    /// Reserved for the results of its delegates.
     pub results_tokens: u64,
     /// What is added where the model's tokens are estimated and turned out to be fewer; less than
     /// zero where they turned out to be more.

@@ -90,8 +90,8 @@ pub struct Budget {
     pub cap: f64,
     /// What is used up.
     pub spent: f64,
-    /// What is set aside for calls under way, and for last ones.
-    pub set_aside: f64,
+    /// What is reserved for calls under way, and for last ones.
+    pub reserved: f64,
     /// What can still be taken.
     pub left: f64,
 }

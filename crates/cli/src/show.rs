@@ -65,8 +65,8 @@ pub(crate) fn budget_line(of: &Budget) -> String {
         shown(of.cap),
         shown(of.left)
     );
-    if of.set_aside > 0.0 {
-        line += &format!(", {} set aside", shown(of.set_aside));
+    if of.reserved > 0.0 {
+        line += &format!(", {} reserved", shown(of.reserved));
     }
     line
 }
@@ -92,7 +92,7 @@ pub(crate) fn budget(of: &Left) -> Value {
         "resource": of.resource.name(),
         "cap": amount(of.cap),
         "spent": amount(of.spent),
-        "set_aside": amount(of.set_aside),
+        "reserved": amount(of.reserved),
         "left": amount(of.left()),
     })
 }

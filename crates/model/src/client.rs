@@ -82,7 +82,7 @@ pub struct Call {
     /// How long its caller waits: where the provider's limits, or the pause before another attempt,
     /// are over later than that, it ends at once. None: as long as the settings say.
     pub patience: Option<Duration>,
-    /// Set where what it may take was set aside: an attempt that has to be paid for, though it broke
+    /// Set where what it may take was reserved: an attempt that has to be paid for, though it broke
     /// off, is the last.
     pub bounded: bool,
     /// Whether the model's prompt ends with the tag that opens reasoning, so that its replies begin

@@ -31,7 +31,7 @@ pub use ctx::Ctx;
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
-use unisono_session::brief::Delivered;
+use unisono_session::assignment::Delivered;
 use unisono_session::run::{Cause, ToolCall, Usage};
 pub(crate) use waiting::Waiting;
 
@@ -50,10 +50,10 @@ pub struct Task {
 pub struct Answer {
     /// The answer.
     pub text: Arc<str>,
-    /// Calls that are left to whoever asked, of tools that they lent ([`Brief::lent`]); those of
+    /// Calls that are left to whoever asked, of tools that they lent ([`RunAssignment::lent`]); those of
     /// any other tool are dropped.
     ///
-    /// [`Brief::lent`]: unisono_session::brief::Brief::lent
+    /// [`RunAssignment::lent`]: unisono_session::brief::Brief::lent
     pub calls: Vec<ToolCall>,
     /// Set where it is not complete, saying why.
     pub partial: Option<Arc<str>>,

@@ -30,16 +30,16 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use unisono_context::call::Usage;
-use unisono_session::brief::CompactionJob;
+use unisono_session::assignment::CompactionJob;
 use unisono_session::budget::Ask;
 use unisono_session::machine::{CallEnd, StepResult};
 
+use crate::address::ActorAddress;
 use crate::agent;
 use crate::clock;
-use crate::lane::{Lane, Offer};
+use crate::fair_queue::{FairQueue, Offer};
 use crate::load::Part;
 use crate::runtime::Env;
-use crate::slot::Slot;
 use crate::tokenizer;
 
 pub(crate) use allowance::Began;
@@ -79,12 +79,12 @@ pub(crate) enum StepEvent {
     Trouble(Arc<str>),
     /// A model replied, and used that much.
     Used { model: Arc<str>, usage: Usage },
-    /// A model would be asked: what that may take is to be set aside first.
+    /// A model would be asked: what that may take is to be reserved first.
     Asks {
         ask: Ask,
         reply: oneshot::Sender<Result<Option<Arc<str>>, agent::Failure>>,
     },
-    /// A request that was set aside has ended without a reply.
+    /// A request that was reserved has ended without a reply.
     CallEnded { call: u32, end: CallEnd },
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Job {
 
 /// What others hold of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Handle(pub(crate) Slot<Msg>);
+pub(crate) struct Handle(pub(crate) ActorAddress<Msg>);
 
 impl Handle {
     /// Carries out a step of a compaction that began then; the listener is told how it goes on.
@@ -157,7 +157,7 @@ pub(crate) struct Compactor;
 pub(crate) struct State {
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
-    lane: Lane<Box<Job>>,
+    fair_queue: FairQueue<Box<Job>>,
     rest: Rest,
 }
 
@@ -174,7 +174,7 @@ pub(super) struct Work {
     resting: BTreeSet<Arc<str>>,
     listener: Listener,
     compactor: ActorRef<Msg>,
-    /// Requests that were set aside.
+    /// Requests that were reserved.
     calls: AtomicU32,
 }
 
@@ -205,7 +205,7 @@ impl Work {
 
 impl State {
     fn on_carry(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        match self.lane.offer(job.step.session, job) {
+        match self.fair_queue.offer(job.step.session, job) {
             Offer::Start(job) => self.start(myself, job),
             Offer::Queued => {}
             Offer::Full(job) => {
@@ -215,7 +215,7 @@ impl State {
     }
 
     fn on_done(&mut self, myself: &ActorRef<Msg>) {
-        if let Some(job) = self.lane.done() {
+        if let Some(job) = self.fair_queue.done() {
             self.start(myself, job);
         }
     }
@@ -282,13 +282,13 @@ impl Actor for Compactor {
 
     async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
         let options = &args.env.options;
-        let lane = Lane::new(
+        let fair_queue = FairQueue::new(
             options.compactions,
             options.compaction_queue,
             Part::of(&options.load.compactions),
         );
         Ok(State {
-            lane,
+            fair_queue,
             env: args.env,
             tokenizer: args.tokenizer,
             rest: Rest::default(),

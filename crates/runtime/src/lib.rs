@@ -7,33 +7,33 @@
 //! What belongs here: mailboxes, bounds, deadlines, cancellation, restarts. What does not: any
 //! decision about a turn (`unisono-session`) or a context (`unisono-context`).
 
+mod address;
 pub mod agent;
+mod budget_broker;
 pub mod clock;
 mod compactor;
+mod concurrency;
 mod extensions;
-mod gate;
-mod house;
-mod lane;
-mod lease;
+mod fair_queue;
 mod limit;
-mod line;
 mod load;
 pub mod mcp;
 pub mod measure;
 mod pool;
 mod process;
 pub mod replay;
+mod reservation;
 mod residence;
 mod restart;
 mod runtime;
 mod schema;
 mod session;
-mod set_aside;
-mod slot;
+mod session_port;
 mod supervisor;
 mod tokenizer;
 pub mod tool;
 pub mod tools;
+mod watchdog;
 pub mod worker;
 
 /// The actors that agent kinds can be: of the version that [`Extensions::actor`] takes.
@@ -43,8 +43,8 @@ pub use process::{is_inherited, reaper};
 
 pub use agent::{Agent, Answer, Ctx, Failure, Task};
 pub use compactor::{Chain, Chains, Deadline, Summariser};
+pub use concurrency::LiveRuns;
 pub use extensions::Extensions;
-pub use gate::LiveRuns;
 pub use load::{Gauge, Load, Observer};
 pub use residence::Bounds;
 pub use restart::Intensity;

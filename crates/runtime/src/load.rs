@@ -48,7 +48,7 @@ fn read(number: &AtomicI64) -> u64 {
     u64::try_from(number.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// The part of a gauge that is one lane's; taken out of it with the lane.
+/// The part of a gauge that is one lane's; taken out of it with the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     gauge: Gauge,

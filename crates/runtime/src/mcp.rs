@@ -23,11 +23,11 @@ use std::time::Duration;
 use unisono_context::snapshot::ToolSpec;
 use unisono_model::provider::{Address, Header, Key};
 use unisono_session::agent::Command;
-use unisono_session::brief::ToolJob;
+use unisono_session::assignment::ToolJob;
 use unisono_session::run::calls::Output;
 use unisono_session::tool::{Contract, allows, matches};
 
-use crate::slot::Slot;
+use crate::address::ActorAddress;
 use connection::Connection;
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
@@ -122,13 +122,13 @@ impl fmt::Debug for Servers {
 #[derive(Clone)]
 struct Handle {
     server: Arc<Server>,
-    slot: Slot<server::Msg>,
+    address: ActorAddress<server::Msg>,
 }
 
 impl Servers {
-    pub(crate) fn add(&mut self, server: Arc<Server>, slot: Slot<server::Msg>) {
+    pub(crate) fn add(&mut self, server: Arc<Server>, address: ActorAddress<server::Msg>) {
         let name = server.name.clone();
-        self.0.insert(name, Handle { server, slot });
+        self.0.insert(name, Handle { server, address });
     }
 
     /// The tools that a server offers now, by name. Starts it if it is not there.
@@ -196,7 +196,7 @@ impl Handle {
                 .fault("is not to be had: the runtime is stopping")
         };
         let (reply, connected) = tokio::sync::oneshot::channel();
-        let sent = self.slot.send(server::Msg::Connect(reply)).await;
+        let sent = self.address.send(server::Msg::Connect(reply)).await;
         sent.map_err(|_| gone())?;
         connected.await.map_err(|_| gone())?
     }

@@ -24,10 +24,10 @@ use unisono_session::Definition;
 use unisono_session::machine::AttemptEnd;
 use unisono_session::run::Cause;
 
-use crate::lane::{Lane, Offer};
+use crate::address::ActorAddress;
+use crate::fair_queue::{FairQueue, Offer};
 use crate::load::Part;
 use crate::runtime::Env;
-use crate::slot::Slot;
 use crate::worker::{self, Attempt, Start, Worker};
 
 /// What a pool is sent.
@@ -97,14 +97,14 @@ pub(crate) struct Place {
 
 impl Place {
     /// Lets another attempt have it. One that ends without taking it back needs nothing more.
-    pub(crate) fn lend(&self) {
+    pub(crate) fn yield_permit(&self) {
         let ticket = self.ticket;
         // Without its pool the worker ends.
         let _ = self.pool.send_message(Msg::Lend { ticket });
     }
 
     /// Waits until there is a place again.
-    pub(crate) async fn take_back(&self) {
+    pub(crate) async fn reacquire(&self) {
         let (reply, free) = oneshot::channel();
         let ticket = self.ticket;
         if self
@@ -135,10 +135,10 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    fn set<T>(&self, lane: &Lane<T>, bound: usize) {
-        let wait = lane.expected_wait().as_millis();
+    fn set<T>(&self, fair_queue: &FairQueue<T>, bound: usize) {
+        let wait = fair_queue.expected_wait().as_millis();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX).max(1);
-        let full = lane.queued() >= bound;
+        let full = fair_queue.queued() >= bound;
         self.full_for_ms
             .store(if full { wait } else { 0 }, Ordering::Relaxed);
     }
@@ -153,7 +153,7 @@ impl Gauge {
 /// What others hold of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    pub(crate) slot: Slot<Msg>,
+    pub(crate) address: ActorAddress<Msg>,
     pub(crate) gauge: Arc<Gauge>,
 }
 
@@ -163,11 +163,11 @@ impl Handle {
     pub(crate) fn dispatch(&self, attempt: Attempt, reply: Reply) {
         let attempt = Box::new(attempt);
         let job = Msg::Dispatch(Job { attempt, reply });
-        if let Err(job) = self.slot.send_now(job) {
+        if let Err(job) = self.address.send_now(job) {
             let pool = self.clone();
             // A job that finds nobody is dropped with its reply.
             tokio::spawn(async move {
-                let _ = pool.slot.send(job).await;
+                let _ = pool.address.send(job).await;
             });
         }
     }
@@ -212,7 +212,7 @@ pub(crate) struct Pool;
 
 pub(crate) struct State {
     env: Arc<Env>,
-    lane: Lane<Entrant>,
+    fair_queue: FairQueue<Entrant>,
     /// Attempts that were started.
     running: HashMap<Ticket, Running>,
     /// The last ticket.
@@ -234,16 +234,17 @@ struct Running {
 
 impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Job) {
-        let session = job.attempt.brief.session;
-        let offered = self.lane.offer(session, Entrant::Attempt(job));
-        self.gauge.set(&self.lane, self.env.options.pool_queue);
+        let session = job.attempt.assignment.session;
+        let offered = self.fair_queue.offer(session, Entrant::Attempt(job));
+        self.gauge
+            .set(&self.fair_queue, self.env.options.pool_queue);
         match offered {
             Offer::Start(entrant) => self.start(myself, entrant).await,
             // Only attempts are turned away.
             Offer::Queued | Offer::Full(Entrant::Returning { .. }) => {}
             Offer::Full(Entrant::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
-                let wait = self.lane.expected_wait();
+                let wait = self.fair_queue.expected_wait();
                 let reason = format!(
                     "the agent's queue of {bound} is full; a place may be free in {:.0} s",
                     wait.as_secs_f64().ceil()
@@ -266,7 +267,7 @@ impl State {
                 Entrant::Returning { ticket, reply } => self.give_back(ticket, reply),
             };
             if !started {
-                next = self.lane.done();
+                next = self.fair_queue.done();
             }
         }
     }
@@ -334,7 +335,7 @@ impl State {
         let times = self.lent.entry(ticket).or_default();
         *times += 1;
         if *times == 1
-            && let Some(next) = self.lane.done()
+            && let Some(next) = self.fair_queue.done()
         {
             self.start(myself, next).await;
         }
@@ -354,7 +355,7 @@ impl State {
             }
             Some(_) => {
                 let returning = Entrant::Returning { ticket, reply };
-                if let Some(entrant) = self.lane.take_back(returning) {
+                if let Some(entrant) = self.fair_queue.reacquire(returning) {
                     self.start(myself, entrant).await;
                 }
             }
@@ -390,7 +391,7 @@ impl State {
     /// Says how an attempt has ended; gives back its worker.
     fn end(&mut self, ticket: Ticket, end: AttemptEnd) -> Option<ActorRef<Start>> {
         let ended = self.running.remove(&ticket)?;
-        self.lane.took(ended.since.elapsed());
+        self.fair_queue.took(ended.since.elapsed());
         // The session may have stopped caring: it cancelled the run, or is gone.
         ended.reply.send(end);
         Some(ended.worker)
@@ -401,10 +402,11 @@ impl State {
         if self.lent.remove(&ticket).is_some() {
             return;
         }
-        if let Some(next) = self.lane.done() {
+        if let Some(next) = self.fair_queue.done() {
             self.start(myself, next).await;
         }
-        self.gauge.set(&self.lane, self.env.options.pool_queue);
+        self.gauge
+            .set(&self.fair_queue, self.env.options.pool_queue);
     }
 }
 
@@ -414,14 +416,14 @@ impl Actor for Pool {
     type Arguments = Args;
 
     async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
-        let lane = Lane::new(
+        let fair_queue = FairQueue::new(
             args.places,
             args.env.options.pool_queue,
             Part::of(&args.env.options.load.attempts),
         );
         Ok(State {
             env: args.env,
-            lane,
+            fair_queue,
             running: HashMap::new(),
             tickets: 0,
             resting: Vec::new(),

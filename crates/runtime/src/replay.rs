@@ -14,8 +14,8 @@ use unisono_model::language::{LanguageModel, Models, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
 use unisono_session::agent::Kind;
-use unisono_session::brief::{self, Brief};
-use unisono_session::due::RenderRequest;
+use unisono_session::assignment::{self, RunAssignment};
+use unisono_session::pending_effects::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
 use unisono_session::run::{self, Asked, Bounds, Delegation, Run, StandIn, Step, ToolResult};
 use unisono_session::turn::Phase;
@@ -157,14 +157,14 @@ fn one(
         unknown: None,
     };
     let digest = |digest: Digest| digest.to_string();
-    let Some(brief) = replay.brief(run.id) else {
+    let Some(assignment) = replay.assignment(run.id) else {
         requests.unknown = Some("what it was given is not in the journal".to_owned());
         return (requests, checks);
     };
     check(
         "definition",
         digest(run.definition),
-        digest(brief.definition.digest()),
+        digest(assignment.definition.digest()),
     );
     let nothing = || "nothing: it was not rendered".to_owned();
     let rendered = prefix.map_or_else(nothing, |prefix| digest(prefix.digest()));
@@ -173,20 +173,20 @@ fn one(
         requests.unknown = Some("its prompt cannot be rendered".to_owned());
         return (requests, checks);
     };
-    match &brief.definition.kind {
+    match &assignment.definition.kind {
         Kind::Command(command) => {
-            requests.sent = documents(&brief, prefix, &command.program);
+            requests.sent = documents(&assignment, prefix, &command.program);
         }
-        Kind::Http(http) => requests.sent = documents(&brief, prefix, &http.url),
+        Kind::Http(http) => requests.sent = documents(&assignment, prefix, &http.url),
         // It is given results, and hands the last one on.
         Kind::Pipeline => {}
         Kind::Custom(kind) => {
             let code = format!("the code of kind `{kind}` writes its requests");
             requests.unknown = Some(code);
         }
-        Kind::Llm => match models.get(&brief.definition.model) {
+        Kind::Llm => match models.get(&assignment.definition.model) {
             Ok(model) => {
-                let conversation = Conversation::of(&brief, prefix, &*model, models);
+                let conversation = Conversation::of(&assignment, prefix, &*model, models);
                 requests.sent = conversation.sent;
                 requests.unknown = conversation.unknown;
                 for (what, recorded, rebuilt) in conversation.checks {
@@ -203,14 +203,14 @@ fn one(
 }
 
 /// What a program was given in each of its attempts.
-fn documents(brief: &Brief, prefix: &Prefix, program: &Arc<str>) -> Vec<Sent> {
-    let attempts = 1..=brief.attempt;
+fn documents(assignment: &RunAssignment, prefix: &Prefix, program: &Arc<str>) -> Vec<Sent> {
+    let attempts = 1..=assignment.attempt;
     let documents = attempts.map(|attempt| {
-        let brief = Brief {
+        let assignment = RunAssignment {
             attempt,
-            ..brief.clone()
+            ..assignment.clone()
         };
-        let body = request::document(&brief, prefix);
+        let body = request::document(&assignment, prefix);
         Sent {
             to: program.clone(),
             digest: digest_of(&body),
@@ -236,14 +236,14 @@ struct Conversation {
 
 impl Conversation {
     fn of(
-        brief: &Brief,
+        assignment: &RunAssignment,
         prefix: &Prefix,
         model: &dyn LanguageModel,
         models: &Models,
     ) -> Conversation {
-        let weights = weights(brief);
-        let first = first(brief, prefix);
-        let bounded = first.and_then(|first| Ok((bounds(brief, &first)?, first)));
+        let weights = weights(assignment);
+        let first = first(assignment, prefix);
+        let bounded = first.and_then(|first| Ok((bounds(assignment, &first)?, first)));
         let Ok((bounds, first)) = bounded else {
             // It ended before its model was asked.
             return Conversation {
@@ -253,17 +253,17 @@ impl Conversation {
             };
         };
         let (mut stand_ins, mut unknown) = (StandIns::default(), None);
-        let retraced = run::retrace(&brief.steps, &weights, bounds);
+        let retraced = run::retrace(&assignment.steps, &weights, bounds);
         let sent = retraced.asked.iter().filter_map(|asked| {
-            let known = brief.steps.get(..asked.known).unwrap_or_default();
-            let request = request::after(&first, known, &asked.masked, wrap_up(brief, asked));
-            let replied = asked.reply.and_then(|at| brief.steps.get(at));
+            let known = assignment.steps.get(..asked.known).unwrap_or_default();
+            let request = request::after(&first, known, &asked.masked, wrap_up(assignment, asked));
+            let replied = asked.reply.and_then(|at| assignment.steps.get(at));
             let reply = replied.and_then(|step| step.reply());
             if let Some(by) = reply.and_then(|reply| reply.stand_in.as_ref()) {
-                return match stand_ins.body(brief, by, request, models) {
+                return match stand_ins.body(assignment, by, request, models) {
                     Ok((prefix, body)) => Some(Sent {
                         stand_in_prefix: Some(prefix),
-                        ..sent(brief, asked, (&by.model, body))
+                        ..sent(assignment, asked, (&by.model, body))
                     }),
                     Err(reason) => {
                         unknown = Some(reason);
@@ -271,8 +271,12 @@ impl Conversation {
                     }
                 };
             }
-            let body = worded(model, &request, brief);
-            Some(sent(brief, asked, (&brief.definition.model, body)))
+            let body = worded(model, &request, assignment);
+            Some(sent(
+                assignment,
+                asked,
+                (&assignment.definition.model, body),
+            ))
         });
         let sent = sent.collect();
         let mut checks = stand_ins.checks();
@@ -289,9 +293,9 @@ impl Conversation {
 
 /// A request as it is sent. The embedded model is asked in this process: it reads what a program
 /// would.
-fn worded(model: &dyn LanguageModel, request: &Request, brief: &Brief) -> [Bytes; 2] {
+fn worded(model: &dyn LanguageModel, request: &Request, assignment: &RunAssignment) -> [Bytes; 2] {
     let body = model.body(request);
-    body.unwrap_or_else(|| request::document_with(brief, &request.prefix, &request.results))
+    body.unwrap_or_else(|| request::document_with(assignment, &request.prefix, &request.results))
 }
 
 /// The models that answered in place of a run's own.
@@ -308,7 +312,7 @@ impl StandIns {
     /// longest reply it was asked for, where that was recorded.
     fn body(
         &mut self,
-        brief: &Brief,
+        assignment: &RunAssignment,
         by: &StandIn,
         mut request: Request,
         models: &Models,
@@ -323,7 +327,7 @@ impl StandIns {
             request.max_output = sent.max_output;
             self.recorded.insert((by.model.clone(), sent.prefix));
         }
-        Ok((prefix.digest(), worded(&*model, &request, brief)))
+        Ok((prefix.digest(), worded(&*model, &request, assignment)))
     }
 
     /// Each prefix that was recorded beside the one that was rendered.
@@ -338,14 +342,14 @@ impl StandIns {
 }
 
 /// Why a call was the last of its run: by its steps, or by a budget, which only the journal knows.
-fn wrap_up(brief: &Brief, asked: &Asked) -> Option<Arc<str>> {
-    let by_budget = brief.wrapped_up.as_ref();
+fn wrap_up(assignment: &RunAssignment, asked: &Asked) -> Option<Arc<str>> {
+    let by_budget = assignment.wrapped_up.as_ref();
     let by_budget = by_budget.filter(|(known, _)| *known == asked.known);
     let by_budget = by_budget.map(|(_, why)| why.clone());
     asked.wrap_up.clone().or(by_budget)
 }
 
-fn sent(brief: &Brief, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Sent {
+fn sent(assignment: &RunAssignment, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Sent {
     Sent {
         to: to.clone(),
         digest: digest_of(&body),
@@ -353,16 +357,16 @@ fn sent(brief: &Brief, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Se
         body,
         known: asked.known,
         masked: asked.masked.len(),
-        wrap_up: wrap_up(brief, asked),
+        wrap_up: wrap_up(assignment, asked),
         reply: asked.reply,
         attempt: None,
     }
 }
 
 /// The first request of a run, or why there is none. Nothing in it waits: counts are at hand.
-fn first(brief: &Brief, prefix: &Prefix) -> Result<Request, String> {
-    let counted = |texts: Vec<String>| std::future::ready(count(brief, &texts));
-    let first = pin!(handed::first(brief, prefix.clone(), counted));
+fn first(assignment: &RunAssignment, prefix: &Prefix) -> Result<Request, String> {
+    let counted = |texts: Vec<String>| std::future::ready(count(assignment, &texts));
+    let first = pin!(handed::first(assignment, prefix.clone(), counted));
     match first.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(first) => first,
         Poll::Pending => Err("its results are not counted".to_owned()),
@@ -370,27 +374,27 @@ fn first(brief: &Brief, prefix: &Prefix) -> Result<Request, String> {
 }
 
 /// What a run must keep; none where its assignment alone does not fit.
-fn bounds(brief: &Brief, first: &Request) -> Result<Bounds, String> {
+fn bounds(assignment: &RunAssignment, first: &Request) -> Result<Bounds, String> {
     let (text, messages) = scales::assignment(first);
-    let needed = count(brief, &[text]).into_iter().sum();
+    let needed = count(assignment, &[text]).into_iter().sum();
     Ok(Bounds {
-        max_turns: brief.definition.max_turns,
-        room: scales::room(brief, messages, needed)?,
+        max_turns: assignment.definition.max_turns,
+        room: scales::room(assignment, messages, needed)?,
     })
 }
 
-fn weights(brief: &Brief) -> Vec<Weight> {
-    let per_message = brief.definition.limits.per_message;
-    let weights = brief.steps.iter().map(|step| {
-        let texts = count(brief, &tail::countable(step));
+fn weights(assignment: &RunAssignment) -> Vec<Weight> {
+    let per_message = assignment.definition.limits.per_message;
+    let weights = assignment.steps.iter().map(|step| {
+        let texts = count(assignment, &tail::countable(step));
         Weight::of(step, &texts, per_message)
     });
     weights.collect()
 }
 
 /// Counts texts as the definition's model does, each at most.
-fn count(brief: &Brief, texts: &[String]) -> Vec<Tokens> {
-    let counts = crate::tokenizer::count(texts, brief.definition.limits.encoding);
+fn count(assignment: &RunAssignment, texts: &[String]) -> Vec<Tokens> {
+    let counts = crate::tokenizer::count(texts, assignment.definition.limits.encoding);
     counts.into_iter().map(|count| count.at_most).collect()
 }
 
@@ -413,7 +417,7 @@ fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
             // Models use ids twice: any result of that call will do, or a cut of it.
             let same = |known: &&ToolResult| known.call_id == result.call_id;
             let known: Vec<&ToolResult> = recorded.iter().filter(same).collect();
-            let id = brief::round_call_id(replies, index);
+            let id = assignment::round_call_id(replies, index);
             let shows =
                 |known: &&&ToolResult| run::handed::is_shown(&result.content, &id, &known.content);
             let shown = known.iter().find(shows);

@@ -12,20 +12,20 @@ use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
-use unisono_session::budget::house::Rules;
+use unisono_session::budget::broker::Rules;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
+use crate::address::Registration;
 use crate::compactor::{Chains, Deadline};
+use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
-use crate::gate::{Gate, LiveRuns};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::residence::{Bounds, Total};
 use crate::restart::Intensity;
 use crate::session::{Handle, Reach};
-use crate::slot::Seat;
 use crate::supervisor::{self, Supervisor};
 
 /// Followers of sessions that read the journal at one time.
@@ -62,7 +62,7 @@ pub struct Options {
     /// What all sessions together may use; none: there is no bound.
     pub budget: Option<Rules>,
     /// How long an attempt may make no progress before it is taken for stuck.
-    pub lease: Duration,
+    pub stuck_after: Duration,
     /// Runs at work at one time.
     pub live_runs: LiveRuns,
     /// Directory of the search index, which nobody else uses; none: what is searched is indexed in
@@ -91,7 +91,7 @@ impl Default for Options {
             resident: Bounds::default(),
             intensity: Intensity::default(),
             budget: None,
-            lease: Duration::from_secs(180),
+            stuck_after: Duration::from_secs(180),
             live_runs: LiveRuns::default(),
             search_index: None,
             recall: Reach::default(),
@@ -160,7 +160,7 @@ pub(crate) struct Env {
     pub(crate) pools: Pools,
     pub(crate) servers: Servers,
     /// The bound of runs at work, where there is one.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) concurrency: Option<ConcurrencyLimit>,
     /// What sessions in memory hold.
     pub(crate) resident: Total,
     /// Places of followers that have fallen behind and read the journal.
@@ -206,11 +206,11 @@ impl Runtime {
         };
         let (mut servers, mut seats) = (Servers::default(), Vec::new());
         for server in &options.servers {
-            let (server, seat) = (Arc::new(server.clone()), Seat::new());
-            servers.add(server.clone(), seat.slot());
-            seats.push((server, seat));
+            let (server, registration) = (Arc::new(server.clone()), Registration::new());
+            servers.add(server.clone(), registration.address());
+            seats.push((server, registration));
         }
-        let gate = options.live_runs.daemon.map(Gate::new);
+        let concurrency = options.live_runs.daemon.map(ConcurrencyLimit::new);
         let env = Arc::new(Env {
             journal,
             search,
@@ -219,7 +219,7 @@ impl Runtime {
             options,
             pools: Pools::default(),
             servers,
-            gate,
+            concurrency,
             resident: Total::default(),
             catching_up: Semaphore::new(CATCHING_UP),
             stopping: AtomicBool::new(false),

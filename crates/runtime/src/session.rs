@@ -8,6 +8,7 @@
 //! consequences outside waits in the outbox until its intent is on disk.
 //! When the actor dies its runs are cancelled, and its successor asks for them again.
 
+mod budget_queue;
 mod commit;
 mod compacting;
 mod effects;
@@ -17,8 +18,7 @@ mod feed;
 mod handle;
 mod idle;
 mod indexed;
-mod line;
-mod purse;
+mod port;
 pub(crate) mod render;
 mod rounds;
 mod settle;
@@ -41,10 +41,10 @@ use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
 
+use crate::budget_broker::{self, Refused};
 use crate::clock;
 use crate::compactor;
-use crate::gate::Gates;
-use crate::house::{self, Refused};
+use crate::concurrency::ConcurrencyLimits;
 use crate::residence::Residence;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
@@ -80,8 +80,8 @@ pub(crate) enum Msg {
         round: rounds::Round,
         reply: rounds::Reply,
     },
-    /// Set aside what a model call may take; the reply is given once that is on disk.
-    Reserve(purse::Asking),
+    /// Reserved what a model call may take; the reply is given once that is on disk.
+    Reserve(budget_queue::Asking),
     /// The daemon has answered a request: it has lent more of its budget, or has not.
     Raised(u64, Result<Amount, Refused>),
     /// Give back what was lent and is not used.
@@ -139,7 +139,7 @@ pub(crate) struct Args {
     pub(crate) tokenizer: tokenizer::Handle,
     pub(crate) compactor: compactor::Handle,
     /// Where the daemon has a budget.
-    pub(crate) house: Option<house::Handle>,
+    pub(crate) budget_broker: Option<budget_broker::Handle>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
     /// What is told to those who follow it.
     pub(crate) feed: Arc<Feed>,
@@ -180,8 +180,8 @@ pub(crate) struct Live {
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
     rounds: rounds::Rounds,
-    purse: purse::Purse,
-    gates: Gates,
+    budget_queue: budget_queue::BudgetQueue,
+    concurrency_limits: ConcurrencyLimits,
     prefixes: HashMap<(TurnId, Digest), Prefix>,
     /// Cancels what it guards when the run is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
@@ -318,7 +318,7 @@ impl State {
 
     fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
         if self.is_idle(self.args.env.options.passivate_after) {
-            self.leave(myself)
+            self.yield_permits(myself)
         } else {
             self.schedule_idle_check(myself)
         }
@@ -326,7 +326,7 @@ impl State {
 
     fn on_leave(&mut self, myself: &ActorRef<Msg>) {
         if self.is_idle(Duration::ZERO) {
-            self.leave(myself);
+            self.yield_permits(myself);
         }
     }
 
@@ -350,7 +350,7 @@ impl State {
         live.decided += reaction.events.len() as u64;
         live.rounds
             .decided(live.machine.state(), &reaction.events, live.decided);
-        let freed = purse::frees(&reaction.events);
+        let freed = budget_queue::frees(&reaction.events);
         let first = live.pending.is_empty();
         let waits = reaction.computes() || reaction.gathers(live.machine.state());
         live.held = waits && (live.held || first) && !self.args.env.is_stopping();
@@ -447,7 +447,7 @@ impl Actor for Session {
             Msg::CheckIdle => state.on_check_idle(&myself),
             Msg::TryAgain => state.try_again(&myself).await,
             Msg::Leave => state.on_leave(&myself),
-            Msg::Forget => state.leave(&myself),
+            Msg::Forget => state.yield_permits(&myself),
         }
         Ok(())
     }

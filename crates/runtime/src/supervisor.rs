@@ -1,6 +1,6 @@
 //! The supervisor: the root of the tree.
 //!
-//! Owns the tokenizer, the compactor, the house, a pool per agent and the live sessions, all linked to it.
+//! Owns the tokenizer, the compactor, the budget broker, a pool per agent and the live sessions, all linked to it.
 //! A failed child is started again after a jittered pause, one for one; a session that fails too
 //! often is left alone until somebody opens it again, anything else that does ends the tree.
 
@@ -15,9 +15,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use unisono_context::SessionId;
 use unisono_session::Definition;
 
+use crate::address::Registration;
+use crate::budget_broker::{self, BudgetBroker};
 use crate::clock;
 use crate::compactor::{self, Compactor};
-use crate::house::{self, Keeper};
 use crate::mcp;
 use crate::mcp::server::{self, ToolServer};
 use crate::pool::{self, Pool};
@@ -25,7 +26,6 @@ use crate::residence::Residence;
 use crate::restart::{History, Verdict};
 use crate::runtime::{Env, Error};
 use crate::session::{self, Feed, Following, Session};
-use crate::slot::Seat;
 use crate::tokenizer::{self, TokenizerActor};
 
 /// What the supervisor is sent.
@@ -61,7 +61,7 @@ pub(crate) enum Msg {
 pub(crate) enum Child {
     Tokenizer,
     Compactor,
-    House,
+    BudgetBroker,
     Pool(pool::Key),
     ToolServer(Arc<str>),
     Session(SessionId),
@@ -108,14 +108,14 @@ pub(crate) struct Args {
     /// Told why the tree gave up.
     pub(crate) ended: watch::Sender<Option<Arc<str>>>,
     /// The servers of tools, and their places.
-    pub(crate) servers: Vec<(Arc<mcp::Server>, Seat<server::Msg>)>,
+    pub(crate) servers: Vec<(Arc<mcp::Server>, Registration<server::Msg>)>,
 }
 
 /// The actor.
 pub(crate) struct Supervisor;
 
 struct LiveSession {
-    seat: Seat<session::Msg>,
+    registration: Registration<session::Msg>,
     feed: Arc<Feed>,
     permits: Arc<Semaphore>,
     residence: Arc<Residence>,
@@ -125,13 +125,13 @@ pub(crate) struct State {
     env: Arc<Env>,
     ended: watch::Sender<Option<Arc<str>>>,
     myself: ActorRef<Msg>,
-    tokenizer_seat: Seat<tokenizer::Msg>,
+    tokenizer_seat: Registration<tokenizer::Msg>,
     tokenizer: tokenizer::Handle,
-    compactor_seat: Seat<compactor::Msg>,
+    compactor_seat: Registration<compactor::Msg>,
     compactor: compactor::Handle,
-    house_seat: Seat<house::Msg>,
-    pools: HashMap<pool::Key, (Seat<pool::Msg>, Arc<pool::Gauge>)>,
-    servers: HashMap<Arc<str>, (Arc<mcp::Server>, Seat<server::Msg>)>,
+    broker_registration: Registration<budget_broker::Msg>,
+    pools: HashMap<pool::Key, (Registration<pool::Msg>, Arc<pool::Gauge>)>,
+    servers: HashMap<Arc<str>, (Arc<mcp::Server>, Registration<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
     /// Of live sessions, and of those that somebody follows.
     feeds: HashMap<SessionId, Arc<Feed>>,
@@ -141,20 +141,20 @@ pub(crate) struct State {
 
 impl State {
     fn new(myself: ActorRef<Msg>, args: Args) -> State {
-        let tokenizer_seat = Seat::new();
-        let compactor_seat = Seat::new();
+        let tokenizer_seat = Registration::new();
+        let compactor_seat = Registration::new();
         let countings = args.env.options.countings;
         State {
-            tokenizer: tokenizer::Handle::new(tokenizer_seat.slot(), countings),
-            compactor: compactor::Handle(compactor_seat.slot()),
+            tokenizer: tokenizer::Handle::new(tokenizer_seat.address(), countings),
+            compactor: compactor::Handle(compactor_seat.address()),
             tokenizer_seat,
             compactor_seat,
-            house_seat: Seat::new(),
+            broker_registration: Registration::new(),
             pools: HashMap::new(),
             servers: args
                 .servers
                 .into_iter()
-                .map(|(server, seat)| (server.name.clone(), (server, seat)))
+                .map(|(server, registration)| (server.name.clone(), (server, registration)))
                 .collect(),
             sessions: HashMap::new(),
             feeds: HashMap::new(),
@@ -169,7 +169,7 @@ impl State {
     async fn on_activate(&mut self, id: SessionId) -> Result<session::Entry, Error> {
         if !self.sessions.contains_key(&id) {
             let live = LiveSession {
-                seat: Seat::new(),
+                registration: Registration::new(),
                 feed: self.feed(id),
                 permits: Arc::new(Semaphore::new(self.env.options.session_queue.max(1))),
                 residence: Arc::new(Residence::new(self.env.resident.clone())),
@@ -185,22 +185,22 @@ impl State {
             .get(&id)
             .ok_or(Error::Unavailable("session"))?;
         Ok(session::Entry {
-            slot: live.seat.slot(),
+            address: live.registration.address(),
             permits: live.permits.clone(),
         })
     }
 
     async fn on_pool_of(&mut self, key: pool::Key) -> Result<pool::Handle, Error> {
         if !self.pools.contains_key(&key) {
-            let place = (Seat::new(), Arc::default());
+            let place = (Registration::new(), Arc::default());
             self.pools.insert(key.clone(), place);
             let started = self.start(Child::Pool(key.clone())).await;
             started.map_err(|_| Error::Unavailable("agent pool"))?;
         }
         let place = self.pools.get(&key);
-        let (seat, gauge) = place.ok_or(Error::Unavailable("agent pool"))?;
+        let (registration, gauge) = place.ok_or(Error::Unavailable("agent pool"))?;
         let pool = pool::Handle {
-            slot: seat.slot(),
+            address: registration.address(),
             gauge: gauge.clone(),
         };
         self.env.pools.add(key, pool.clone());
@@ -226,17 +226,18 @@ impl State {
                 self.compactor_seat.fill(actor.clone());
                 actor.get_id()
             }
-            Child::House => {
-                let args = house::Args {
+            Child::BudgetBroker => {
+                let args = budget_broker::Args {
                     journal: self.env.journal.clone(),
                     rules: self.env.options.budget.unwrap_or_default(),
                     again: self.histories.contains_key(&child),
                 };
-                let (actor, _) = Keeper::spawn_linked(None, Keeper, args, parent).await?;
-                self.house_seat.fill(actor.clone());
+                let (actor, _) =
+                    BudgetBroker::spawn_linked(None, BudgetBroker, args, parent).await?;
+                self.broker_registration.fill(actor.clone());
                 for live in self.sessions.values() {
                     // One that is being opened gives back by itself.
-                    let _ = live.seat.slot().send_now(session::Msg::Recall);
+                    let _ = live.registration.address().send_now(session::Msg::Recall);
                 }
                 actor.get_id()
             }
@@ -249,8 +250,8 @@ impl State {
                 };
                 let (actor, _) = Pool::spawn_linked(None, Pool, args, parent).await?;
                 let id = actor.get_id();
-                if let Some((seat, _)) = self.pools.get(key) {
-                    seat.fill(actor);
+                if let Some((registration, _)) = self.pools.get(key) {
+                    registration.fill(actor);
                 }
                 id
             }
@@ -263,21 +264,21 @@ impl State {
 
     async fn start_server(&self, name: &str, parent: ActorCell) -> Result<ActorId, SpawnErr> {
         let gone = || SpawnErr::StartupFailed("there is no such server".into());
-        let (server, seat) = self.servers.get(name).ok_or_else(gone)?;
+        let (server, registration) = self.servers.get(name).ok_or_else(gone)?;
         let args = server::Args {
             server: server.clone(),
             intensity: self.env.options.intensity,
         };
         let (actor, _) = ToolServer::spawn_linked(None, ToolServer, args, parent).await?;
         let id = actor.get_id();
-        seat.fill(actor);
+        registration.fill(actor);
         Ok(id)
     }
 
     /// Who lends the daemon's budget, where it has one.
-    fn house(&self) -> Option<house::Handle> {
+    fn budget_broker(&self) -> Option<budget_broker::Handle> {
         let bounded = self.env.options.budget.is_some();
-        bounded.then(|| house::Handle(self.house_seat.slot()))
+        bounded.then(|| budget_broker::Handle(self.broker_registration.address()))
     }
 
     async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
@@ -288,14 +289,14 @@ impl State {
             env: self.env.clone(),
             tokenizer: self.tokenizer.clone(),
             compactor: self.compactor.clone(),
-            house: self.house(),
+            budget_broker: self.budget_broker(),
             supervisor: self.myself.clone(),
             feed: live.feed.clone(),
             residence: live.residence.clone(),
         };
         let (actor, _) = Session::spawn_linked(None, Session, args, parent).await?;
         let id = actor.get_id();
-        live.seat.fill(actor);
+        live.registration.fill(actor);
         Ok(id)
     }
 
@@ -329,7 +330,7 @@ impl State {
             Child::Session(id) => self.on_left(id),
             Child::Tokenizer
             | Child::Compactor
-            | Child::House
+            | Child::BudgetBroker
             | Child::Pool(_)
             | Child::ToolServer(_) => {
                 self.ended
@@ -345,20 +346,20 @@ impl State {
         match child {
             Child::Tokenizer => self.tokenizer_seat.clear(),
             Child::Compactor => self.compactor_seat.clear(),
-            Child::House => self.house_seat.clear(),
+            Child::BudgetBroker => self.broker_registration.clear(),
             Child::Pool(key) => {
                 let place = self.pools.get(key).into_iter();
-                place.for_each(|(seat, _)| seat.clear());
+                place.for_each(|(registration, _)| registration.clear());
             }
             Child::ToolServer(name) => {
                 let server = self.servers.get(name).into_iter();
-                server.for_each(|(_, seat)| seat.clear());
+                server.for_each(|(_, registration)| registration.clear());
             }
             Child::Session(id) => self
                 .sessions
                 .get(id)
                 .into_iter()
-                .for_each(|s| s.seat.clear()),
+                .for_each(|s| s.registration.clear()),
         }
     }
 
@@ -394,7 +395,7 @@ impl Actor for Supervisor {
             state.start(Child::ToolServer(name)).await?;
         }
         if state.env.options.budget.is_some() {
-            state.start(Child::House).await?;
+            state.start(Child::BudgetBroker).await?;
         }
         Ok(state)
     }
@@ -416,7 +417,10 @@ impl Actor for Supervisor {
             Msg::Drain(busy) => {
                 for live in state.sessions.values() {
                     // One that is gone has nothing to put there.
-                    let _ = live.seat.slot().send_now(session::Msg::Drain(busy.clone()));
+                    let _ = live
+                        .registration
+                        .address()
+                        .send_now(session::Msg::Drain(busy.clone()));
                 }
             }
             Msg::PoolOf { key, reply } => drop(reply.send(state.on_pool_of(key).await)),

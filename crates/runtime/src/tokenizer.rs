@@ -13,8 +13,8 @@ use unisono_context::Encoding;
 use unisono_context::tokens::Count;
 use unisono_model::tokenizer::Tokenizer;
 
+use crate::address::ActorAddress;
 use crate::runtime::Error;
-use crate::slot::Slot;
 
 /// Texts that together have at most so many bytes are counted by the actor itself, in less time
 /// than it takes to have it done by another thread.
@@ -34,15 +34,15 @@ pub(crate) enum Msg {
 /// What others hold of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    slot: Slot<Msg>,
+    address: ActorAddress<Msg>,
     permits: Arc<Semaphore>,
 }
 
 impl Handle {
     /// A handle that admits so many requests at one time; the others wait.
-    pub(crate) fn new(slot: Slot<Msg>, requests: usize) -> Handle {
+    pub(crate) fn new(address: ActorAddress<Msg>, requests: usize) -> Handle {
         let permits = Arc::new(Semaphore::new(requests.max(1)));
-        Handle { slot, permits }
+        Handle { address, permits }
     }
 
     /// Counts texts in an encoding, in order.
@@ -59,7 +59,7 @@ impl Handle {
             encoding,
             reply,
         };
-        self.slot.send(message).await.map_err(|_| gone())?;
+        self.address.send(message).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
     }
 }

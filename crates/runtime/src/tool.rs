@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use unisono_context::snapshot::ToolSpec;
-use unisono_session::brief::ToolJob;
+use unisono_session::assignment::ToolJob;
 use unisono_session::run::calls::Output;
 use unisono_session::tool::Contract;
 

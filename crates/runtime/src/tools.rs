@@ -129,7 +129,7 @@ pub(crate) async fn call_all_of(
     ctx: &Ctx,
 ) -> Result<Vec<Called>, Failure> {
     let (whole, begun) = reply.calls.split_at(whole(reply));
-    let cap = ctx.brief().call_cap.0;
+    let cap = ctx.assignment().call_cap.0;
     let most = usize::try_from(cap).unwrap_or(usize::MAX);
     let (made, beyond) = whole.split_at(whole.len().min(most));
     let mut results = call_all(made, round, ctx).await?;
@@ -267,7 +267,7 @@ impl Sorted {
             }
             name => {
                 let checked = outside::checked(call, spec(name, ctx)?)?;
-                if ctx.brief().lent.has(name) {
+                if ctx.assignment().lent.has(name) {
                     return Err(lent::BESIDE_A_WRONG_ONE.to_owned());
                 }
                 self.outside.push(checked);
@@ -279,7 +279,7 @@ impl Sorted {
 
 /// What the model was told of a tool.
 fn spec<'c>(name: &str, ctx: &'c Ctx) -> Result<&'c ToolSpec, String> {
-    let mut told = ctx.brief().tools.iter();
+    let mut told = ctx.assignment().tools.iter();
     let tool = told.find(|tool| *tool.name == *name);
     tool.ok_or_else(|| format!("tool `{name}` does not exist"))
 }
@@ -301,10 +301,10 @@ pub(crate) fn is_journaled(name: &str) -> bool {
 /// Whether the agent may call it, by its definition, and it exists.
 pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let allowed = &ctx.definition().tools;
-    let told = &ctx.brief().tools;
+    let told = &ctx.assignment().tools;
     let built_in = BUILT_IN.contains(&name);
     let known = built_in || told.iter().any(|tool| *tool.name == *name);
-    let lent = &ctx.brief().lent;
+    let lent = &ctx.assignment().lent;
     if lent.has(name) || known && tool::allows(allowed, name) {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::Kind;
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
 use unisono_session::run::Cause;
 
@@ -26,24 +26,24 @@ use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
 use crate::agent::pipeline::PipelineAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
-use crate::gate::Stay;
-use crate::lease::Lease;
+use crate::concurrency::RunPermits;
 use crate::limit::Limit;
-use crate::line::Line;
 use crate::pool::{self, Place};
 use crate::runtime::Env;
+use crate::session_port::Port;
+use crate::watchdog::Watchdog;
 
 pub use job::{Job, Msg};
 
 /// One attempt.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    pub(crate) brief: Brief,
+    pub(crate) assignment: RunAssignment,
     pub(crate) prefix: Prefix,
-    pub(crate) line: Line,
+    pub(crate) port: Port,
     pub(crate) cancelled: CancellationToken,
     /// Its places among the runs of its turn and its session.
-    pub(crate) own: Stay,
+    pub(crate) own: RunPermits,
 }
 
 /// What a worker is sent: an attempt, and the number under which its pool knows it.
@@ -81,7 +81,7 @@ impl Actor for Worker {
             pool: pool.clone(),
             ticket,
         };
-        let span = span(&attempt.brief);
+        let span = span(&attempt.assignment);
         let end = carry_out(*attempt, place, env).instrument(span).await;
         pool.send_message(pool::Msg::Ended { ticket, end })?;
         Ok(())
@@ -89,47 +89,47 @@ impl Actor for Worker {
 }
 
 /// What everything that is logged meanwhile belongs to, whatever its level.
-fn span(brief: &Brief) -> Span {
-    let Brief {
+fn span(assignment: &RunAssignment) -> Span {
+    let RunAssignment {
         session, turn, run, ..
-    } = brief;
-    let (agent, attempt) = (&brief.definition.id, brief.attempt);
+    } = assignment;
+    let (agent, attempt) = (&assignment.definition.id, assignment.attempt);
     tracing::error_span!("run", %session, %turn, %run, %agent, attempt)
 }
 
 /// Runs the agent until it ends, is cancelled or takes too long.
 async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
-    let definition = attempt.brief.definition.clone();
+    let definition = attempt.assignment.definition.clone();
     let limit = Duration::from_millis(definition.timeout_ms);
-    let agent = match agent_for(&attempt.brief, env) {
+    let agent = match agent_for(&attempt.assignment, env) {
         Ok(agent) => agent,
         Err(failure) => return ended(Err(failure)),
     };
     let task = Task {
-        text: attempt.brief.task.clone(),
-        results: attempt.brief.results.clone(),
+        text: attempt.assignment.task.clone(),
+        results: attempt.assignment.results.clone(),
     };
     let cancelled = attempt.cancelled.clone();
     // What works for the agent elsewhere learns of any end of the attempt.
     let over = cancelled.child_token();
     let _tell = over.clone().drop_guard();
-    let stay = Stay::default();
-    let entered = stay.begin(env.gate.as_slice(), attempt.brief.session);
+    let permits = RunPermits::default();
+    let entered = permits.begin(env.concurrency.as_slice(), attempt.assignment.session);
     if cancelled.run_until_cancelled(entered).await.is_none() {
         return ended(Err(Failure::new(Cause::Timeout, "cancelled")));
     }
-    let (time, lease) = (Limit::new(), Lease::new());
+    let (time, watchdog) = (Limit::new(), Watchdog::new());
     let ctx = Ctx::new(
-        attempt.brief,
+        attempt.assignment,
         attempt.prefix,
         over,
-        attempt.line,
+        attempt.port,
         env.models.clone(),
         Waiting::new(
             time.clone(),
-            lease.clone(),
+            watchdog.clone(),
             Some(place),
-            (attempt.own.clone(), stay.clone()),
+            (attempt.own.clone(), permits.clone()),
         ),
     );
     let known = ctx.clone();
@@ -144,16 +144,16 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
             let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
             Err(Failure::new(Cause::Timeout, reason))
         }
-        () = stuck(&definition.kind, &lease, env.options.lease) => {
+        () = stuck(&definition.kind, &watchdog, env.options.stuck_after) => {
             let reason = format!(
                 "stuck: no step, no piece of a reply and no word of it for {:.1} s",
-                env.options.lease.as_secs_f64()
+                env.options.stuck_after.as_secs_f64()
             );
             Err(Failure::new(Cause::Stuck, reason))
         }
     };
     // What the agent left running elsewhere keeps no place.
-    drop((stay.leave(), attempt.own.leave()));
+    drop((permits.yield_permits(), attempt.own.yield_permits()));
     // An agent says what its replies used.
     let besides = known.besides();
     ended(result.map(|answer| Answer {
@@ -164,15 +164,15 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
 
 /// Done when an agent makes no progress. A program and a server say nothing while they work: only
 /// their time limit bounds them.
-async fn stuck(kind: &Kind, lease: &Lease, length: Duration) {
+async fn stuck(kind: &Kind, watchdog: &Watchdog, length: Duration) {
     match kind {
-        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => lease.expired(length).await,
+        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => watchdog.expired(length).await,
         Kind::Command(_) | Kind::Http(_) => std::future::pending().await,
     }
 }
 
-fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
-    match &brief.definition.kind {
+fn agent_for(assignment: &RunAssignment, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
+    match &assignment.definition.kind {
         Kind::Llm => Ok(Arc::new(LlmAgent)),
         Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
         Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),

@@ -13,11 +13,11 @@ use unisono_context::{AgentId, Digest};
 pub enum Kind {
     /// A language model, the embedded extractive one included.
     Llm,
-    /// A program: the brief as JSON on its standard input, its answer on standard output.
+    /// A program: the assignment as JSON on its standard input, its answer on standard output.
     Command(Command),
     /// A Rust type registered under this name.
     Custom(Arc<str>),
-    /// A server: the brief as JSON by POST, its answer in the reply.
+    /// A server: the assignment as JSON by POST, its answer in the reply.
     Http(Http),
     /// Nobody: what came of the last stage of its pipeline is its answer.
     Pipeline,

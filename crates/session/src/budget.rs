@@ -1,15 +1,15 @@
 //! What runs may use: the budget tree, as values.
 //!
 //! ```text
-//! daemon ── leases a slice to ──► session ─┬─ turn ─┬─ run ── call, call, …
-//! (house)                                  │        └─ run
+//! daemon ── grants a slice to ──► session ─┬─ turn ─┬─ run ── call, call, …
+//! (budget broker)                                  │        └─ run
 //!                                          └─ turn
 //! ```
 //!
-//! Before each model call its worst case is set aside at every level ([`Tree::afford`]), with as
+//! Before each model call its worst case is reserved at every level ([`Tree::afford`]), with as
 //! much again as one last call of the same run needs; afterwards what it used is charged and the
-//! rest is free again. What is set aside and spent together never exceeds a cap. All of it
-//! follows from the session's journal, so a restart finds what was set aside as it was.
+//! rest is free again. What is reserved and spent together never exceeds a cap. All of it
+//! follows from the session's journal, so a restart finds what was reserved as it was.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -19,18 +19,18 @@ use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
 use unisono_context::{Digest, Tokens};
 
-pub mod house;
+pub mod broker;
 mod left;
 mod tree;
 
-pub use house::{House, Lease, Standing};
+pub use broker::{Broker, Grant, SessionUse};
 pub use left::Left;
 pub use tree::{Account, Ask, End, Reservation, Tree, Verdict};
 
 /// The code of everything that ends because a budget is used up.
 pub const EXCEEDED: &str = "budget_exceeded";
 
-/// What is used or set aside.
+/// What is used or reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Tokens in and out.
@@ -236,7 +236,7 @@ pub struct Shortage {
     pub resource: Resource,
     /// The most.
     pub cap: u128,
-    /// What is spent or set aside.
+    /// What is spent or reserved.
     pub used: u128,
     /// What a call may take.
     pub needed: u128,

@@ -301,7 +301,7 @@ pub enum Fact {
         /// What is known of the model from then on.
         calibration: Calibration,
     },
-    /// What a model call of a run may take was set aside.
+    /// What a model call of a run may take was reserved.
     Reserved {
         /// The run.
         run: RunId,
@@ -316,7 +316,7 @@ pub enum Fact {
         call: u32,
         /// What is charged for it.
         used: Amount,
-        /// Whether somebody said so; else it is what was set aside.
+        /// Whether somebody said so; else it is what was reserved.
         told: bool,
     },
     /// A message was appended without a turn. It stands on its branch at once, or, where turns are

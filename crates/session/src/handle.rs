@@ -45,80 +45,86 @@ pub(crate) use children::cancel_orphans;
 pub(crate) use reserve::settle_lost;
 
 /// Takes one input.
-pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
+pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Refusal> {
     match input {
-        Input::Import(import) => import::handle(tx, import),
-        Input::Accept(turn) => accept::handle(tx, None, *turn),
-        Input::AcceptKeyed { key, turn } => accept::handle(tx, Some(key), *turn),
+        Input::Import(import) => import::handle(recorder, import),
+        Input::Accept(turn) => accept::handle(recorder, None, *turn),
+        Input::AcceptKeyed { key, turn } => accept::handle(recorder, Some(key), *turn),
         Input::AcceptAfter {
             preceding,
             key,
             turn,
-        } => accept::after(tx, preceding, key, *turn),
-        Input::Append(new) => append::handle(tx, new),
-        Input::Fork { branch, at } => fork::handle(tx, branch, at),
+        } => accept::after(recorder, preceding, key, *turn),
+        Input::Append(new) => append::handle(recorder, new),
+        Input::Fork { branch, at } => fork::handle(recorder, branch, at),
         Input::Pin {
             branch,
             messages,
             pinned,
-        } => pin::handle(tx, &branch, &messages, pinned),
-        Input::Counted(counted) => Ok(counted::handle(tx, counted)?),
+        } => pin::handle(recorder, &branch, &messages, pinned),
+        Input::Counted(counted) => Ok(counted::handle(recorder, counted)?),
         Input::Measured {
             turn,
             model,
             estimated,
             reported,
-        } => Ok(measured::handle(tx, turn, &model, estimated, reported)?),
-        Input::StepDone { turn, step, result } => Ok(step_done::done(tx, turn, step, result)?),
+        } => Ok(measured::handle(
+            recorder, turn, &model, estimated, reported,
+        )?),
+        Input::StepDone { turn, step, result } => {
+            Ok(step_done::done(recorder, turn, step, result)?)
+        }
         Input::StepFailed {
             turn,
             step,
             reason,
             again,
-        } => Ok(step_done::failed(tx, turn, step, reason, again)?),
+        } => Ok(step_done::failed(recorder, turn, step, reason, again)?),
         Input::SummariserUsed { turn, model, usage } => {
-            Ok(tx.record(Fact::SummariserUsed { turn, model, usage })?)
+            Ok(recorder.record(Fact::SummariserUsed { turn, model, usage })?)
         }
         Input::Rendered { turn, prefixes } => {
-            rendered::handle(tx, turn, prefixes)?;
-            Ok(calls::start_all(tx, turn)?)
+            rendered::handle(recorder, turn, prefixes)?;
+            Ok(calls::start_all(recorder, turn)?)
         }
         Input::RunStepped { run, attempt, step } => {
-            Ok(run_stepped::handle(tx, run, attempt, step)?)
+            Ok(run_stepped::handle(recorder, run, attempt, step)?)
         }
         Input::Delegate {
             run,
             attempt,
             round,
             calls,
-        } => Ok(delegate::handle(tx, run, attempt, round, calls)?),
+        } => Ok(delegate::handle(recorder, run, attempt, round, calls)?),
         Input::CallTools {
             run,
             attempt,
             round,
             calls,
-        } => Ok(calls::handle(tx, run, attempt, round, calls)?),
-        Input::ToolEnded { call, output } => Ok(calls::ended(tx, call, output)?),
-        Input::Decide { call, decision } => calls::decide(tx, call, decision),
-        Input::Reserve { run, attempt, ask } => Ok(reserve::handle(tx, run, attempt, &ask)?),
+        } => Ok(calls::handle(recorder, run, attempt, round, calls)?),
+        Input::ToolEnded { call, output } => Ok(calls::ended(recorder, call, output)?),
+        Input::Decide { call, decision } => calls::decide(recorder, call, decision),
+        Input::Reserve { run, attempt, ask } => Ok(reserve::handle(recorder, run, attempt, &ask)?),
         Input::Settle {
             run,
             attempt,
             call,
             end,
-        } => Ok(reserve::settle(tx, run, attempt, call, &end)?),
+        } => Ok(reserve::settle(recorder, run, attempt, call, &end)?),
         Input::Spent {
             run,
             attempt,
             call,
             spent,
-        } => Ok(spent::handle(tx, run, attempt, call, spent)?),
-        Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
-        Input::Cancel { turn } => cancel::handle(tx, turn),
-        Input::CancelRun { run } => cancel::run(tx, run),
-        Input::Seal { branch } => seal::handle(tx, branch),
-        Input::Set { changes } => set::handle(tx, changes),
-        Input::Tick => Ok(calls::expire(tx)?),
+        } => Ok(spent::handle(recorder, run, attempt, call, spent)?),
+        Input::RunEnded { run, attempt, end } => {
+            Ok(run_ended::handle(recorder, run, attempt, end)?)
+        }
+        Input::Cancel { turn } => cancel::handle(recorder, turn),
+        Input::CancelRun { run } => cancel::run(recorder, run),
+        Input::Seal { branch } => seal::handle(recorder, branch),
+        Input::Set { changes } => set::handle(recorder, changes),
+        Input::Tick => Ok(calls::expire(recorder)?),
     }
 }
 
@@ -145,15 +151,15 @@ pub(crate) enum Reach {
 }
 
 /// Decisions in the making: each is folded into the state as soon as it is taken.
-pub(crate) struct Tx<'m> {
+pub(crate) struct Recorder<'m> {
     state: &'m mut State,
     events: Vec<Event>,
     now: Timestamp,
 }
 
-impl<'m> Tx<'m> {
-    pub(crate) fn new(state: &'m mut State, now: Timestamp) -> Tx<'m> {
-        Tx {
+impl<'m> Recorder<'m> {
+    pub(crate) fn new(state: &'m mut State, now: Timestamp) -> Recorder<'m> {
+        Recorder {
             state,
             events: Vec::new(),
             now,

@@ -180,7 +180,7 @@ pub enum Input {
         decision: Decision,
     },
     /// The agent of a run would ask its model; or the writer of summaries would, with
-    /// [`crate::ids::summaries`] for the run and the step for the attempt. Granted where the call is set aside afterwards
+    /// [`crate::ids::summaries`] for the run and the step for the attempt. Granted where the call is reserved afterwards
     /// ([`crate::budget::Tree::reserved`]); what else may come of it, [`crate::State::afford`]
     /// says.
     Reserve {
@@ -191,7 +191,7 @@ pub enum Input {
         /// The call.
         ask: Ask,
     },
-    /// A call that was set aside has ended, and its reply, if there is one, is no step of the run.
+    /// A call that was reserved has ended, and its reply, if there is one, is no step of the run.
     Settle {
         /// Its run.
         run: RunId,
@@ -208,7 +208,7 @@ pub enum Input {
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// The call that was set aside for the request, if one was.
+        /// The call that was reserved for the request, if one was.
         call: Option<u32>,
         /// What.
         spent: Spent,

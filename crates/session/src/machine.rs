@@ -7,9 +7,9 @@ use unisono_context::checkpoint::NotActive;
 use unisono_context::message::Role;
 use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 
-use crate::due::{self, Effect, Key};
 use crate::event::{Event, Fact, Late};
 use crate::handle::Reach;
+use crate::pending_effects::{self, Effect, Key};
 use crate::run::Step;
 use crate::state::State;
 use crate::{fold, handle};
@@ -191,7 +191,7 @@ pub struct Machine {
     state: State,
     asked: BTreeSet<Key>,
     /// Attempts that were cancelled while somebody worked on them: each still says how it ended.
-    let_go: BTreeSet<(RunId, u32)>,
+    cancelled: BTreeSet<(RunId, u32)>,
 }
 
 impl Machine {
@@ -223,15 +223,15 @@ impl Machine {
                 broken.push((turn, error));
             }
         }
-        let mut tx = handle::Tx::new(&mut machine.state, now);
+        let mut recorder = handle::Recorder::new(&mut machine.state, now);
         for (turn, error) in &broken {
-            tx.fail_mismatch(*turn, error)?;
+            recorder.fail_mismatch(*turn, error)?;
         }
-        handle::settle_lost(&mut tx)?;
-        handle::cancel_orphans(&mut tx)?;
-        handle::doubt(&mut tx)?;
-        handle::advance(&mut tx)?;
-        let events = tx.into_events();
+        handle::settle_lost(&mut recorder)?;
+        handle::cancel_orphans(&mut recorder)?;
+        handle::doubt(&mut recorder)?;
+        handle::advance(&mut recorder)?;
+        let events = recorder.into_events();
         let effects = machine.ask(now);
         Ok((machine, Reaction { events, effects }))
     }
@@ -260,16 +260,16 @@ impl Machine {
         let stirs = stirs || matches!(input, Input::CancelRun { .. });
         self.settle(&input);
         let late = self.late(&input);
-        let mut tx = handle::Tx::new(&mut self.state, now);
+        let mut recorder = handle::Recorder::new(&mut self.state, now);
         match late {
-            Some(late) => tx.keep_late(late)?,
-            None => handle::input(&mut tx, input)?,
+            Some(late) => recorder.keep_late(late)?,
+            None => handle::input(&mut recorder, input)?,
         }
-        if stirs || tx.reach() != Reach::Nothing {
-            handle::advance(&mut tx)?;
+        if stirs || recorder.reach() != Reach::Nothing {
+            handle::advance(&mut recorder)?;
         }
-        let reach = if stirs { Reach::All } else { tx.reach() };
-        let events = tx.into_events();
+        let reach = if stirs { Reach::All } else { recorder.reach() };
+        let events = recorder.into_events();
         let effects = match reach {
             Reach::Nothing => Vec::new(),
             Reach::Run(run) => self.ask_for(run, now),
@@ -308,11 +308,13 @@ impl Machine {
 
     /// What comes of an attempt that was cancelled: an answer, or a reply that was on its way.
     fn late(&mut self, input: &Input) -> Option<Fact> {
-        if self.let_go.is_empty() {
+        if self.cancelled.is_empty() {
             return None;
         }
         match input {
-            Input::RunStepped { run, attempt, step } if self.let_go.contains(&(*run, *attempt)) => {
+            Input::RunStepped { run, attempt, step }
+                if self.cancelled.contains(&(*run, *attempt)) =>
+            {
                 match &**step {
                     Step::Model(reply) => Some(Fact::CameLate {
                         run: *run,
@@ -330,12 +332,12 @@ impl Machine {
                 attempt,
                 spent,
                 ..
-            } if self.let_go.contains(&(*run, *attempt)) => Some(Fact::CameLate {
+            } if self.cancelled.contains(&(*run, *attempt)) => Some(Fact::CameLate {
                 run: *run,
                 attempt: *attempt,
                 late: Late::Spent(spent.clone()),
             }),
-            Input::RunEnded { run, attempt, end } if self.let_go.remove(&(*run, *attempt)) => {
+            Input::RunEnded { run, attempt, end } if self.cancelled.remove(&(*run, *attempt)) => {
                 match end.clone() {
                     AttemptEnd::Finished {
                         text,
@@ -360,35 +362,37 @@ impl Machine {
 
     /// The effects that are due and were not asked for, and cancellations of what is no longer.
     fn ask(&mut self, now: Timestamp) -> Vec<Effect> {
-        let due = due::keys(&self.state, &self.asked, now);
+        let due = pending_effects::keys(&self.state, &self.asked, now);
         let asked: BTreeSet<Key> = due.iter().copied().collect();
         let dropped = self.asked.difference(&asked);
         let mut effects = Vec::new();
         for key in dropped {
             if let Key::Run(run, attempt) = key {
-                self.let_go.insert((*run, *attempt));
+                self.cancelled.insert((*run, *attempt));
             }
-            effects.extend(due::cancellation(*key));
+            effects.extend(pending_effects::cancellation(*key));
         }
         let new = due.into_iter().filter(|key| !self.asked.contains(key));
-        effects.extend(new.filter_map(|key| due::effect(&self.state, key)));
+        effects.extend(new.filter_map(|key| pending_effects::effect(&self.state, key)));
         self.asked = asked;
         effects
     }
 
     /// The same where only one run can be due and what it was asked for is settled.
     fn ask_for(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
-        let due = due::keys_of_run(&self.state, run, &self.asked, now);
-        let calls = self.asked.range(due::calls_of(run)).copied();
+        let due = pending_effects::keys_of_run(&self.state, run, &self.asked, now);
+        let calls = self.asked.range(pending_effects::calls_of(run)).copied();
         let dropped: Vec<Key> = calls.filter(|key| !due.contains(key)).collect();
         for key in &dropped {
             self.asked.remove(key);
         }
-        let cancelled = dropped.into_iter().filter_map(due::cancellation);
+        let cancelled = dropped
+            .into_iter()
+            .filter_map(pending_effects::cancellation);
         let mut effects: Vec<Effect> = cancelled.collect();
         for key in due {
             if self.asked.insert(key) {
-                effects.extend(due::effect(&self.state, key));
+                effects.extend(pending_effects::effect(&self.state, key));
             }
         }
         effects

@@ -9,8 +9,8 @@ use unisono_context::view::View;
 use unisono_context::{Ppm, Snapshot, Tokens, TurnId};
 
 use crate::agent::Definition;
-use crate::due;
 use crate::event::{Calibration, Work};
+use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
@@ -41,7 +41,7 @@ pub(crate) fn wanted(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tok
     if !begins || !answers || calibrations.len() == turn.measured.len() {
         return None;
     }
-    let uncounted = |encoding| !due::counted(state, turn, encoding);
+    let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
     if turn.encodings().into_iter().any(uncounted) {
         return None;
     }
@@ -73,7 +73,7 @@ fn straddles(
     let preamble = state.preamble_counts(&turn.preamble);
     let fixed = preamble.get(agent.limits.encoding)?;
     let (needs, digest) = (turn.needs(), agent.digest());
-    let assignment = needs.assignment(digest, &state.preambles)?;
+    let assignment = needs.assignment_tokens(digest, &state.preambles)?;
     let whole = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
     let budget = |usable: Tokens| {
         let usable = usable.minus(fixed.at_most + assignment);

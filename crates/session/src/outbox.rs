@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::due::Effect;
+use crate::pending_effects::Effect;
 
 /// Effects that wait for their intent to become durable, in the order of the journal.
 #[derive(Clone, Debug, Default)]
@@ -60,9 +60,9 @@ impl Outbox {
     fn withdraw(&mut self, cancellation: &Effect) -> bool {
         let waiting = self.waiting.iter();
         let at = match cancellation {
-            Effect::CancelRun(run) => waiting
-                .map(|(_, effect)| effect)
-                .position(|effect| matches!(effect, Effect::Dispatch(brief) if brief.run == *run)),
+            Effect::CancelRun(run) => waiting.map(|(_, effect)| effect).position(
+                |effect| matches!(effect, Effect::Dispatch(assignment) if assignment.run == *run),
+            ),
             Effect::CancelCompaction(turn) => waiting
                 .map(|(_, effect)| effect)
                 .position(|effect| matches!(effect, Effect::Compact(job) if job.turn == *turn)),

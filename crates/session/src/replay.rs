@@ -6,7 +6,7 @@
 use unisono_context::snapshot::RebuildError;
 use unisono_context::{RunId, TurnId};
 
-use crate::brief::Brief;
+use crate::assignment::RunAssignment;
 use crate::event::{Event, Fact, Outcome};
 use crate::fold;
 use crate::run::Run;
@@ -84,8 +84,8 @@ impl Replay {
     }
 
     /// What a run's agent was given; none where the frozen context cannot be rebuilt.
-    pub fn brief(&self, run: RunId) -> Option<Brief> {
-        self.state.brief(run)
+    pub fn assignment(&self, run: RunId) -> Option<RunAssignment> {
+        self.state.assignment(run)
     }
 
     /// The session as it was before the turn ended.

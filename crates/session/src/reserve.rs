@@ -1,4 +1,4 @@
-//! What an agent needs of its model's window besides the context: it is set aside before a
+//! What an agent needs of its model's window besides the context: it is reserved before a
 //! context is planned, so that a context which planning leaves alone always takes its runs.
 //!
 //! ```text
@@ -181,7 +181,11 @@ impl Needs {
 
     /// What an agent's role and task need; none while they are not counted, nothing for one that
     /// is not given the context.
-    pub fn assignment(&self, agent: Digest, counts: &HashMap<Digest, Counts>) -> Option<Tokens> {
+    pub fn assignment_tokens(
+        &self,
+        agent: Digest,
+        counts: &HashMap<Digest, Counts>,
+    ) -> Option<Tokens> {
         let Some(agent) = self.agents.get(&agent) else {
             return Some(Tokens::ZERO);
         };

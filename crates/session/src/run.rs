@@ -139,7 +139,7 @@ pub enum Cause {
     Refused,
     /// A budget has not enough left.
     Budget,
-    /// The attempt made no progress for longer than its lease.
+    /// The attempt made no progress for longer than its time.
     Stuck,
 }
 

@@ -12,12 +12,12 @@ use crate::turn::{Phase, Turn};
 const LAST_CALL_SHARE: u64 = 10;
 
 impl State {
-    /// What is spent and set aside.
+    /// What is spent and reserved.
     pub fn budget(&self) -> &Tree {
         &self.budget
     }
 
-    /// Whether model calls of a run are bounded, so that what they need is to be set aside first
+    /// Whether model calls of a run are bounded, so that what they need is to be reserved first
     /// ([`crate::Input::Reserve`]).
     pub fn is_bounded(&self, run: RunId) -> bool {
         let of_run = self.runs.get(&run);
@@ -113,7 +113,7 @@ impl State {
         at_it.then_some(turn.accepted.id)
     }
 
-    /// Whether what is set aside for a run comes free by itself. One that waits for others, or for
+    /// Whether what is reserved for a run comes free by itself. One that waits for others, or for
     /// a person, keeps what it has.
     fn frees(&self, run: &Run, waits: &impl Fn(RunId) -> bool) -> bool {
         if self.budget.is_asking(run.id) {
@@ -207,10 +207,10 @@ impl State {
         runs.chain(own).min()
     }
 
-    /// What a session has spent and set aside, over all its turns: what its lease must cover.
-    pub fn standing(&self) -> budget::Standing {
+    /// What a session has spent and reserved, over all its turns: what its time must cover.
+    pub fn standing(&self) -> budget::SessionUse {
         let account = self.budget.session();
-        budget::Standing {
+        budget::SessionUse {
             spent: account.spent,
             in_use: account.in_use(),
         }

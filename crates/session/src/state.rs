@@ -79,7 +79,7 @@ pub struct State {
     pub(crate) told: Vec<ToolSpec>,
     /// For messages that agents wrote here, where their steps are.
     pub(crate) acts: Arc<HashMap<MessageId, Acts>>,
-    /// What is spent and set aside.
+    /// What is spent and reserved.
     pub(crate) budget: budget::Tree,
     pub(crate) events: u64,
 }
@@ -280,9 +280,9 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// What an agent's role and task cost, where that is counted ([`Needs::assignment`]).
-    pub fn assignment(&self, needs: &Needs, agent: Digest) -> Option<Tokens> {
-        needs.assignment(agent, &self.preambles)
+    /// What an agent's role and task cost, where that is counted ([`Needs::assignment_tokens`]).
+    pub fn assignment_tokens(&self, needs: &Needs, agent: Digest) -> Option<Tokens> {
+        needs.assignment_tokens(agent, &self.preambles)
     }
 
     /// The roles and tasks without a count, each with what it is known by.

@@ -130,7 +130,7 @@ pub enum Phase {
 
 /// The budget of an agent, given the share of its window that stays free, what is known of models
 /// whose tokens are estimated, and what its system text and tools cost. What an estimated model
-/// leaves is told in estimated tokens. `fixed` has what else is set aside ([`crate::reserve`]).
+/// leaves is told in estimated tokens. `fixed` has what else is reserved ([`crate::reserve`]).
 pub fn budget(
     agent: &Definition,
     safety: Ppm,

@@ -85,7 +85,7 @@ pub(crate) fn check_append(append: &Append) -> Result<()> {
 
 /// Checks what can be checked of a deletion before it queues.
 pub(crate) fn check_deletion(deletion: &Deletion) -> Result<()> {
-    let left = deletion.remains.as_ref().map_or(0, Vec::len);
+    let left = deletion.deleted_usage.as_ref().map_or(0, Vec::len);
     check_size("what is left of a session", left)
 }
 

@@ -14,10 +14,10 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
-use crate::engine::{Append, Engine, REMAINS, SessionId, SessionInfo};
+use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo};
 use crate::error::{Error, Result};
 use crate::row::{self, Head};
-use crate::{imports, leases, remains};
+use crate::{deleted_usage, grants, imports};
 
 use read::Item;
 use write::Section;
@@ -102,7 +102,7 @@ async fn send_session(
         )
         .await?;
     }
-    moved.sessions += u64::from(session != REMAINS && session != leases::ID);
+    moved.sessions += u64::from(session != DELETED_USAGE && session != grants::ID);
     send(sections, Section::Head { session, head }).await
 }
 
@@ -139,7 +139,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let mut kept = Vec::new();
     for &session in &sessions {
         if engine.session(session).await?.is_some() {
-            if session != REMAINS && session != leases::ID {
+            if session != DELETED_USAGE && session != grants::ID {
                 return Err(Error::SessionExists { session });
             }
             kept.push(session);
@@ -166,7 +166,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
 async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
     let mut left = Vec::new();
     let moved = store_all(engine, path, kept, &mut left).await?;
-    imports::end_all(engine, remains::merged(left)?).await?;
+    imports::end_all(engine, deleted_usage::merged(left)?).await?;
     Ok(moved)
 }
 
@@ -184,7 +184,7 @@ async fn store_all(
     while let Some(item) = items.recv().await {
         let session = item.session();
         if kept.contains(&session) {
-            if let (Item::Events { payloads, .. }, REMAINS) = (item, session) {
+            if let (Item::Events { payloads, .. }, DELETED_USAGE) = (item, session) {
                 moved.events += payloads.len() as u64;
                 left.extend(payloads);
             }
@@ -193,7 +193,7 @@ async fn store_all(
         let (epoch, last_seq) = match open {
             Some((current, epoch, last_seq)) if current == session => (epoch, last_seq),
             _ => {
-                moved.sessions += u64::from(session != REMAINS && session != leases::ID);
+                moved.sessions += u64::from(session != DELETED_USAGE && session != grants::ID);
                 let claim = engine.claim(session).await?;
                 (claim.epoch, claim.last_seq)
             }

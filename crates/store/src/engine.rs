@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::error::Result;
 
 /// The journal of what is left of sessions that were removed; none of them has this id.
-pub const REMAINS: SessionId = SessionId::from_u128(u128::MAX - 1);
+pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
@@ -82,8 +82,8 @@ pub struct Deletion {
     pub session: SessionId,
     /// Its last event; none: whatever it is.
     pub expected_seq: Option<u64>,
-    /// What is left of it, if anything: the next event of [`REMAINS`].
-    pub remains: Option<Vec<u8>>,
+    /// What is left of it, if anything: the next event of [`DELETED_USAGE`].
+    pub deleted_usage: Option<Vec<u8>>,
 }
 
 impl Deletion {
@@ -93,7 +93,7 @@ impl Deletion {
         Self {
             session,
             expected_seq: None,
-            remains: None,
+            deleted_usage: None,
         }
     }
 }
@@ -244,7 +244,7 @@ pub trait Engine: Send + Sync + 'static {
     }
 
     /// Removes a session, fences its writers, and keeps what is left of it, all or nothing; answers
-    /// whether there was one. What is left of [`REMAINS`] itself stands alone in it then.
+    /// whether there was one. What is left of [`DELETED_USAGE`] itself stands alone in it then.
     ///
     /// Fails with `Conflict` if `expected_seq` is not its last event, and then nothing is written.
     fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool>;

@@ -60,9 +60,9 @@ pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> 
 ///
 /// # Errors
 /// The engine's.
-pub(crate) async fn end_all(engine: &dyn Engine, remains: Option<Vec<u8>>) -> Result<()> {
+pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>) -> Result<()> {
     let deletion = Deletion {
-        remains,
+        deleted_usage,
         ..Deletion::of(ID)
     };
     engine.delete_session(deletion).await.map(drop)

@@ -10,12 +10,12 @@ use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
 use crate::engine::{
-    self, Append, Claim, Engine, Health, REMAINS, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
+    self, Append, Claim, DELETED_USAGE, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Record, Result};
 use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
-use crate::{leases, remains};
+use crate::{deleted_usage, grants};
 
 /// The first events of a session that are more than this are stored in parts of about this size.
 const PART_BYTES: usize = 2 << 20;
@@ -289,7 +289,7 @@ impl Journal {
     /// # Errors
     /// The store takes no writes, or failed; [`Error::Conflict`] if somebody keeps writing to it.
     pub async fn delete(&self, session: SessionId) -> Result<bool> {
-        remains::delete(self, session).await
+        deleted_usage::delete(self, session).await
     }
 
     /// What sessions used that were deleted.
@@ -297,7 +297,7 @@ impl Journal {
     /// # Errors
     /// The store failed, or what was kept cannot be read.
     pub async fn deleted(&self) -> Result<Deleted> {
-        remains::read(self).await
+        deleted_usage::read(self).await
     }
 
     /// How much room it takes.
@@ -353,7 +353,7 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is a session's, and not the store's own.
 fn is_of_a_session(journal: engine::SessionId) -> bool {
-    journal != leases::ID && journal != REMAINS && journal != imports::ID
+    journal != grants::ID && journal != DELETED_USAGE && journal != imports::ID
 }
 
 /// Events that are to be stored.

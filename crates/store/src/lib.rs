@@ -16,17 +16,17 @@
 mod admit;
 pub mod archive;
 mod codec;
+mod deleted_usage;
 mod disk;
 mod engine;
 mod envelope;
 mod error;
+mod grants;
 mod imports;
 mod journal;
-mod leases;
 mod memory;
 pub mod private;
 mod record;
-mod remains;
 mod row;
 
 pub use disk::{
@@ -34,10 +34,10 @@ pub use disk::{
     acknowledge_losses, doctor, is_store, losses, repair, vacuum,
 };
 pub use engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,
-    SessionId, SessionInfo, Space, Vacuumed,
+    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health,
+    MAX_PAYLOAD_BYTES, SessionId, SessionInfo, Space, Vacuumed,
 };
 pub use error::{Error, Fault, Record, Result, is_full};
+pub use grants::Grants;
 pub use journal::Journal;
-pub use leases::Leases;
 pub use memory::Memory;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::admit;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,
-    SessionId, SessionInfo, now_unix_ms,
+    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health,
+    MAX_PAYLOAD_BYTES, SessionId, SessionInfo, now_unix_ms,
 };
 use crate::error::{Error, Result};
 use crate::row::Head;
@@ -122,16 +122,19 @@ impl State {
             journal.payloads.clear();
             journal.checkpoint = None;
         }
-        deletion.remains.map_or(Ok(()), |left| self.keep(left))?;
+        deletion
+            .deleted_usage
+            .map_or(Ok(()), |left| self.keep(left))?;
         Ok(true)
     }
 
     /// Keeps what is left of a session.
-    fn keep(&mut self, remains: Vec<u8>) -> Result<()> {
-        let head = self.head(REMAINS).filter(|head| !head.deleted);
+    fn keep(&mut self, deleted_usage: Vec<u8>) -> Result<()> {
+        let head = self.head(DELETED_USAGE).filter(|head| !head.deleted);
         let claim = head.map(Head::claim);
-        let claim = claim.unwrap_or_else(|| self.claim(REMAINS));
-        self.append(Append::to(REMAINS, claim, remains)).map(drop)
+        let claim = claim.unwrap_or_else(|| self.claim(DELETED_USAGE));
+        self.append(Append::to(DELETED_USAGE, claim, deleted_usage))
+            .map(drop)
     }
 
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Vec<SessionInfo> {

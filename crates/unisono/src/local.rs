@@ -483,7 +483,7 @@ fn options(current: &Current, calibrations: &Calibrations) -> Options {
         summarisers: current::chains(current, calibrations),
         servers: setup.loaded.tools.servers.clone(),
         budget: config.budget.daemon.rules(),
-        lease: Duration::from_secs(bounds.stuck_after_seconds),
+        stuck_after: Duration::from_secs(bounds.stuck_after_seconds),
         live_runs: config.budget.live_runs(),
         recall: bounds.recall,
         ..defaults

@@ -12,7 +12,7 @@ use unisono_runtime::clock;
 use unisono_runtime::replay::{self, Rebuilt};
 use unisono_session::budget::Left;
 use unisono_session::{Event, Fact, Replay, State, Trace};
-use unisono_store::{Journal, Leases};
+use unisono_store::{Grants, Journal};
 
 use crate::models;
 use crate::view::Inspect;
@@ -311,7 +311,7 @@ pub async fn daemon_budgets(
     let Some(rules) = budget.daemon.rules() else {
         return Ok(Vec::new());
     };
-    let house = Leases::read(journal).await?;
+    let house = Grants::read(journal).await?;
     let mut standing = BTreeMap::new();
     for session in house.holders() {
         let (mut state, mut folds) = (State::default(), false);

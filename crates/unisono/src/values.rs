@@ -32,7 +32,7 @@ pub fn budget(of: &Left) -> Budget {
         resource: of.resource.name().to_owned(),
         cap: amount(of.cap),
         spent: amount(of.spent),
-        set_aside: amount(of.set_aside),
+        reserved: amount(of.reserved),
         left: amount(of.left()),
     }
 }

@@ -59,7 +59,7 @@ async fn count(ctx: &Ctx, lengths: &mut Lengths) -> Result<Answer, Failure> {
     let shown = snapshot.entries().len();
     // On disk when it returns: after a crash the next attempt is given this number.
     let shown = ctx.step("count", async { Ok(shown) }).await?;
-    let session = ctx.brief().session.to_string();
+    let session = ctx.assignment().session.to_string();
     let told = match lengths.insert(session, shown) {
         None => format!("{shown} messages; nobody asked before"),
         Some(before) => format!("{shown} messages; {before} when somebody asked before"),

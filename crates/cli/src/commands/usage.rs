@@ -17,7 +17,7 @@ JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
 deleted (absent: none, or one session was asked for) {sessions, jobs, input_tokens, ...}: what of
 it sessions used that were deleted, budgets (absent: none is set) [{level, resource, cap, spent,
-set_aside, left}]: those of [budget.daemon], in dollars, tokens or seconds}.";
+reserved, left}]: those of [budget.daemon], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

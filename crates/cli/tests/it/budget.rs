@@ -45,7 +45,7 @@ fn run(place: &Place, more: &[&str]) -> Done {
     finish(command.spawn().unwrap(), &args)
 }
 
-/// What is spent and set aside after all events.
+/// What is spent and reserved after all events.
 fn in_use(events: &[Event]) -> (Amount, Amount) {
     let state = State::from_events(events).unwrap();
     let account = state.budget().session();
@@ -66,8 +66,8 @@ fn a_budget_of_one_call_at_a_time_is_enough_for_all_of_them() {
         1,
         "two did not fit beside each other"
     );
-    let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
-    assert_eq!(set_aside, Amount::ZERO);
+    let (spent, reserved) = in_use(&place.events(report["session"].as_str().unwrap()));
+    assert_eq!(reserved, Amount::ZERO);
     // 3,000 tokens at $2.50 and 7 at $10 a million, four times.
     assert_eq!(spent.cost, Cost::from_micro_dollars(4 * 7_570));
     let left = &report["budgets"][0];
@@ -76,7 +76,7 @@ fn a_budget_of_one_call_at_a_time_is_enough_for_all_of_them() {
         (&"turn".into(), &"cost".into())
     );
     assert_eq!(
-        (&left["cap"], &left["set_aside"]),
+        (&left["cap"], &left["reserved"]),
         (&0.5.into(), &0.0.into())
     );
     let amount = |name: &str| left[name].as_f64().unwrap();
@@ -130,7 +130,7 @@ fn an_agents_own_cap_and_unknown_prices_are_named() {
 }
 
 #[test]
-fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_set_aside() {
+fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_reserved() {
     let gate = Gate::new();
     let provider = FakeProvider::builder()
         .script(Script::always(
@@ -165,8 +165,8 @@ fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_set_aside() {
     command.env("TEST_KEY", "sk-test");
     let report = finish(command.spawn().unwrap(), &resume).expect(0).json();
     assert_eq!(report["state"], "answered");
-    let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
-    assert_eq!(set_aside, Amount::ZERO);
+    let (spent, reserved) = in_use(&place.events(report["session"].as_str().unwrap()));
+    assert_eq!(reserved, Amount::ZERO);
     let (least, most) = (
         Cost::from_micro_dollars(160_000),
         Cost::from_micro_dollars(2_000_000),
@@ -193,7 +193,7 @@ fn what_is_left_of_the_budgets_is_shown() {
     );
     let amount = |name: &str| left[name].as_f64().unwrap();
     // Four calls of 3,007 tokens; what the session was lent beyond that is none of its use.
-    let stands = ["spent", "set_aside", "left"].map(amount);
+    let stands = ["spent", "reserved", "left"].map(amount);
     assert_eq!(stands, [12_028.0, 0.0, 987_972.0], "{left}");
     let shown = place.call(&["sessions", "show"]).expect(0).stdout;
     assert!(
@@ -203,7 +203,7 @@ fn what_is_left_of_the_budgets_is_shown() {
 }
 
 #[test]
-fn what_calls_under_way_have_set_aside_is_shown_and_not_what_is_lent() {
+fn what_calls_under_way_have_reserved_is_shown_and_not_what_is_lent() {
     let gate = Gate::new();
     let answer = Act::from(Answer::text("All is well.")).hold(&gate);
     let provider = FakeProvider::builder()
@@ -226,7 +226,7 @@ fn what_calls_under_way_have_set_aside_is_shown_and_not_what_is_lent() {
     let session = place.json(&["sessions", "show"]);
     let aside = |of: &serde_json::Value| {
         let bounds = of["budgets"].as_array().unwrap();
-        bounds[0]["set_aside"].as_f64().unwrap()
+        bounds[0]["reserved"].as_f64().unwrap()
     };
     assert!(aside(&usage) > 0.0, "{usage}");
     assert_eq!(aside(&usage), aside(&session), "{usage} {session}");
@@ -287,8 +287,8 @@ fn a_summary_for_which_nothing_is_left_is_not_asked_for() {
         assert_eq!(provider.request_count(), requests, "{done:#?}");
         let report = done.json();
         let events = place.events(report["session"].as_str().unwrap());
-        let (_, set_aside) = in_use(&events);
-        assert_eq!(set_aside, Amount::ZERO);
+        let (_, reserved) = in_use(&events);
+        assert_eq!(reserved, Amount::ZERO);
         let wrote = events.iter().find_map(|event| match &event.fact {
             Fact::Compacted { checkpoint, .. } => Some(checkpoint.writer),
             _ => None,
@@ -345,9 +345,9 @@ fn replies_that_break_off_again_and_again_stay_within_the_cap() {
     let done = finish(command.spawn().unwrap(), &args);
     let report = done.json();
     assert_ne!(report["state"], "answered", "{report:#}");
-    let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
-    assert_eq!(set_aside, Amount::ZERO);
+    let (spent, reserved) = in_use(&place.events(report["session"].as_str().unwrap()));
+    assert_eq!(reserved, Amount::ZERO);
     let requests = provider.request_count();
-    assert!((2..6).contains(&requests), "each is set aside: {requests}");
+    assert!((2..6).contains(&requests), "each is reserved: {requests}");
     assert!(spent.tokens.0 > 4_000 && spent.tokens.0 <= cap, "{spent:?}");
 }

@@ -132,15 +132,15 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
         let shares = told["usable"].as_array().unwrap();
         assert_eq!(shares.len(), 1, "{told}");
         let tokens = |key: &str| shares[0][key].as_i64().unwrap();
-        let set_aside = [
+        let reserved = [
             "reply_tokens",
             "safety_tokens",
             "preamble_tokens",
             "assignment_tokens",
             "results_tokens",
         ];
-        let set_aside: i64 = set_aside.into_iter().map(tokens).sum();
-        let left = 32_768 - set_aside + tokens("calibration_tokens");
+        let reserved: i64 = reserved.into_iter().map(tokens).sum();
+        let left = 32_768 - reserved + tokens("calibration_tokens");
         assert_eq!(left, tokens("usable_tokens"), "{told}");
         assert_eq!(shares[0]["usable_tokens"], told["usable_tokens"], "{told}");
         assert_eq!(shares[0]["lead"], named.is_none(), "{told}");

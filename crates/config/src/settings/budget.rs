@@ -4,7 +4,7 @@ use serde::Deserialize;
 use unisono_context::{Cost, Tokens};
 use unisono_runtime::LiveRuns;
 use unisono_session::budget::Caps;
-use unisono_session::budget::house::Rules;
+use unisono_session::budget::broker::Rules;
 
 use super::TimeText;
 

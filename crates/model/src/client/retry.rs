@@ -32,7 +32,7 @@ pub struct Failed {
     pub attempt: u32,
     /// The provider said that trying again is of no use.
     pub vetoed: bool,
-    /// What was set aside for the request is used in part, and may not be enough for another.
+    /// What was reserved for the request is used in part, and may not be enough for another.
     pub spent: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum Reason {
     Permanent,
     /// The provider said so.
     Vetoed,
-    /// What was set aside for it is used in part.
+    /// What was reserved for it is used in part.
     Spent,
     /// All attempts are used up.
     Attempts(u32),
@@ -132,7 +132,7 @@ impl fmt::Display for Reason {
             Reason::Permanent | Reason::Attempts(1) => Ok(()),
             Reason::Vetoed => f.write_str("; the provider asks not to try again"),
             Reason::Spent => f.write_str(
-                "; not sent again: it is paid for out of what was set aside for one reply",
+                "; not sent again: it is paid for out of what was reserved for one reply",
             ),
             Reason::Attempts(attempts) => write!(f, "; gave up after {attempts} attempts"),
             Reason::TooLong { asked, most } => write!(

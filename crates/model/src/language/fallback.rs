@@ -155,7 +155,7 @@ async fn ask_instead(
     Ok(reply)
 }
 
-/// Whether something was paid for already out of what was set aside for one reply: a stand-in's may
+/// Whether something was paid for already out of what was reserved for one reply: a stand-in's may
 /// be more than is left of it.
 const fn is_spent(request: &Request, error: &Error) -> bool {
     request.bounded && error.begun

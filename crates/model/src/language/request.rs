@@ -53,8 +53,8 @@ pub struct Request {
     /// How long whoever asks waits for the reply: what would be sent after that is not waited for.
     /// None: as long as the provider's settings say.
     pub patience: Option<Duration>,
-    /// Set where what it may take was set aside: once something was paid for it, as for a reply that
-    /// broke off, it is not sent again, and no stand-in is asked. Whoever asks sets aside anew.
+    /// Set where what it may take was reserved: once something was paid for it, as for a reply that
+    /// broke off, it is not sent again, and no stand-in is asked. Whoever asks reserves anew.
     pub bounded: bool,
     /// Told of the reply while it comes in.
     pub listener: Listener,

@@ -307,7 +307,7 @@ async fn a_fan_out_whose_replies_are_short_waits_for_them_and_is_not_refused() {
 }
 
 #[tokio::test]
-async fn a_call_whose_tokens_were_set_aside_is_sent_again_only_while_nothing_is_paid_for() {
+async fn a_call_whose_tokens_were_reserved_is_sent_again_only_while_nothing_is_paid_for() {
     let pieces = Answer::pieces(["One ", "two ", "three."]);
     let broken = || Act::answer(pieces.clone()).end_at(At::Event(4), Ending::Reset);
     let refused = || Act::refuse(Refusal::Internal);
@@ -328,7 +328,7 @@ async fn a_call_whose_tokens_were_set_aside_is_sent_again_only_while_nothing_is_
         assert_eq!(replied.is_ok(), requests == 3, "{replied:?}");
         if let Err(error) = replied {
             assert!(error.begun && error.class.is_transient(), "{error:?}");
-            assert!(error.reason.contains("was set aside"), "{error}");
+            assert!(error.reason.contains("was reserved"), "{error}");
         }
     }
 }

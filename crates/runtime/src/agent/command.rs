@@ -31,7 +31,7 @@ impl Agent for CommandAgent {
         ctx.check_prefix()?;
         let job = Job {
             command: &self.command,
-            input: request::document(ctx.brief(), ctx.prefix()),
+            input: request::document(ctx.assignment(), ctx.prefix()),
             max_output: MAX_OUTPUT_BYTES,
         };
         ctx.progress(format!("running {}", self.command.program));

@@ -15,7 +15,7 @@ use unisono_model::language::{
 };
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Spent, Step, ToolCall, ToolResult};
 
@@ -23,8 +23,8 @@ use super::spending::Besides;
 use super::waiting::Waiting;
 use super::{Failure, failure, llm, request};
 use crate::limit::Pause;
-use crate::line::Line;
-use crate::set_aside::{self, Call};
+use crate::reservation::{self, Call};
+use crate::session_port::Port;
 use crate::tools;
 
 /// Bytes of a reply between two notes about its progress.
@@ -38,10 +38,10 @@ pub struct Ctx {
 
 #[derive(Debug)]
 struct Inner {
-    brief: Brief,
+    assignment: RunAssignment,
     prefix: Prefix,
     cancelled: CancellationToken,
-    line: Line,
+    port: Port,
     models: Models,
     waiting: Waiting,
     /// Keeps the lease while its model has not begun to reply.
@@ -55,7 +55,7 @@ struct Inner {
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// A reply, and what was set aside for it.
+/// A reply, and what was reserved for it.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) reply: Reply,
@@ -64,22 +64,22 @@ pub(crate) struct Asked {
 
 impl Ctx {
     pub(crate) fn new(
-        brief: Brief,
+        assignment: RunAssignment,
         prefix: Prefix,
         cancelled: CancellationToken,
-        line: Line,
+        port: Port,
         models: Models,
         waiting: Waiting,
     ) -> Ctx {
-        let calls = AtomicU32::new(super::llm::replies(&brief.steps));
+        let calls = AtomicU32::new(super::llm::replies(&assignment.steps));
         let inner = Inner {
             calls,
-            besides: Besides::of(&brief.steps),
+            besides: Besides::of(&assignment.steps),
             unanswered: Mutex::default(),
-            brief,
+            assignment,
             prefix,
             cancelled,
-            line,
+            port,
             models,
             waiting,
             rounds: AtomicU32::new(0),
@@ -92,28 +92,28 @@ impl Ctx {
 
     /// The run.
     pub fn run(&self) -> RunId {
-        self.inner.brief.run
+        self.inner.assignment.run
     }
 
     /// The attempt, from 1.
     pub fn attempt(&self) -> u32 {
-        self.inner.brief.attempt
+        self.inner.assignment.attempt
     }
 
     /// The agent's definition, as it was recorded with the run.
     pub fn definition(&self) -> &Definition {
-        &self.inner.brief.definition
+        &self.inner.assignment.definition
     }
 
     /// All that the attempt was given.
-    pub fn brief(&self) -> &Brief {
-        &self.inner.brief
+    pub fn assignment(&self) -> &RunAssignment {
+        &self.inner.assignment
     }
 
     /// The frozen context; none for an agent that gets its task only. The same allocation for
     /// every agent of the turn.
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
-        self.inner.brief.snapshot.as_ref()
+        self.inner.assignment.snapshot.as_ref()
     }
 
     /// The rendered context that this agent shares with its siblings, byte for byte.
@@ -129,13 +129,13 @@ impl Ctx {
 
     /// Tells whoever watches what the agent is doing. Not recorded; dropped when nobody listens.
     pub fn progress(&self, text: impl Into<Arc<str>>) {
-        self.inner.waiting.lease.renew();
-        self.inner.line.progress(self.run(), text.into());
+        self.inner.waiting.watchdog.renew();
+        self.inner.port.progress(self.run(), text.into());
     }
 
     /// Waits for a tool, which has a time limit of its own.
     pub(crate) async fn while_tools_work<T>(&self, tools: impl Future<Output = T>) -> T {
-        let _pause = self.inner.waiting.lease.pause();
+        let _pause = self.inner.waiting.watchdog.pause();
         tools.await
     }
 
@@ -164,7 +164,7 @@ impl Ctx {
     pub(crate) fn request(&self, task: Arc<str>) -> Request {
         Request {
             listener: self.listener(),
-            ..request::of(self.brief(), self.prefix().clone(), task)
+            ..request::of(self.assignment(), self.prefix().clone(), task)
         }
     }
 
@@ -174,7 +174,7 @@ impl Ctx {
     /// Its role and task alone do not fit.
     pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
         let count = |texts| self.count(texts);
-        let first = llm::handed::first(self.brief(), self.prefix().clone(), count).await;
+        let first = llm::handed::first(self.assignment(), self.prefix().clone(), count).await;
         let first = first.map_err(|reason| Failure::new(Cause::Overflow, reason))?;
         Ok(Request {
             listener: self.listener(),
@@ -186,7 +186,7 @@ impl Ctx {
     fn listener(&self) -> Listener {
         let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
         let listener = Listener::new(move |piece| {
-            ctx.inner.line.piece(ctx.run(), piece);
+            ctx.inner.port.piece(ctx.run(), piece);
             let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
             let after = before + piece.len();
             if before / TOLD_EVERY != after / TOLD_EVERY {
@@ -195,7 +195,7 @@ impl Ctx {
         });
         let ctx = self.clone();
         let listener = listener.with_signs(move || {
-            ctx.inner.waiting.lease.renew();
+            ctx.inner.waiting.watchdog.renew();
             drop(ctx.begun_to_reply());
         });
         // Those before it at the provider have limits of their own.
@@ -204,7 +204,7 @@ impl Ctx {
     }
 
     /// Sends a request, once its prompt is checked against the recorded one and what it may take
-    /// is set aside.
+    /// is reserved.
     pub(crate) async fn ask(
         &self,
         mut request: Request,
@@ -221,14 +221,14 @@ impl Ctx {
         });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own limits bound the wait for it.
-        let waiting = self.inner.waiting.lease.pause();
+        let waiting = self.inner.waiting.watchdog.pause();
         *lock(&self.inner.unanswered) = Some(waiting);
         let replied = complete_up_to_stop(&*model, request).await;
         drop(self.begun_to_reply());
         match replied {
             Ok(reply) => Ok(Ok(Asked { reply, call })),
             Err(error) => {
-                call.ended(set_aside::paid(&error));
+                call.ended(reservation::paid(&error));
                 Ok(Err(error))
             }
         }
@@ -243,8 +243,8 @@ impl Ctx {
         self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(super) fn line(&self) -> &Line {
-        &self.inner.line
+    pub(super) fn port(&self) -> &Port {
+        &self.inner.port
     }
 
     pub(super) fn paid_besides(&self) -> &Besides {
@@ -262,7 +262,7 @@ impl Ctx {
             return Vec::new();
         }
         let encoding = self.definition().limits.encoding;
-        let counts = self.inner.line.count(texts, encoding).await;
+        let counts = self.inner.port.count(texts, encoding).await;
         counts.into_iter().map(|count| count.at_most).collect()
     }
 
@@ -292,7 +292,7 @@ impl Ctx {
             .ok_or_else(nothing)
     }
 
-    /// Gives tasks to other agents of the turn ([`Brief::colleagues`]), each as agent and task,
+    /// Gives tasks to other agents of the turn ([`RunAssignment::colleagues`]), each as agent and task,
     /// and waits until all have ended; the time limit of this agent does not run meanwhile. What
     /// each came back with is given in the order of the tasks; a result that is an error says
     /// why there is no answer, or why the task was refused.
@@ -336,7 +336,7 @@ impl Ctx {
         });
         let delegated = self
             .inner
-            .line
+            .port
             .delegate(self.run(), self.attempt(), round, calls);
         let results = self.inner.waiting.while_waiting(delegated).await?;
         if results.len() == count {
@@ -359,10 +359,10 @@ impl Ctx {
         let count = calls.len();
         let called = self
             .inner
-            .line
+            .port
             .call_tools(self.run(), self.attempt(), round, calls, tell);
         // A tool has a time limit of its own: an agent that waits for it is not stuck.
-        let _pause = self.inner.waiting.lease.pause();
+        let _pause = self.inner.waiting.watchdog.pause();
         let results = self.inner.waiting.while_held(held, called).await?;
         if results.len() == count {
             return Ok(results);
@@ -400,14 +400,14 @@ impl Ctx {
 
     /// Journals a step of this attempt; returns once it is on disk.
     pub(crate) async fn record(&self, step: impl Into<Arc<Step>>) -> Result<(), Failure> {
-        self.inner.waiting.lease.renew();
+        self.inner.waiting.watchdog.renew();
         let (run, attempt) = (self.run(), self.attempt());
-        self.inner.line.step(run, attempt, step.into()).await
+        self.inner.port.step(run, attempt, step.into()).await
     }
 
     /// The bytes about to be sent must be those whose digest the run recorded.
     pub(crate) fn check_prefix(&self) -> Result<(), Failure> {
-        let (recorded, rendered) = (self.inner.brief.prefix, self.inner.prefix.digest());
+        let (recorded, rendered) = (self.inner.assignment.prefix, self.inner.prefix.digest());
         if recorded == rendered {
             return Ok(());
         }
@@ -430,7 +430,7 @@ impl Ctx {
 
     fn recorded(&self, name: &str) -> Option<Arc<str>> {
         self.inner
-            .brief
+            .assignment
             .steps
             .iter()
             .find_map(|step| match &**step {

@@ -20,7 +20,7 @@ use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
 use unisono_search::{Branch, Search};
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
-use unisono_session::brief::{Brief, Delivered};
+use unisono_session::assignment::{Delivered, RunAssignment};
 use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
@@ -30,10 +30,10 @@ use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
 
 use super::{Ctx, Failure, Task, Waiting, group};
-use crate::lease::Lease;
 use crate::limit::Limit;
-use crate::line::{Exchange, Later, Line, Recalled};
 use crate::session::Place;
+use crate::session_port::{Later, Port, Recalled, SessionPort};
+use crate::watchdog::Watchdog;
 
 const SESSION: SessionId = SessionId::from_u128(1);
 
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-impl Exchange for Session {
+impl SessionPort for Session {
     fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
         let refused = self.0.refuses.lock().unwrap().clone();
         if refused.is_none() {
@@ -352,7 +352,7 @@ impl Attempt {
         let prefix = prompt::render(Some(&snapshot), &group(&self.definition));
         let messages = self.tree.iter().map(|node| node.message.clone());
         *self.session.0.messages.lock().unwrap() = messages.collect();
-        let brief = Brief {
+        let assignment = RunAssignment {
             definition_digest: self.definition.digest(),
             session: SESSION,
             turn: TurnId::from_u128(2),
@@ -384,14 +384,19 @@ impl Attempt {
         } else {
             prefix
         };
-        let line = Line::new(self.session.clone());
+        let port = Port::new(self.session.clone());
         Ctx::new(
-            brief,
+            assignment,
             sent,
             CancellationToken::new(),
-            line,
+            port,
             self.models.clone(),
-            Waiting::new(self.limit.clone(), Lease::new(), None, Default::default()),
+            Waiting::new(
+                self.limit.clone(),
+                Watchdog::new(),
+                None,
+                Default::default(),
+            ),
         )
     }
 }

@@ -12,7 +12,7 @@ use unisono_context::digest::Hasher;
 use unisono_model::client::Post;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Http;
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::run::Cause;
 
 use super::command::{MAX_OUTPUT_BYTES, parse};
@@ -39,15 +39,15 @@ impl HttpAgent {
 impl Agent for HttpAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         ctx.check_prefix()?;
-        let brief = ctx.brief();
+        let assignment = ctx.assignment();
         let look = |name: &str| std::env::var(name).ok();
-        let Server { settings, secrets } = server(brief, &self.http, look)?;
+        let Server { settings, secrets } = server(assignment, &self.http, look)?;
         let origin = settings.address.origin();
         let post = Post::new(settings, &secrets);
         let post = post.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))?;
         ctx.progress(format!("asking {origin}"));
-        let document = request::document(brief, ctx.prefix());
-        let answered = post.send(document, &key(brief)).await;
+        let document = request::document(assignment, ctx.prefix());
+        let answered = post.send(document, &key(assignment)).await;
         let answered = answered.map_err(|failed| Failure {
             wait_ms: failed.class.retry_after_ms(),
             ..Failure::new(
@@ -63,11 +63,11 @@ impl Agent for HttpAgent {
 }
 
 /// The same for every attempt of the run, and for no other run.
-fn key(brief: &Brief) -> String {
+fn key(assignment: &RunAssignment) -> String {
     let mut hasher = Hasher::new("unisono/idempotency-key", 1);
     hasher
-        .bytes(&brief.turn.as_u128().to_be_bytes())
-        .bytes(&brief.run.as_u128().to_be_bytes());
+        .bytes(&assignment.turn.as_u128().to_be_bytes())
+        .bytes(&assignment.run.as_u128().to_be_bytes());
     let mut key = hasher.finish().to_string();
     key.truncate(KEY_DIGITS);
     key
@@ -82,12 +82,12 @@ struct Server {
 
 /// With the values of the variables that the headers name.
 fn server(
-    brief: &Brief,
+    assignment: &RunAssignment,
     http: &Http,
     look: impl Fn(&str) -> Option<String>,
 ) -> Result<Server, Failure> {
     let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
-    let definition = &brief.definition;
+    let definition = &assignment.definition;
     let address = Address::endpoint(&http.url).map_err(|error| wrong(error.to_string()))?;
     let mut settings = Settings::of_endpoint(definition.id.as_str(), address);
     let mut secrets = Vec::new();

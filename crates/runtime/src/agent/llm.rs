@@ -31,7 +31,7 @@ impl Agent for LlmAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         let max_turns = ctx.definition().max_turns;
         let first = ctx.first_request().await?;
-        let mut steps = ctx.brief().steps.clone();
+        let mut steps = ctx.assignment().steps.clone();
         if let Some(ended) = recorded_ending(&steps, &ctx) {
             return ended;
         }
@@ -146,7 +146,7 @@ fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Fail
     let Step::Model(reply) = &**last else {
         return None;
     };
-    let budget = ctx.brief().wrapped_up.as_ref();
+    let budget = ctx.assignment().wrapped_up.as_ref();
     let budget = budget.filter(|(known, _)| {
         let since = before.get(*known..).unwrap_or_default();
         replies(since) == 0
@@ -291,7 +291,7 @@ fn unsaid(
 /// Whether a reply may be empty because of what whoever asked wants: it ends at a text of theirs,
 /// which a provider leaves out, or has no more tokens than they allow.
 fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
-    let lent = &ctx.brief().lent;
+    let lent = &ctx.assignment().lent;
     match reply.stop {
         Stop::Complete => !lent.stop.is_empty() && reply.calls.is_empty(),
         Stop::CutOff => lent.max_output == Some(ctx.definition().limits.max_output),

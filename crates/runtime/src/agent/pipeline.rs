@@ -1,6 +1,6 @@
 //! An agent that is nothing but its pipeline: its answer is what the last stage came back with.
 
-use unisono_session::brief::Delivered;
+use unisono_session::assignment::Delivered;
 use unisono_session::run::{Cause, Ending};
 
 use super::{Agent, Answer, Ctx, Failure, Task};

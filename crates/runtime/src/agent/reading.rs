@@ -6,8 +6,8 @@ use unisono_context::{Message, Ordinal};
 use unisono_session::run::Step;
 
 use super::{Ctx, Failure};
-use crate::line::Recalled;
 use crate::session::Place;
+use crate::session_port::Recalled;
 
 impl Ctx {
     /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
@@ -15,8 +15,8 @@ impl Ctx {
     /// # Errors
     /// The session is gone.
     pub async fn read_message(&self, ordinal: Ordinal) -> Result<Option<Arc<Message>>, Failure> {
-        match self.brief().head {
-            Some(head) => self.line().read_message(head, ordinal).await,
+        match self.assignment().head {
+            Some(head) => self.port().read_message(head, ordinal).await,
             None => Ok(None),
         }
     }
@@ -27,7 +27,7 @@ impl Ctx {
     /// # Errors
     /// The session is gone.
     pub async fn read_result(&self, name: &str) -> Result<Option<Arc<str>>, Failure> {
-        self.line().read_result(self.run(), name.to_owned()).await
+        self.port().read_result(self.run(), name.to_owned()).await
     }
 
     /// What the agent did that wrote a message: replies of its model, and what its calls came back
@@ -36,8 +36,8 @@ impl Ctx {
     /// # Errors
     /// The session is gone, or its journal cannot be read.
     pub async fn read_steps(&self, ordinal: Ordinal) -> Result<Vec<Arc<Step>>, Failure> {
-        match self.brief().head {
-            Some(head) => self.line().read_steps(head, ordinal).await,
+        match self.assignment().head {
+            Some(head) => self.port().read_steps(head, ordinal).await,
             None => Ok(Vec::new()),
         }
     }
@@ -53,8 +53,8 @@ impl Ctx {
         text: &str,
         limit: usize,
     ) -> Result<Result<Recalled, String>, Failure> {
-        match self.brief().head {
-            Some(head) => self.line().recall(head, text.to_owned(), limit).await,
+        match self.assignment().head {
+            Some(head) => self.port().recall(head, text.to_owned(), limit).await,
             None => Ok(Ok(Recalled::default())),
         }
     }
@@ -67,6 +67,6 @@ impl Ctx {
         &self,
         place: Place,
     ) -> Result<Result<Arc<Message>, String>, Failure> {
-        self.line().read_elsewhere(place).await
+        self.port().read_elsewhere(place).await
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use unisono_context::Snapshot;
 use unisono_model::language::{Colleague, Exchange, Listener, Request};
 use unisono_model::prompt::{self, Delegated, Group, Outcome, Prefix, Tail};
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::run::tail::{self, Masked};
 use unisono_session::run::{self, Ending, Step};
 use unisono_session::tool;
@@ -16,38 +16,38 @@ use super::{group, persona};
 use crate::tools;
 
 /// A request for a task on the frozen context, as the definition has it.
-pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
-    let definition = &brief.definition;
+pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> Request {
+    let definition = &assignment.definition;
     Request {
         prefix,
         group: group(definition),
-        snapshot: brief.snapshot.clone(),
-        tools: brief.tools.clone(),
+        snapshot: assignment.snapshot.clone(),
+        tools: assignment.tools.clone(),
         output_schema: definition.output_schema.clone(),
         persona: persona(definition),
-        allowed: allowed(brief),
-        colleagues: colleagues(brief),
+        allowed: allowed(assignment),
+        colleagues: colleagues(assignment),
         task,
         results: Arc::from([]),
         exchange: Vec::new(),
         wrap_up: None,
-        lent: brief.lent.clone(),
+        lent: assignment.lent.clone(),
         max_output: definition.limits.max_output,
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
-        has_peers: brief.has_peers,
-        place: brief.place,
+        has_peers: assignment.has_peers,
+        place: assignment.place,
         patience: None,
-        bounded: brief.bounded,
+        bounded: assignment.bounded,
         listener: Listener::NONE,
     }
 }
 
 /// The first request of a model-driven run, with what its delegates came back with.
-pub(crate) fn first(brief: &Brief, prefix: Prefix) -> Request {
+pub(crate) fn first(assignment: &RunAssignment, prefix: Prefix) -> Request {
     Request {
-        results: delegated(brief).into(),
-        ..of(brief, prefix, brief.task.clone())
+        results: delegated(assignment).into(),
+        ..of(assignment, prefix, assignment.task.clone())
     }
 }
 
@@ -68,19 +68,24 @@ pub(crate) fn after(
 
 /// What a program is given: the shared prefix and what closes it, one JSON document. It has no
 /// window, so results are whole.
-pub(crate) fn document(brief: &Brief, prefix: &Prefix) -> [Bytes; 2] {
-    document_with(brief, prefix, &delegated(brief))
+pub(crate) fn document(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] {
+    document_with(assignment, prefix, &delegated(assignment))
 }
 
 /// The same with these results.
-pub(crate) fn document_with(brief: &Brief, prefix: &Prefix, results: &[Delegated]) -> [Bytes; 2] {
-    let definition = &brief.definition;
+pub(crate) fn document_with(
+    assignment: &RunAssignment,
+    prefix: &Prefix,
+    results: &[Delegated],
+) -> [Bytes; 2] {
+    let definition = &assignment.definition;
     let tail = Tail {
         persona: &persona(definition),
-        task: (!prompt::is_shown(context(brief), &brief.task)).then_some(&*brief.task),
+        task: (!prompt::is_shown(context(assignment), &assignment.task))
+            .then_some(&*assignment.task),
         results,
-        run: brief.run,
-        attempt: brief.attempt,
+        run: assignment.run,
+        attempt: assignment.attempt,
     };
     [prefix.bytes().clone(), tail.render(&group(definition))]
 }
@@ -101,23 +106,25 @@ fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
 
 /// The tools the model is told it may call: nobody is told to delegate who has nobody to
 /// delegate to.
-fn allowed(brief: &Brief) -> Arc<[Arc<str>]> {
-    let alone = brief.colleagues.is_empty();
-    let tools = brief.tools.iter().map(|tool| &tool.name);
+fn allowed(assignment: &RunAssignment) -> Arc<[Arc<str>]> {
+    let alone = assignment.colleagues.is_empty();
+    let tools = assignment.tools.iter().map(|tool| &tool.name);
     tools
-        .filter(|tool| brief.lent.has(tool) || tool::allows(&brief.definition.tools, tool))
+        .filter(|tool| {
+            assignment.lent.has(tool) || tool::allows(&assignment.definition.tools, tool)
+        })
         .filter(|tool| !alone || ***tool != *tools::DELEGATE)
         .cloned()
         .collect()
 }
 
 /// Whom the model is told it may delegate to.
-fn colleagues(brief: &Brief) -> Arc<[Colleague]> {
-    let mut tools = brief.definition.tools.iter();
+fn colleagues(assignment: &RunAssignment) -> Arc<[Colleague]> {
+    let mut tools = assignment.definition.tools.iter();
     if !tools.any(|tool| **tool == *tools::DELEGATE) {
         return Arc::from([]);
     }
-    let colleagues = brief.colleagues.iter().map(|agent| Colleague {
+    let colleagues = assignment.colleagues.iter().map(|agent| Colleague {
         agent: agent.id.clone(),
         description: agent.description.clone(),
     });
@@ -125,15 +132,16 @@ fn colleagues(brief: &Brief) -> Arc<[Colleague]> {
 }
 
 /// The context that an agent is shown.
-fn context(brief: &Brief) -> Option<&Snapshot> {
-    let given = brief.snapshot.as_deref();
-    given.filter(|_| group(&brief.definition) != Group::TaskOnly)
+fn context(assignment: &RunAssignment) -> Option<&Snapshot> {
+    let given = assignment.snapshot.as_deref();
+    given.filter(|_| group(&assignment.definition) != Group::TaskOnly)
 }
 
 /// The delegates' results as an agent is told of them. The input is not said again.
-fn delegated(brief: &Brief) -> Vec<Delegated> {
-    let said = |task: &str| *task == *brief.task || prompt::is_shown(context(brief), task);
-    let results = brief.results.iter().map(|delivered| Delegated {
+fn delegated(assignment: &RunAssignment) -> Vec<Delegated> {
+    let said =
+        |task: &str| *task == *assignment.task || prompt::is_shown(context(assignment), task);
+    let results = assignment.results.iter().map(|delivered| Delegated {
         agent: delivered.agent.clone(),
         task: Some(&delivered.task).filter(|task| !said(task)).cloned(),
         outcome: outcome(&delivered.ending),

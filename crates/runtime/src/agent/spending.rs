@@ -1,4 +1,4 @@
-//! What a model call of a run may take, set aside before it is made.
+//! What a model call of a run may take, reserved before it is made.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use unisono_session::run::{Reply, Spent, Step, Usage, tail};
 
 use super::llm::scales;
 use super::{Ctx, Failure};
-use crate::set_aside::{Call, FRAME};
+use crate::reservation::{Call, FRAME};
 
-/// What the tools that a reply calls may answer, where the last call after it is set aside.
+/// What the tools that a reply calls may answer, where the last call after it is reserved.
 const RESULTS: u64 = 4_096;
 /// A call that waits longer than this for others lends its place meanwhile.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ impl Ctx {
             *sum = *sum + spent.usage;
         }
         let (run, attempt) = (self.run(), self.attempt());
-        self.line().spent(run, attempt, call, spent);
+        self.port().spent(run, attempt, call, spent);
     }
 
     /// A reply was no answer: it is paid for, by whoever gave it, and another attempt asks anew.
@@ -60,7 +60,7 @@ impl Ctx {
             };
             self.paid(call.number(), spent);
         }
-        // The rest of what was set aside for it is free again.
+        // The rest of what was reserved for it is free again.
         call.ended(CallEnd::Unsent);
     }
 
@@ -69,7 +69,7 @@ impl Ctx {
         *self.paid_besides().sum()
     }
 
-    /// Sets aside what a request may take, where the run has budgets; waits for other calls where
+    /// Reserves what a request may take, where the run has budgets; waits for other calls where
     /// it does not fit beside them.
     ///
     /// # Errors
@@ -79,14 +79,14 @@ impl Ctx {
         request: &Request,
         model: &dyn LanguageModel,
     ) -> Result<Call, Failure> {
-        if !self.brief().bounded {
+        if !self.assignment().bounded {
             return Ok(Call::unbounded());
         }
         let (run, attempt) = (self.run(), self.attempt());
         let number = self.next_call();
         let ask = self.worst_case(request, model, number).await;
-        let line = self.line().clone();
-        let mut asking = line.reserve(run, attempt, ask);
+        let port = self.port().clone();
+        let mut asking = port.reserve(run, attempt, ask);
         let granted = match tokio::time::timeout(PATIENCE, &mut asking).await {
             Ok(granted) => granted,
             Err(_) => {
@@ -94,9 +94,9 @@ impl Ctx {
                 self.while_waiting(asking).await
             }
         };
-        let (wrap_up, line) = (granted?, self.line().clone());
-        let settle = move |end| line.settle(run, attempt, number, end);
-        Ok(Call::set_aside(number, wrap_up, settle))
+        let (wrap_up, port) = (granted?, self.port().clone());
+        let settle = move |end| port.settle(run, attempt, number, end);
+        Ok(Call::reservation(number, wrap_up, settle))
     }
 
     async fn worst_case(&self, request: &Request, model: &dyn LanguageModel, call: u32) -> Ask {
@@ -126,13 +126,13 @@ impl Ctx {
 
     /// What its model's provider counts at most where so many tokens are counted here.
     fn reported(&self, local: Tokens) -> Tokens {
-        let calibration = self.brief().calibration.as_ref();
+        let calibration = self.assignment().calibration.as_ref();
         calibration.map_or(local, |known| known.at_most(local))
     }
 
     /// What so many tokens of its model's provider are here, at most.
     pub(crate) fn counted_here(&self, reported: Tokens) -> Tokens {
-        let calibration = self.brief().calibration.as_ref();
+        let calibration = self.assignment().calibration.as_ref();
         calibration.map_or(reported, |known| known.estimated(reported))
     }
 
@@ -148,8 +148,8 @@ impl Ctx {
         }
         let messages = messages + texts.len() as u64;
         let counted: Tokens = self.count(texts).await.into_iter().sum();
-        let brief = self.brief();
-        let around = brief.definition.limits.per_message.times(messages) + Tokens(FRAME);
-        brief.context + counted + around
+        let assignment = self.assignment();
+        let around = assignment.definition.limits.per_message.times(messages) + Tokens(FRAME);
+        assignment.context + counted + around
     }
 }

@@ -4,37 +4,37 @@ use std::future::Future;
 
 use tokio::sync::watch;
 
-use crate::gate::Stay;
-use crate::lease::Lease;
+use crate::concurrency::RunPermits;
 use crate::limit::Limit;
 use crate::pool::Place;
+use crate::watchdog::Watchdog;
 
 /// What an attempt gives up while it waits for other agents: its time does not run, and its
 /// place in the pool is another one's.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(super) limit: Limit,
-    pub(super) lease: Lease,
+    pub(super) watchdog: Watchdog,
     /// Its places among the runs of its turn and its session.
-    own: Stay,
+    own: RunPermits,
     place: Option<Place>,
     /// Its place among all runs at work.
-    stay: Stay,
+    permits: RunPermits,
 }
 
 impl Waiting {
     pub(crate) fn new(
         limit: Limit,
-        lease: Lease,
+        watchdog: Watchdog,
         place: Option<Place>,
-        (own, stay): (Stay, Stay),
+        (own, permits): (RunPermits, RunPermits),
     ) -> Waiting {
         Waiting {
             limit,
-            lease,
+            watchdog,
             own,
             place,
-            stay,
+            permits,
         }
     }
 
@@ -65,18 +65,18 @@ impl Waiting {
     }
 
     pub(super) async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
-        let _pauses = (self.limit.pause(), self.lease.pause());
+        let _pauses = (self.limit.pause(), self.watchdog.pause());
         if let Some(place) = &self.place {
-            place.lend();
+            place.yield_permit();
         }
-        let (own, all) = (self.own.leave(), self.stay.leave());
+        let (own, all) = (self.own.yield_permits(), self.permits.yield_permits());
         let result = others.await;
         // In the order in which it had them first: who waits for one holds none that comes later.
         self.own.go_on(own).await;
         if let Some(place) = &self.place {
-            place.take_back().await;
+            place.reacquire().await;
         }
-        self.stay.go_on(all).await;
+        self.permits.go_on(all).await;
         result
     }
 }

@@ -18,7 +18,7 @@ use unisono_model::summariser::{
     self, Limits, Material, Parts, Said, plan_parts, shorter, summary,
 };
 use unisono_model::tokenizer::Tokenizer;
-use unisono_session::brief::CompactionJob;
+use unisono_session::assignment::CompactionJob;
 
 use super::batch;
 use super::carry_out::{count, count_block};
@@ -27,7 +27,7 @@ use super::extract::{Block, cost, style, summary_of};
 use super::retry::{self, NoSummary};
 use super::{StepEvent, Work};
 use crate::clock;
-use crate::set_aside;
+use crate::reservation;
 
 /// What a model is asked for.
 #[derive(Clone, Copy)]
@@ -219,7 +219,7 @@ pub(super) async fn complete(
         ..request
     };
     let reserved = asked.work.reserve(asked.summariser, &**model, &request);
-    let set_aside = reserved
+    let reservation = reserved
         .await
         .map_err(|reason| format!("model {name}: {reason}"))?;
     let model = model.clone();
@@ -231,11 +231,11 @@ pub(super) async fn complete(
     match call.join_next().await {
         Some(Ok(Ok(reply))) => {
             // What it used is told next, which settles it.
-            set_aside.recorded();
+            reservation.recorded();
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
-            set_aside.ended(set_aside::paid(&error));
+            reservation.ended(reservation::paid(&error));
             let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
             let pause = retry::pause(failures, after, clock::new_id() as u64);
             Err(NoSummary {

@@ -10,7 +10,7 @@ use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::extractive::{self, Passage, Style, SummaryInput};
 use unisono_model::redact::redact;
 use unisono_model::tokenizer::Tokenizer;
-use unisono_session::brief::CompactionJob;
+use unisono_session::assignment::CompactionJob;
 
 use crate::tokenizer;
 

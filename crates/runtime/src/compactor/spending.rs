@@ -1,4 +1,4 @@
-//! What a request for a summary may take, set aside before it is made.
+//! What a request for a summary may take, reserved before it is made.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use super::carry_out::count;
 use super::chain::Summariser;
 use super::{StepEvent, Work};
 use crate::agent::llm::scales;
-use crate::set_aside::{Call, FRAME};
+use crate::reservation::{Call, FRAME};
 
 impl Work {
-    /// Sets aside what a request may take, where the turn has budgets. Waits for others where it
+    /// Reserves what a request may take, where the turn has budgets. Waits for others where it
     /// does not fit beside them.
     ///
     /// # Errors
@@ -51,6 +51,6 @@ impl Work {
         })?;
         let listener = self.listener.clone();
         let settle = move |end| (listener.0)(StepEvent::CallEnded { call, end });
-        Ok(Call::set_aside(call, wrap_up, settle))
+        Ok(Call::reservation(call, wrap_up, settle))
     }
 }

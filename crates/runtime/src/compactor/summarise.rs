@@ -35,7 +35,7 @@ pub(super) async fn summarise(
     let chain = chain(work).filter(|_| writer == Writer::Model);
     let unwritten = work.job.writing.unwritten;
     let mut spent = Some(Cost::ZERO);
-    let limits = Room {
+    let limits = Headroom {
         cap,
         below: cover.original,
     };
@@ -107,7 +107,7 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
     let mut spent = Some(Cost::ZERO);
     // It may be longer than the one it replaces.
     let below = Tokens(u64::MAX);
-    let by_model = by_models(work, &chain, cover, Room { cap, below }, &mut spent).await;
+    let by_model = by_models(work, &chain, cover, Headroom { cap, below }, &mut spent).await;
     let block = by_model.map_err(|failed| failure(failed.reason))?;
     Ok(written(block, Writer::Model, spent, started, false))
 }
@@ -141,7 +141,7 @@ fn written(
 
 /// How long a block may be.
 #[derive(Clone, Copy)]
-struct Room {
+struct Headroom {
     /// The most tokens it may have.
     cap: Tokens,
     /// It must have fewer than this.
@@ -153,7 +153,7 @@ async fn by_models(
     work: &Work,
     chain: &Chain,
     cover: &Cover,
-    limits: Room,
+    limits: Headroom,
     spent: &mut Option<Cost>,
 ) -> Result<Block, NoSummary> {
     // A person's own request is not put off.
@@ -170,7 +170,7 @@ async fn by_models(
             .into()
         })
         .collect();
-    let Room { cap, below } = limits;
+    let Headroom { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
     let request = |summariser, until| Asked {
         work,

@@ -16,7 +16,7 @@ use rmcp::transport::IntoTransport;
 use rmcp::{ClientHandler, ServiceError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use unisono_session::brief::ToolJob;
+use unisono_session::assignment::ToolJob;
 use unisono_session::run::calls::Output;
 use unisono_session::tool::Contract;
 

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Gated {
     started: Arc<AtomicU32>,
     starts: Arc<Semaphore>,
-    gate: Arc<Semaphore>,
+    concurrency: Arc<Semaphore>,
 }
 
 impl Gated {
@@ -42,7 +42,7 @@ impl Gated {
         Gated {
             started: Arc::default(),
             starts: Arc::new(Semaphore::new(0)),
-            gate: Arc::new(Semaphore::new(0)),
+            concurrency: Arc::new(Semaphore::new(0)),
         }
     }
 
@@ -53,7 +53,7 @@ impl Gated {
     }
 
     fn let_go(&self) {
-        self.gate.add_permits(64);
+        self.concurrency.add_permits(64);
     }
 }
 
@@ -61,7 +61,7 @@ impl Agent for Gated {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
         self.started.fetch_add(1, Ordering::SeqCst);
         self.starts.add_permits(1);
-        self.gate.acquire().await.unwrap().forget();
+        self.concurrency.acquire().await.unwrap().forget();
         Ok(Answer::text("done"))
     }
 }
@@ -445,7 +445,7 @@ struct Noting {
 
 impl Agent for Noting {
     async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
-        self.order.lock().unwrap().push(ctx.brief().session);
+        self.order.lock().unwrap().push(ctx.assignment().session);
         self.gated.run(task, ctx).await
     }
 }
@@ -528,7 +528,7 @@ async fn an_attempt_without_progress_is_stuck_and_made_again() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let kinds = Extensions::default().agent("gated", Stalling(attempts.clone()));
     let options = Options {
-        lease: LEASE,
+        stuck_after: LEASE,
         ..Options::default()
     };
     let runtime = Runtime::start(journal.clone(), kinds, Models::default(), options).await;

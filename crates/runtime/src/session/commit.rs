@@ -13,10 +13,10 @@ use unisono_session::{Event, Fact, Machine, Outbox, Reaction};
 use unisono_store::Journal;
 
 use crate::clock;
-use crate::gate::Gates;
+use crate::concurrency::ConcurrencyLimits;
 use crate::runtime::Error;
 
-use super::purse::Purse;
+use super::budget_queue::BudgetQueue;
 use super::rounds::Rounds;
 use super::shown::{Shown, can_be_read};
 use super::{Busy, Live, Msg, Phase, State};
@@ -61,8 +61,8 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         acks: Vec::new(),
         waits: HashMap::new(),
         rounds: Rounds::default(),
-        purse: Purse::default(),
-        gates: Gates::default(),
+        budget_queue: BudgetQueue::default(),
+        concurrency_limits: ConcurrencyLimits::default(),
         prefixes: HashMap::new(),
         runs: HashMap::new(),
         calls: HashMap::new(),
@@ -216,7 +216,7 @@ impl Live {
             let _ = reply.send(Ok(()));
         }
         self.rounds.durable(durable);
-        self.purse.durable(durable);
+        self.budget_queue.durable(durable);
     }
 
     /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
@@ -226,7 +226,7 @@ impl Live {
                 continue;
             };
             self.prefixes.retain(|(of, _), _| of != turn);
-            self.gates.ended(*turn);
+            self.concurrency_limits.ended(*turn);
             self.compactions.remove(turn);
             self.compacting.remove(turn);
             let Some(ended) = self.machine.state().ended(*turn) else {
@@ -265,7 +265,7 @@ impl Live {
             let _ = reply.send(Err(error.clone()));
         }
         self.rounds.refuse(error);
-        self.purse.refuse(error);
+        self.budget_queue.refuse(error);
         for reply in self.waits.drain().flat_map(|(_, replies)| replies) {
             let _ = reply.send(Err(error.clone()));
         }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tokio_util::sync::CancellationToken;
-use unisono_session::brief::CompactionJob;
+use unisono_session::assignment::CompactionJob;
 use unisono_session::{Input, ids};
 
 use crate::compactor::{self, StepEvent};
 
+use super::budget_queue::Asking;
 use super::effects::feed;
-use super::purse::Asking;
 use super::{Args, Live, Msg, Progress};
 
 pub(super) fn compact(
@@ -21,7 +21,7 @@ pub(super) fn compact(
 ) {
     let (compactor, myself) = (args.compactor.clone(), myself.clone());
     let cancelled = CancellationToken::new();
-    job.bounded |= args.house.is_some();
+    job.bounded |= args.budget_broker.is_some();
     let listener = listener(&job, args, &myself);
     let began = live.compacting.entry(job.turn).or_default().clone();
     live.compactions

@@ -6,24 +6,24 @@ use ractor::ActorRef;
 use tokio_util::sync::CancellationToken;
 use unisono_context::tokens::Count;
 use unisono_context::{Digest, Encoding, MessageId, Timestamp};
-use unisono_session::brief::{Brief, ToolJob};
-use unisono_session::due::{CountRequest, RenderRequest};
+use unisono_session::assignment::{RunAssignment, ToolJob};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
+use unisono_session::pending_effects::{CountRequest, RenderRequest};
 use unisono_session::run::Cause;
 use unisono_session::{Effect, Input};
 
 use crate::clock;
-use crate::gate::Stay;
-use crate::line::Line;
+use crate::concurrency::RunPermits;
 use crate::measure;
 use crate::pool::Reply;
+use crate::session_port::Port;
 use crate::supervisor;
 use crate::tokenizer;
 use crate::tool;
 use crate::worker::Attempt;
 
-use super::line::SessionLine;
+use super::port::ActorPort;
 use super::{Args, Live, Msg, Progress, compacting, render};
 
 /// How long a provider's count is waited for.
@@ -36,7 +36,7 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
         Effect::Measure(request) => measure(args, myself, *request),
         Effect::Compact(job) => compacting::compact(args, live, myself, *job),
         Effect::Render(request) => render(args, myself, request),
-        Effect::Dispatch(brief) => dispatch(args, live, myself, *brief),
+        Effect::Dispatch(assignment) => dispatch(args, live, myself, *assignment),
         Effect::CallTool(job) => call_tool(args, live, myself, *job),
         Effect::CancelCall(place) => drop(live.calls.remove(&place)),
         // Dropping the guard cancels the attempt.
@@ -113,9 +113,9 @@ fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     }
 }
 
-fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Brief) {
-    brief.bounded |= args.house.is_some();
-    let (run, number) = (brief.run, brief.attempt);
+fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment: RunAssignment) {
+    assignment.bounded |= args.budget_broker.is_some();
+    let (run, number) = (assignment.run, assignment.attempt);
     let myself = myself.clone();
     let session = myself.clone();
     let reply = Reply::new(move |end| {
@@ -126,31 +126,35 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
         };
         feed(&session, ended);
     });
-    let key = (brief.turn, brief.definition_digest);
+    let key = (assignment.turn, assignment.definition_digest);
     let Some(prefix) = live.prefixes.get(&key).cloned() else {
         let reason = "its context was not rendered";
         return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, reason));
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
-    let line = SessionLine::new(args, myself);
-    let definition = brief.definition.clone();
-    let gates = live.gates.of(brief.turn, args.env.options.live_runs);
+    let port = ActorPort::new(args, myself);
+    let definition = assignment.definition.clone();
+    let concurrency_limits = live
+        .concurrency_limits
+        .of(assignment.turn, args.env.options.live_runs);
     let attempt = Attempt {
-        brief,
+        assignment,
         prefix,
-        line: Line::new(line),
+        port: Port::new(port),
         cancelled,
-        own: Stay::default(),
+        own: RunPermits::default(),
     };
     let pool = args.env.pools.of(&definition);
-    if let Some(pool) = pool.filter(|_| gates.is_empty()) {
+    if let Some(pool) = pool.filter(|_| concurrency_limits.is_empty()) {
         return pool.dispatch(attempt, reply);
     }
     let supervisor = args.supervisor.clone();
     tokio::spawn(async move {
         // One that is cancelled here ends as soon as it starts.
-        let entered = attempt.own.begin(&gates, attempt.brief.session);
+        let entered = attempt
+            .own
+            .begin(&concurrency_limits, attempt.assignment.session);
         attempt.cancelled.run_until_cancelled(entered).await;
         match supervisor::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),

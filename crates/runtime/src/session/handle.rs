@@ -13,8 +13,8 @@ use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
 
+use crate::address::ActorAddress;
 use crate::runtime::{Env, Error};
-use crate::slot::Slot;
 use crate::supervisor;
 
 use super::{Events, Following, Msg};
@@ -53,7 +53,7 @@ pub enum Progress {
 /// Where a session is found.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) slot: Slot<Msg>,
+    pub(crate) address: ActorAddress<Msg>,
     pub(crate) permits: Arc<Semaphore>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub struct Handle {
     id: SessionId,
-    slot: Slot<Msg>,
+    address: ActorAddress<Msg>,
     permits: Arc<Semaphore>,
     supervisor: ActorRef<supervisor::Msg>,
     env: Arc<Env>,
@@ -76,7 +76,7 @@ impl Handle {
     ) -> Handle {
         Handle {
             id,
-            slot: entry.slot,
+            address: entry.address,
             permits: entry.permits,
             supervisor,
             env,
@@ -91,7 +91,7 @@ impl Handle {
     /// Waits until the session has left memory, and its supervisor has forgotten it.
     #[cfg(test)]
     pub(crate) async fn left_memory(&self) {
-        self.slot.given_up().await;
+        self.address.given_up().await;
     }
 
     pub(crate) async fn import(&self, import: Import) -> Result<(), Error> {
@@ -345,15 +345,17 @@ impl Handle {
     /// Asks the session. One that left memory, or died over the question, is brought back and
     /// asked again: every request may be made twice.
     async fn ask<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
-        let mut slot = self.slot.clone();
+        let mut address = self.address.clone();
         for _ in 0..ASKED_AT_MOST {
             let (reply, answer) = oneshot::channel();
-            if slot.send(make(reply)).await.is_ok()
+            if address.send(make(reply)).await.is_ok()
                 && let Ok(answer) = answer.await
             {
                 return Ok(answer);
             }
-            slot = supervisor::activate(&self.supervisor, self.id).await?.slot;
+            address = supervisor::activate(&self.supervisor, self.id)
+                .await?
+                .address;
         }
         Err(Error::Unavailable("session"))
     }

@@ -8,7 +8,7 @@ use super::{Msg, Phase, State};
 use crate::supervisor;
 
 impl State {
-    pub(super) fn leave(&mut self, myself: &ActorRef<Msg>) {
+    pub(super) fn yield_permits(&mut self, myself: &ActorRef<Msg>) {
         tracing::debug!(session = %self.args.id, "a session leaves memory");
         self.give_back();
         myself.stop(None);

@@ -9,7 +9,7 @@ use unisono_model::language::Models;
 use unisono_model::prompt::{self, Group, Prefix, Shared};
 use unisono_session::Definition;
 use unisono_session::agent::Kind;
-use unisono_session::due::RenderRequest;
+use unisono_session::pending_effects::RenderRequest;
 
 use crate::agent;
 

@@ -41,7 +41,7 @@ pub(crate) enum Of {
 }
 
 /// How a round stands.
-enum Standing {
+enum RoundStatus {
     Unknown,
     UnderWay { held: bool },
     Ended(Vec<ToolResult>),
@@ -78,17 +78,17 @@ impl State {
 }
 
 impl Round {
-    fn standing(&self, state: &SessionState) -> Standing {
+    fn status(&self, state: &SessionState) -> RoundStatus {
         match self.of {
             Of::Tasks => match state.delegation(self.run, self.number) {
-                Delegation::Unknown => Standing::Unknown,
-                Delegation::UnderWay => Standing::UnderWay { held: false },
-                Delegation::Ended(results) => Standing::Ended(results),
+                Delegation::Unknown => RoundStatus::Unknown,
+                Delegation::UnderWay => RoundStatus::UnderWay { held: false },
+                Delegation::Ended(results) => RoundStatus::Ended(results),
             },
             Of::Calls => match state.calling(self.run, self.number) {
-                Calling::Unknown => Standing::Unknown,
-                Calling::UnderWay { held } => Standing::UnderWay { held },
-                Calling::Ended(results) => Standing::Ended(results),
+                Calling::Unknown => RoundStatus::Unknown,
+                Calling::UnderWay { held } => RoundStatus::UnderWay { held },
+                Calling::Ended(results) => RoundStatus::Ended(results),
             },
         }
     }
@@ -97,13 +97,13 @@ impl Round {
 impl Rounds {
     /// Registers somebody who waits for a round.
     fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: Reply) {
-        match round.standing(state) {
-            Standing::UnderWay { held } => {
+        match round.status(state) {
+            RoundStatus::UnderWay { held } => {
                 reply.held.send_replace(held);
                 self.waiting.insert(round, reply);
             }
-            Standing::Ended(results) => self.ended.push((decided, reply, results)),
-            Standing::Unknown => {
+            RoundStatus::Ended(results) => self.ended.push((decided, reply, results)),
+            RoundStatus::Unknown => {
                 let failure = Failure::new(Cause::Panic, "the run is not under way any more");
                 // Its attempt has been given up already.
                 let _ = reply.results.send(Err(failure));
@@ -140,14 +140,14 @@ impl Rounds {
     }
 
     fn look(&mut self, state: &SessionState, round: Round, decided: u64) {
-        match round.standing(state) {
-            Standing::Unknown => {}
-            Standing::UnderWay { held } => {
+        match round.status(state) {
+            RoundStatus::Unknown => {}
+            RoundStatus::UnderWay { held } => {
                 if let Some(reply) = self.waiting.get(&round) {
                     reply.held.send_replace(held);
                 }
             }
-            Standing::Ended(results) => {
+            RoundStatus::Ended(results) => {
                 if let Some(reply) = self.waiting.remove(&round) {
                     self.ended.push((decided, reply, results));
                 }

@@ -40,7 +40,7 @@ impl State {
         for id in residence::leaving(&live, bounds) {
             if let Some(live) = self.sessions.get(&id) {
                 // One that is gone has left already.
-                let _ = live.seat.slot().send_now(session::Msg::Leave);
+                let _ = live.registration.address().send_now(session::Msg::Leave);
             }
         }
     }
@@ -53,7 +53,7 @@ impl State {
         self.actors.retain(|_, known| *known != child);
         if let Some(live) = self.sessions.remove(&id) {
             // One that is gone has left already.
-            let _ = live.seat.slot().send_now(session::Msg::Forget);
+            let _ = live.registration.address().send_now(session::Msg::Forget);
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) const BESIDE_A_WRONG_ONE: &str =
 /// calls when it goes on, and can call again. One that does not fit its tool's schema, or
 /// that the reply was cut off in, is the model's to mend first.
 pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<ToolCall>> {
-    let lent = &ctx.brief().lent;
+    let lent = &ctx.assignment().lent;
     if reply.stop == Stop::Refused {
         return None;
     }
@@ -37,7 +37,7 @@ pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<
             index,
         };
         Some(ToolCall {
-            id: id(ids::call(ctx.brief().turn, place).as_u128()),
+            id: id(ids::call(ctx.assignment().turn, place).as_u128()),
             name: call.name.clone(),
             arguments: checked.arguments,
         })

@@ -14,8 +14,8 @@ use unisono_search::{Recalled as OnBranch, excerpt};
 use unisono_session::state::MAIN;
 
 use crate::agent::{Ctx, Failure};
-use crate::line::Recalled;
 use crate::session::{Elsewhere, Place};
+use crate::session_port::Recalled;
 
 use super::{
     MAX_CHARS, Outcome, READ_MESSAGE, RECALL, heading, no_message, one, parse, shown, steps,

@@ -6,7 +6,7 @@ use std::fmt;
 use unisono_context::cost::Cost;
 use unisono_context::{SessionId, Timestamp, TurnId};
 
-use super::house::{House, Rules, Standing};
+use super::broker::{Broker, Rules, SessionUse};
 use super::{Amount, Caps, Level, Resource};
 use crate::state::State;
 
@@ -21,14 +21,14 @@ pub struct Left {
     pub cap: u128,
     /// What is used up.
     pub spent: u128,
-    /// What is set aside for calls under way, and for last ones.
-    pub set_aside: u128,
+    /// What is reserved for calls under way, and for last ones.
+    pub reserved: u128,
 }
 
 impl Left {
     /// What can still be taken.
     pub fn left(&self) -> u128 {
-        self.cap.saturating_sub(self.spent + self.set_aside)
+        self.cap.saturating_sub(self.spent + self.reserved)
     }
 
     /// An amount of it in dollars, tokens or seconds.
@@ -54,9 +54,9 @@ impl fmt::Display for Left {
             "{level}: {spent} of {cap} used, {} left",
             shown(self.left())
         )?;
-        match self.set_aside {
+        match self.reserved {
             0 => Ok(()),
-            set_aside => write!(f, ", {} set aside", shown(set_aside)),
+            reserved => write!(f, ", {} reserved", shown(reserved)),
         }
     }
 }
@@ -67,23 +67,23 @@ impl Caps {
         &self,
         level: Level,
         spent: Amount,
-        set_aside: Amount,
+        reserved: Amount,
         time_ms: u64,
     ) -> impl Iterator<Item = Left> + use<> {
-        let of = |resource, cap, spent, set_aside| Left {
+        let of = |resource, cap, spent, reserved| Left {
             level,
             resource,
             cap,
             spent,
-            set_aside,
+            reserved,
         };
         let tokens = self.tokens.map(|cap| {
-            let (spent, set_aside) = (spent.tokens.0.into(), set_aside.tokens.0.into());
-            of(Resource::Tokens, cap.0.into(), spent, set_aside)
+            let (spent, reserved) = (spent.tokens.0.into(), reserved.tokens.0.into());
+            of(Resource::Tokens, cap.0.into(), spent, reserved)
         });
         let cost = self
             .cost
-            .map(|cap| of(Resource::Cost, cap.0, spent.cost.0, set_aside.cost.0));
+            .map(|cap| of(Resource::Cost, cap.0, spent.cost.0, reserved.cost.0));
         let time = self
             .time_ms
             .map(|cap| of(Resource::Time, cap.into(), time_ms.into(), 0));
@@ -98,38 +98,38 @@ impl State {
         let open = self.open_turns();
         let under_way = open.map(|turn| turn.elapsed_ms(now)).sum::<u64>();
         let account = tree.session();
-        let set_aside = account.open + account.kept;
+        let reserved = account.open + account.kept;
         let time = account.time_ms.saturating_add(under_way);
         let caps = tree.session_caps();
-        let session = caps.left(Level::Session, account.spent, set_aside, time);
+        let session = caps.left(Level::Session, account.spent, reserved, time);
         let of_turn = turn.and_then(|id| {
             let (account, caps) = (tree.turn(id)?, tree.turn_caps(id)?.turn);
-            let (set_aside, time) = (account.open + account.kept, self.turn(id)?.elapsed_ms(now));
-            Some(caps.left(Level::Turn, account.spent, set_aside, time))
+            let (reserved, time) = (account.open + account.kept, self.turn(id)?.elapsed_ms(now));
+            Some(caps.left(Level::Turn, account.spent, reserved, time))
         });
         of_turn.into_iter().flatten().chain(session).collect()
     }
 }
 
-impl House {
+impl Broker {
     /// How the bounds of the daemon stand. `standing`: of each session that holds more than it had
     /// spent, what its journal says; what it holds beyond that comes back when another asks. One
     /// whose journal says nothing has spent all it held for all that is known.
     pub fn left(
         &self,
         rules: &Rules,
-        standing: &BTreeMap<SessionId, Standing>,
+        standing: &BTreeMap<SessionId, SessionUse>,
         now: Timestamp,
     ) -> Vec<Left> {
-        let house = self.at(rules, now);
+        let broker = self.at(rules, now);
         let (mut spent, mut in_use) = (Amount::ZERO, Amount::ZERO);
-        for lease in house.entries() {
-            let of = standing.get(&lease.session).copied().unwrap_or(Standing {
-                spent: lease.ceiling,
-                in_use: lease.ceiling,
+        for grant in broker.entries() {
+            let of = standing.get(&grant.session).copied().unwrap_or(SessionUse {
+                spent: grant.ceiling,
+                in_use: grant.ceiling,
             });
-            spent = spent + (of.spent - lease.base);
-            in_use = in_use + (of.in_use - lease.base);
+            spent = spent + (of.spent - grant.base);
+            in_use = in_use + (of.in_use - grant.base);
         }
         let caps = rules.caps.left(Level::Daemon, spent, in_use - spent, 0);
         caps.collect()
@@ -159,7 +159,7 @@ mod tests {
             shown,
             [
                 "turn: $0.10 of $0.50 used, $0.40 left",
-                "turn: 700 tokens of 1000 tokens used, 250 tokens left, 50 tokens set aside",
+                "turn: 700 tokens of 1000 tokens used, 250 tokens left, 50 tokens reserved",
                 "turn: 12 s of 60 s used, 47 s left",
             ]
         );

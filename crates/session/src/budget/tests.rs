@@ -7,7 +7,7 @@ use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, Tokens, TurnId};
 
-use super::house::Rules;
+use super::broker::Rules;
 use super::*;
 
 const TURN: TurnId = TurnId::from_u128(1);
@@ -68,7 +68,7 @@ fn of_turn(turn: Caps) -> TurnCaps {
     }
 }
 
-/// Asks, and sets aside what is granted; in a word. Who would wait while no call is under way
+/// Asks, and reserves what is granted; in a word. Who would wait while no call is under way
 /// does not.
 fn reserve(tree: &mut Tree, of: u128, ask: &Ask) -> String {
     let mut ask = ask.clone();
@@ -102,7 +102,7 @@ fn a_call_is_granted_waits_or_is_the_last() {
     assert_eq!(
         reserve(&mut tree, 2, &ask(1, 40, Some(20))),
         "waits for the turn",
-        "60 of 100 are set aside"
+        "60 of 100 are reserved"
     );
     tree.replied(run(1), &used(30));
     assert_eq!(tree.turn(TURN).unwrap().in_use().tokens, Tokens(50));
@@ -247,7 +247,7 @@ fn what_becomes_of_a_call_decides_what_is_charged() {
 }
 
 #[test]
-fn what_is_asked_for_twice_is_set_aside_once() {
+fn what_is_asked_for_twice_is_reserved_once() {
     let mut tree = tree(of_turn(tokens(100)), 1);
     assert_eq!(reserve(&mut tree, 1, &ask(1, 80, Some(20))), "granted");
     let before = tree.clone();
@@ -262,9 +262,9 @@ fn tighter_caps_win() {
     assert_eq!(Caps::NONE.and(Caps::NONE), Caps::NONE);
 }
 
-/// How a session stands that has nothing set aside.
-fn standing(spent: Amount) -> house::Standing {
-    house::Standing {
+/// How a session stands that has nothing reserved.
+fn standing(spent: Amount) -> broker::SessionUse {
+    broker::SessionUse {
         spent,
         in_use: spent,
     }
@@ -388,14 +388,14 @@ fn a_thousand_runs_with_kills_in_between_use_a_budget_up_and_never_more() {
 
 proptest! {
     #[test]
-    fn no_schedule_overshoots_or_leaves_anything_set_aside(
+    fn no_schedule_overshoots_or_leaves_anything_reserved(
         seed: u64, runs in 1u128..40, cap in 100u64..1_000_000, calls in 1u64..8,
     ) {
         stress(seed, runs, cap, calls);
     }
 
     /// Sessions that take on and give back, each of them killed at times: together they never
-    /// hold more than the daemon may use, and the journal gives the same house again.
+    /// hold more than the daemon may use, and the journal gives the same budget broker again.
     #[test]
     fn leases_never_exceed_what_the_daemon_may_use(
         steps in prop::collection::vec((0u128..6, 0u64..400, 0u8..11), 1..200),
@@ -403,8 +403,8 @@ proptest! {
         hours in prop::option::of(1u32..3),
     ) {
         let rules = Rules { caps: tokens(cap), period_hours: hours };
-        let mut journal: Vec<Lease> = Vec::new();
-        let mut house = House::default();
+        let mut journal: Vec<Grant> = Vec::new();
+        let mut broker = Broker::default();
         let mut in_use = [0u64; 6];
         let mut now = Timestamp(0);
         for (of, amount, what) in steps {
@@ -414,27 +414,27 @@ proptest! {
                 0 => now = now.plus_ms(1_800_000),
                 1..=6 => {
                     let used = amount_of(in_use[at]);
-                    if let Ok(lease) = house.raise(&rules, session, (standing(used), amount_of(amount)), now) {
-                        prop_assert!((used + amount_of(amount)).is_within(lease.ceiling));
-                        house.apply(&lease);
-                        journal.push(lease);
+                    if let Ok(grant) = broker.raise(&rules, session, (standing(used), amount_of(amount)), now) {
+                        prop_assert!((used + amount_of(amount)).is_within(grant.ceiling));
+                        broker.apply(&grant);
+                        journal.push(grant);
                         in_use[at] += amount;
                     }
                 }
                 // A deletion. Another session may have the id after it.
-                7 => if let Some(lease) = house.close(&rules, session, now) {
-                    house.apply(&lease);
-                    journal.push(lease);
-                    in_use[at] = lease.ceiling.tokens.0;
+                7 => if let Some(grant) = broker.close(&rules, session, now) {
+                    broker.apply(&grant);
+                    journal.push(grant);
+                    in_use[at] = grant.ceiling.tokens.0;
                 }
-                // A kill: what was lent and is not used comes back.
-                _ => if let Some(lease) = house.lower(&rules, session, standing(amount_of(in_use[at])), now) {
-                    house.apply(&lease);
-                    journal.push(lease);
+                // A kill: what was granted and is not used comes back.
+                _ => if let Some(grant) = broker.lower(&rules, session, standing(amount_of(in_use[at])), now) {
+                    broker.apply(&grant);
+                    journal.push(grant);
                 }
             }
-            prop_assert!(house.leased().tokens.0 <= cap, "{house:?}");
-            prop_assert_eq!(&House::of(&journal), &house);
+            prop_assert!(broker.leased().tokens.0 <= cap, "{broker:?}");
+            prop_assert_eq!(&Broker::of(&journal), &broker);
         }
     }
 }
@@ -451,46 +451,46 @@ fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
     };
     let (a, b) = (SessionId::from_u128(1), SessionId::from_u128(2));
     let (day, hour) = (86_400_000, 3_600_000);
-    let mut house = House::default();
-    let raise = |house: &mut House, of, used, needed, now| {
-        let raised = house.raise(
+    let mut broker = Broker::default();
+    let raise = |broker: &mut Broker, of, used, needed, now| {
+        let raised = broker.raise(
             &rules,
             of,
             (standing(amount(used)), amount(needed)),
             Timestamp(now),
         );
-        raised.map(|lease| {
-            house.apply(&lease);
-            lease.ceiling.tokens.0
+        raised.map(|grant| {
+            broker.apply(&grant);
+            grant.ceiling.tokens.0
         })
     };
     // What a session had used before it first asked was not this budget's.
-    assert_eq!(raise(&mut house, a, 70_000, 100, hour), Ok(70_150));
-    assert_eq!(raise(&mut house, b, 0, 9_000, hour), Ok(9_000));
-    let short = raise(&mut house, b, 9_000, 900, hour).unwrap_err();
+    assert_eq!(raise(&mut broker, a, 70_000, 100, hour), Ok(70_150));
+    assert_eq!(raise(&mut broker, b, 0, 9_000, hour), Ok(9_000));
+    let short = raise(&mut broker, b, 9_000, 900, hour).unwrap_err();
     assert_eq!(
         short.to_string(),
         "the daemon's budget of 10000 tokens has 850 left, and the next call may take 900"
     );
-    // The next day what was used is forgotten, what is lent is not.
-    assert_eq!(raise(&mut house, b, 9_000, 900, day + hour), Ok(10_350));
-    assert_eq!(house.holders().collect::<Vec<_>>(), [a, b]);
-    let back = house.lower(&rules, a, standing(amount(70_100)), Timestamp(day + hour));
-    house.apply(&back.unwrap());
+    // The next day what was used is forgotten, what is granted is not.
+    assert_eq!(raise(&mut broker, b, 9_000, 900, day + hour), Ok(10_350));
+    assert_eq!(broker.holders().collect::<Vec<_>>(), [a, b]);
+    let back = broker.lower(&rules, a, standing(amount(70_100)), Timestamp(day + hour));
+    broker.apply(&back.unwrap());
     assert_eq!(
-        house.lower(&rules, a, standing(amount(70_100)), Timestamp(day)),
+        broker.lower(&rules, a, standing(amount(70_100)), Timestamp(day)),
         None
     );
-    assert_eq!(house.holders().collect::<Vec<_>>(), [b]);
+    assert_eq!(broker.holders().collect::<Vec<_>>(), [b]);
     let _: Arc<str> = describe_shortage(&short);
 
     // A session that is deleted has spent what it held, and the day after that is forgotten.
-    let leased = house.leased();
-    let closed = house.close(&rules, b, Timestamp(day + hour)).unwrap();
-    house.apply(&closed);
-    assert_eq!(house.leased(), leased);
-    assert_eq!(house.holders().count(), 0);
-    assert_eq!(house.close(&rules, b, Timestamp(day + hour)), None);
-    assert_eq!(raise(&mut house, a, 70_100, 10_000, 2 * day), Ok(80_100));
-    assert_eq!(house.lease(b), None);
+    let leased = broker.leased();
+    let closed = broker.close(&rules, b, Timestamp(day + hour)).unwrap();
+    broker.apply(&closed);
+    assert_eq!(broker.leased(), leased);
+    assert_eq!(broker.holders().count(), 0);
+    assert_eq!(broker.close(&rules, b, Timestamp(day + hour)), None);
+    assert_eq!(raise(&mut broker, a, 70_100, 10_000, 2 * day), Ok(80_100));
+    assert_eq!(broker.grant(b), None);
 }

@@ -15,16 +15,16 @@ use crate::ids;
 pub struct Account {
     /// Charged.
     pub spent: Amount,
-    /// Set aside for calls that are under way.
+    /// Reserved for calls that are under way.
     pub open: Amount,
-    /// Set aside for the last calls of runs that have begun.
+    /// Reserved for the last calls of runs that have begun.
     pub kept: Amount,
     /// Milliseconds of what has ended below it.
     pub time_ms: u64,
 }
 
 impl Account {
-    /// Spent and set aside.
+    /// Spent and reserved.
     pub fn in_use(&self) -> Amount {
         self.spent + self.open + self.kept
     }
@@ -47,7 +47,7 @@ pub struct Ask {
     pub short: Option<Arc<str>>,
 }
 
-/// What is set aside for one call.
+/// What is reserved for one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// Its number among the calls of the run.
@@ -162,7 +162,7 @@ impl Tree {
         levels.any(|(_, _, caps)| bounded(caps))
     }
 
-    /// Whether a call may be made now. One that does not fit beside what is set aside waits for
+    /// Whether a call may be made now. One that does not fit beside what is reserved waits for
     /// that; where so much is spent that waiting does not help, or its run was told not to wait
     /// ([`Ask::short`]), it is the last one, for which a run that has begun has kept enough.
     pub fn afford(&self, run: RunId, ask: &Ask) -> Verdict {
@@ -203,7 +203,7 @@ impl Tree {
         }
     }
 
-    /// Sets aside what was granted, in place of what was set aside for the same call before.
+    /// Reserves what was granted, in place of what was reserved for the same call before.
     pub fn reserve(&mut self, run: RunId, reservation: &Reservation) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
@@ -217,7 +217,7 @@ impl Tree {
         });
     }
 
-    /// A call has ended: charges what it used, and frees what was set aside for it. `told` is
+    /// A call has ended: charges what it used, and frees what was reserved for it. `told` is
     /// false where nobody said what it used.
     pub fn settle(&mut self, run: RunId, call: u32, used: Amount, told: bool) {
         let Some(known) = self.runs.get_mut(&run) else {
@@ -247,19 +247,19 @@ impl Tree {
         kept.is_some_and(|kept| kept != Amount::ZERO)
     }
 
-    /// What was set aside for a call that is under way.
+    /// What was reserved for a call that is under way.
     pub fn reserved(&self, run: RunId, call: u32) -> Option<&Reservation> {
         self.runs.get(&run)?.calls.get(&call)
     }
 
-    /// Runs with calls under way, and what is set aside for those.
+    /// Runs with calls under way, and what is reserved for those.
     pub fn under_way(&self) -> Vec<(RunId, Reservation)> {
         let runs = self.runs.iter();
         runs.flat_map(|(run, known)| known.calls.values().map(|call| (*run, call.clone())))
             .collect()
     }
 
-    /// What is set aside for the calls of a run that are under way.
+    /// What is reserved for the calls of a run that are under way.
     pub fn calls(&self, run: RunId) -> Vec<Reservation> {
         let calls = self.runs.get(&run).map(|run| run.calls.values().cloned());
         calls.into_iter().flatten().collect()
@@ -285,7 +285,7 @@ impl Tree {
         }
     }
 
-    /// A run has ended: what is not charged yet is, and nothing stays set aside for it. Calls
+    /// A run has ended: what is not charged yet is, and nothing stays reserved for it. Calls
     /// under way of which nobody said how they ended count as their worst case.
     pub fn end(&mut self, run: RunId, how: End<'_>) {
         let Some(known) = self.runs.get_mut(&run) else {
@@ -444,7 +444,7 @@ pub enum End<'u> {
 
 enum Fit {
     Fits,
-    /// Once something that is set aside was freed.
+    /// Once something that is reserved was freed.
     Later(Shortage),
     /// So much is spent.
     Never(Shortage),

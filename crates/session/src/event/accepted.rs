@@ -58,7 +58,7 @@ pub struct DelegationLimits {
     pub depth: u32,
     /// Runs of the turn that may be open at one time, the lead's included.
     pub live_runs: u32,
-    /// Of what an agent has for the context, what is set aside for results that others hand it.
+    /// Of what an agent has for the context, what is reserved for results that others hand it.
     pub results: Ppm,
 }
 

@@ -87,10 +87,10 @@ impl Fact {
                 "a call may have been made before a crash; a person has to settle it",
             ),
             Fact::ToolDecided { .. } => ("tool_decided", "a person decided about a call"),
-            Fact::Reserved { .. } => ("reserved", "a part of a budget was set aside for a call"),
+            Fact::Reserved { .. } => ("reserved", "a part of a budget was reserved for a call"),
             Fact::CallSettled { .. } => (
                 "call_settled",
-                "what a call used took the place of what was set aside",
+                "what a call used took the place of what was reserved",
             ),
             Fact::Posted { .. } => ("posted", "a message was added without a turn"),
             Fact::CallCapSet { .. } => (

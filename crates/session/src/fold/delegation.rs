@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::{MessageId, RunId, Timestamp, Tokens, TurnId};
 
-use crate::brief;
+use crate::assignment;
 use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
 use crate::run::{Ending, Round, Run};
@@ -26,11 +26,12 @@ impl State {
             };
             // The input is the message before.
             let by_name = delegate.task.is_none() && turn.accepted.short_calls;
-            let task = (!by_name).then(|| brief::task_of(turn, role));
+            let task = (!by_name).then(|| assignment::task_of(turn, role));
             Part::ToolCall {
-                id: brief::call_id(index).into(),
+                id: assignment::call_id(index).into(),
                 name: "delegate".into(),
-                arguments: brief::delegate_arguments(&delegate.agent.id, task.as_deref()).into(),
+                arguments: assignment::delegate_arguments(&delegate.agent.id, task.as_deref())
+                    .into(),
             }
         });
         let calls = calls.collect();
@@ -52,10 +53,11 @@ impl State {
         }
         for index in 0..fan_out {
             let run = self.turn_mut(id)?.fan_out.get(index).copied();
-            let (content, is_error) = brief::result_text(run.and_then(|run| self.runs.get(&run)));
+            let (content, is_error) =
+                assignment::result_text(run.and_then(|run| self.runs.get(&run)));
             let usage = self.reported_usage(run);
             let result = Part::ToolResult {
-                call_id: brief::call_id(index).into(),
+                call_id: assignment::call_id(index).into(),
                 content,
                 is_error,
             };
@@ -86,9 +88,9 @@ impl State {
                 .iter()
                 .enumerate()
                 .map(|(index, call)| Part::ToolCall {
-                    id: brief::round_call_id(number, index).into(),
+                    id: assignment::round_call_id(number, index).into(),
                     name: "delegate".into(),
-                    arguments: brief::delegate_arguments(&call.agent, Some(&call.task)).into(),
+                    arguments: assignment::delegate_arguments(&call.agent, Some(&call.task)).into(),
                 });
             let parts = said.into_iter().chain(calls).collect();
             self.append_own((turn, Role::Assistant), parts, None, at)?;
@@ -154,7 +156,7 @@ impl State {
         let results = (0..round.calls.len()).map(|index| {
             let (content, is_error) = self.result_of(run, round, index);
             let result = Part::ToolResult {
-                call_id: brief::round_call_id(number, index).into(),
+                call_id: assignment::round_call_id(number, index).into(),
                 content,
                 is_error,
             };

@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::turn::Phase;
 
 impl State {
-    /// Charges, sets aside and frees what a fact tells. Before the fact is folded otherwise: what
+    /// Charges, reserves and frees what a fact tells. Before the fact is folded otherwise: what
     /// ends is still there.
     pub(super) fn apply_to_budget(&mut self, fact: &Fact, at: Timestamp) {
         match fact {

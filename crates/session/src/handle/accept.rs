@@ -11,43 +11,43 @@ use crate::ids;
 use crate::machine::{NewTurn, Preceding, Refusal};
 use crate::state::{Keyed, MAIN, State};
 
-use super::{Tx, append, restore};
+use super::{Recorder, append, restore};
 
 /// Idempotent: a turn that is known already changes nothing, nor does one under a key that is known,
 /// as long as the same is asked for.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     key: Option<RequestKey>,
     new: NewTurn,
 ) -> Result<(), Refusal> {
     if let Some(key) = &key
-        && is_given(tx.state, key)?
+        && is_given(recorder.state, key)?
     {
         return Ok(());
     }
-    if is_known(tx, new.id) {
+    if is_known(recorder, new.id) {
         return Ok(());
     }
-    check(tx, &new, None)?;
-    let lead = define(tx, &new.team.lead)?;
+    check(recorder, &new, None)?;
+    let lead = define(recorder, &new.team.lead)?;
     let mut delegates = Vec::with_capacity(new.team.delegates.len());
     for delegate in &new.team.delegates {
-        delegates.push((define(tx, &delegate.agent)?, delegate.task.clone()));
+        delegates.push((define(recorder, &delegate.agent)?, delegate.task.clone()));
     }
     let available = new.team.available.iter();
     let available = available
-        .map(|agent| define(tx, agent))
+        .map(|agent| define(recorder, agent))
         .collect::<Result<_, _>>()?;
-    if new.policy.tiers().is_some() && *tx.state.phrases != *new.phrases {
+    if new.policy.tiers().is_some() && *recorder.state.phrases != *new.phrases {
         let phrases = new.phrases;
-        tx.record(Fact::PhrasesSet { phrases })?;
+        recorder.record(Fact::PhrasesSet { phrases })?;
     }
-    if tx.state.call_cap != new.call_cap {
+    if recorder.state.call_cap != new.call_cap {
         let calls = new.call_cap.0;
-        tx.record(Fact::CallCapSet { calls })?;
+        recorder.record(Fact::CallCapSet { calls })?;
     }
-    if !new.rules.contracts.is_empty() && tx.state.tool_rules != new.rules {
-        tx.record(Fact::ToolRulesSet { rules: new.rules })?;
+    if !new.rules.contracts.is_empty() && recorder.state.tool_rules != new.rules {
+        recorder.record(Fact::ToolRulesSet { rules: new.rules })?;
     }
     let turn = AcceptedTurn {
         id: new.id,
@@ -65,7 +65,7 @@ pub(super) fn handle(
         key,
         short_calls: true,
     };
-    Ok(tx.record(Fact::TurnAccepted {
+    Ok(recorder.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)
 }
@@ -73,32 +73,32 @@ pub(super) fn handle(
 /// Messages come before the turn. Whatever could refuse either is looked at before anything is
 /// recorded.
 pub(super) fn after(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     preceding: Preceding,
     key: Option<RequestKey>,
     new: NewTurn,
 ) -> Result<(), Refusal> {
     let given = key
         .as_ref()
-        .map(|key| is_given(tx.state, key))
+        .map(|key| is_given(recorder.state, key))
         .transpose()?;
-    if given == Some(true) || is_known(tx, new.id) {
+    if given == Some(true) || is_known(recorder, new.id) {
         return Ok(());
     }
     let input = match &new.work {
         Work::Answer { input, .. } => Some(input.id),
         _ => None,
     };
-    let (done, open) = append::check_preceding(tx.state, &new.branch, &preceding, input)?;
-    check(tx, &new, Some(open))?;
+    let (done, open) = append::check_preceding(recorder.state, &new.branch, &preceding, input)?;
+    check(recorder, &new, Some(open))?;
     for message in preceding.messages.into_iter().skip(done) {
-        tx.record(Fact::Posted {
+        recorder.record(Fact::Posted {
             branch: new.branch.clone(),
             message,
             key: None,
         })?;
     }
-    handle(tx, key, new)
+    handle(recorder, key, new)
 }
 
 /// Whether a turn was given under the key before, for the same request.
@@ -110,22 +110,26 @@ fn is_given(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
     }
 }
 
-fn is_known(tx: &Tx<'_>, turn: TurnId) -> bool {
-    tx.state.turns.contains_key(&turn) || tx.state.ended.contains_key(&turn)
+fn is_known(recorder: &Recorder<'_>, turn: TurnId) -> bool {
+    recorder.state.turns.contains_key(&turn) || recorder.state.ended.contains_key(&turn)
 }
 
 /// Everything that could keep the turn from starting later is refused now. `open` are the calls
 /// that its branch will end with before it; none: those that it ends with now.
-fn check(tx: &Tx<'_>, new: &NewTurn, open: Option<Vec<Arc<str>>>) -> Result<(), Refusal> {
-    let exists = tx.state.tree.head(&new.branch).is_some();
-    let first_of_session = tx.state.tree.is_empty() && &*new.branch == MAIN;
+fn check(
+    recorder: &Recorder<'_>,
+    new: &NewTurn,
+    open: Option<Vec<Arc<str>>>,
+) -> Result<(), Refusal> {
+    let exists = recorder.state.tree.head(&new.branch).is_some();
+    let first_of_session = recorder.state.tree.is_empty() && &*new.branch == MAIN;
     match &new.work {
         Work::Edit { text, .. } if text.trim().is_empty() => return Err(Refusal::EmptySummary),
         Work::Answer { input, .. } => {
             check_input(input)?;
-            check_ids(tx, new.id, input.id)?;
+            check_ids(recorder, new.id, input.id)?;
             if input.parts.iter().any(brought) {
-                let open = open.map_or_else(|| open_calls(tx, new), Ok)?;
+                let open = open.map_or_else(|| open_calls(recorder, new), Ok)?;
                 return check_results(open, new, input);
             }
             if exists || first_of_session {
@@ -133,9 +137,9 @@ fn check(tx: &Tx<'_>, new: &NewTurn, open: Option<Vec<Arc<str>>>) -> Result<(), 
             }
         }
         work if exists => {
-            return work
-                .checkpoint()
-                .map_or(Ok(()), |checkpoint| restore::check(tx, new, checkpoint));
+            return work.checkpoint().map_or(Ok(()), |checkpoint| {
+                restore::check(recorder, new, checkpoint)
+            });
         }
         _ => {}
     }
@@ -170,14 +174,14 @@ fn is_said(part: &Part) -> bool {
 
 /// The calls that the turn's branch ends with. Nothing may come in between, so their results do
 /// not wait behind another turn.
-fn open_calls(tx: &Tx<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, Refusal> {
-    let Some(head) = tx.state.tree.head(&new.branch) else {
+fn open_calls(recorder: &Recorder<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, Refusal> {
+    let Some(head) = recorder.state.tree.head(&new.branch) else {
         return Err(Refusal::UnknownBranch(new.branch.clone()));
     };
-    if tx.state.queues.contains_key(&new.branch) {
+    if recorder.state.queues.contains_key(&new.branch) {
         return Err(Refusal::BranchBusy(new.branch.clone()));
     }
-    Ok(tx
+    Ok(recorder
         .state
         .tree
         .unanswered(head)
@@ -208,12 +212,12 @@ fn check_results(
 
 /// Neither the input's id nor those of the messages the turn will append may be in use, in the
 /// tree or by an input that waits.
-fn check_ids(tx: &Tx<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal> {
-    let in_tree = |id| tx.state.tree.get(id).is_some();
+fn check_ids(recorder: &Recorder<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal> {
+    let in_tree = |id| recorder.state.tree.get(id).is_some();
     let own = ids::message(turn, 0);
-    let in_use = |id| in_tree(id) || tx.state.waiting_message(id).is_some();
+    let in_use = |id| in_tree(id) || recorder.state.waiting_message(id).is_some();
     let taken = [input, own].into_iter().find(|id| in_use(*id));
-    let waits = tx
+    let waits = recorder
         .state
         .turns
         .values()
@@ -227,10 +231,10 @@ fn check_ids(tx: &Tx<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal>
     }
 }
 
-fn define(tx: &mut Tx<'_>, definition: &Arc<Definition>) -> Result<Digest, Refusal> {
+fn define(recorder: &mut Recorder<'_>, definition: &Arc<Definition>) -> Result<Digest, Refusal> {
     let digest = definition.digest();
-    if !tx.state.definitions.contains_key(&digest) {
-        tx.record(Fact::Defined {
+    if !recorder.state.definitions.contains_key(&digest) {
+        recorder.record(Fact::Defined {
             definition: definition.clone(),
         })?;
     }

@@ -10,66 +10,66 @@ use unisono_context::topic::TopicEnd;
 use unisono_context::view::View;
 use unisono_context::{MessageId, Snapshot, Timestamp, Tokens, TurnId};
 
-use crate::due;
 use crate::event::{Fact, Outcome, Work};
 use crate::fold;
+use crate::headroom::Results;
 use crate::ids;
 use crate::measure;
-use crate::room::Results;
+use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
 use super::restore::{self, Decision};
 use super::rewrite::{self, Next};
-use super::{Tx, overdue, work};
+use super::{Recorder, overdue, work};
 
 /// A compaction of more steps than this is given up; each step shrinks the context, so only a
 /// defect reaches it.
 const STEPS_MAX: u32 = 64;
 
 /// Advances every turn until nothing more follows.
-pub(crate) fn advance(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
+pub(crate) fn advance(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     loop {
-        let before = tx.events.len();
-        let at_work = tx.state.turns_at_work().map(|turn| turn.accepted.id);
+        let before = recorder.events.len();
+        let at_work = recorder.state.turns_at_work().map(|turn| turn.accepted.id);
         for turn in at_work.collect::<Vec<_>>() {
-            step(tx, turn)?;
+            step(recorder, turn)?;
         }
-        if tx.events.len() == before {
+        if recorder.events.len() == before {
             return Ok(());
         }
     }
 }
 
-fn step(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
-    let Some(turn) = tx.state.turns.get(&id) else {
+fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(());
     };
-    if turn.phase != Phase::Queued && overdue::end(tx, id)? {
+    if turn.phase != Phase::Queued && overdue::end(recorder, id)? {
         return Ok(());
     }
-    let Some(turn) = tx.state.turns.get(&id) else {
+    let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(());
     };
     match &turn.phase {
-        Phase::Queued => tx.record(Fact::TurnStarted { turn: id }),
-        Phase::Preparing => match prepare(tx, turn) {
+        Phase::Queued => recorder.record(Fact::TurnStarted { turn: id }),
+        Phase::Preparing => match prepare(recorder, turn) {
             Prepared::Waits => Ok(()),
-            Prepared::Topics(through, ends) => tx.record(Fact::TopicsDecided {
+            Prepared::Topics(through, ends) => recorder.record(Fact::TopicsDecided {
                 turn: id,
                 through,
                 ends,
             }),
-            Prepared::Plan(plan) => tx.record(Fact::CompactionPlanned {
+            Prepared::Plan(plan) => recorder.record(Fact::CompactionPlanned {
                 turn: id,
                 plan: *plan,
             }),
-            Prepared::Frozen(snapshot) => freeze(tx, id, *snapshot),
-            Prepared::Recorded(fact) => tx.record(*fact),
-            Prepared::Done(outcome) => tx.end_turn(id, outcome),
+            Prepared::Frozen(snapshot) => freeze(recorder, id, *snapshot),
+            Prepared::Recorded(fact) => recorder.record(*fact),
+            Prepared::Done(outcome) => recorder.end_turn(id, outcome),
         },
         Phase::Compacting(_) => Ok(()),
-        Phase::Frozen { .. } => work::advance(tx, id),
+        Phase::Frozen { .. } => work::advance(recorder, id),
     }
 }
 
@@ -90,10 +90,10 @@ enum Prepared {
 }
 
 /// T1–T3: when all is counted, decide where topics end, plan the next compaction step, or freeze.
-fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
-    let state = &*tx.state;
+fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
+    let state = &*recorder.state;
     let encodings = turn.encodings();
-    let uncounted = |encoding| !due::counted(state, turn, encoding);
+    let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
     if encodings.into_iter().any(uncounted) || measure::wanted(state, turn).is_some() {
         return Prepared::Waits;
     }
@@ -115,7 +115,7 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
         return Prepared::Topics(view.head(), ends);
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
-        return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), tx.now) {
+        return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), recorder.now) {
             Ok(Next::Plan(plan)) => Prepared::Plan(Box::new(plan)),
             Ok(Next::Record(fact)) => Prepared::Recorded(Box::new(fact)),
             Err((code, reason)) => failed(code, reason),
@@ -128,7 +128,7 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
         Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
         mode => mode,
     };
-    match planned(tx, turn, (&view, &budgets), mode) {
+    match planned(recorder, turn, (&view, &budgets), mode) {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => Prepared::Plan(Box::new(plan)),
         Ok(_) if !answers => compacted(state, turn, &view, &budgets),
         Ok(_) => match state
@@ -136,7 +136,7 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
             .and_then(|lead| misfit(&view, &lead))
         {
             Some(overflow) => overflowed(turn, &overflow),
-            None => match repair(turn, mode, (&view, &budgets), tx.now) {
+            None => match repair(turn, mode, (&view, &budgets), recorder.now) {
                 Some(plan) => Prepared::Plan(Box::new(plan)),
                 None => {
                     let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
@@ -154,22 +154,22 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
 /// room for results, then of those that make it fit the lead alone: the others are refused by name
 /// once it is frozen.
 fn planned(
-    tx: &Tx<'_>,
+    recorder: &Recorder<'_>,
     turn: &Turn,
     (view, budgets): (&View<'_>, &Budgets),
     mode: Mode,
 ) -> Result<Option<Plan>, Error> {
     let policy = policy(turn);
-    let plan = |budgets: &Budgets| compaction::plan(view, budgets, &policy, mode, tx.now);
+    let plan = |budgets: &Budgets| compaction::plan(view, budgets, &policy, mode, recorder.now);
     let overflows = |planned: &_| matches!(planned, Err(Error::Overflow { .. }));
     let mut planned = plan(budgets);
     if overflows(&planned)
-        && let Some(all) = tx.state.budgets_for(turn, view, Results::WhatIsLeft)
+        && let Some(all) = recorder.state.budgets_for(turn, view, Results::WhatIsLeft)
     {
         planned = plan(&all);
     }
     if overflows(&planned)
-        && let Some(lead) = tx.state.least_budget(turn)
+        && let Some(lead) = recorder.state.least_budget(turn)
     {
         planned = plan(&lead);
     }
@@ -242,13 +242,13 @@ fn misfit(view: &View<'_>, budgets: &Budgets) -> Option<Error> {
     })
 }
 
-fn freeze(tx: &mut Tx<'_>, id: TurnId, snapshot: Snapshot) -> Result<(), fold::Error> {
-    tx.record(Fact::Frozen {
+fn freeze(recorder: &mut Recorder<'_>, id: TurnId, snapshot: Snapshot) -> Result<(), fold::Error> {
+    recorder.record(Fact::Frozen {
         turn: id,
         snapshot: snapshot.id(),
         manifest: snapshot.manifest().clone(),
     })?;
-    if let Some(turn) = tx.state.turns.get_mut(&id) {
+    if let Some(turn) = recorder.state.turns.get_mut(&id) {
         turn.snapshot.0 = Some(Arc::new(snapshot));
     }
     Ok(())

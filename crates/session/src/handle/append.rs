@@ -11,30 +11,30 @@ use crate::event::{Fact, Work};
 use crate::machine::{Append, Preceding, Refusal};
 use crate::state::{Keyed, MAIN, State};
 
-use super::Tx;
+use super::Recorder;
 
 /// Recorded once, whoever asks again. While turns are open on the branch the message waits: a
 /// context that is being prepared or was frozen does not change.
-pub(super) fn handle(tx: &mut Tx<'_>, new: Append) -> Result<(), Refusal> {
+pub(super) fn handle(recorder: &mut Recorder<'_>, new: Append) -> Result<(), Refusal> {
     if let Some(key) = &new.key {
-        match tx.state.key(&key.name) {
+        match recorder.state.key(&key.name) {
             Some((request, Keyed::Message(_))) if request == key.request => return Ok(()),
             Some(_) => return Err(Refusal::KeyReused(key.name.clone())),
             None => {}
         }
     }
-    if is_known(tx.state, &new.message)? {
+    if is_known(recorder.state, &new.message)? {
         return Ok(());
     }
     check_parts(&new.message)?;
-    check_branch(tx.state, &new.branch)?;
-    check_results(tx.state, &new)?;
+    check_branch(recorder.state, &new.branch)?;
+    check_results(recorder.state, &new)?;
     let Append {
         branch,
         message,
         key,
     } = new;
-    Ok(tx.record(Fact::Posted {
+    Ok(recorder.record(Fact::Posted {
         branch,
         message,
         key,

@@ -7,30 +7,30 @@ use crate::fold;
 use crate::machine::{NewCall, Refusal};
 use crate::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall, Status, Waiting};
 
-use super::Tx;
+use super::Recorder;
 
 /// Records the calls with what is to be known of them, and starts those that may be made. A round
 /// that is recorded stays as it is, and calls of another attempt are late.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
     round: u32,
     calls: Vec<NewCall>,
 ) -> Result<(), fold::Error> {
-    let Some(known) = tx.attempt(run, attempt) else {
+    let Some(known) = recorder.attempt(run, attempt) else {
         return Ok(());
     };
     if calls.is_empty() || known.calls(round).is_some() {
         return Ok(());
     }
-    let Some(turn) = tx.state.turns.get(&known.turn) else {
+    let Some(turn) = recorder.state.turns.get(&known.turn) else {
         return Ok(());
     };
     let rules = &turn.rules;
     let calls = calls.into_iter().map(|call| {
         let approval = rules.approval(&known.agent, &call.tool, &call.fields);
-        let until = |ms| tx.now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+        let until = |ms| recorder.now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
         PlannedCall {
             contract: rules.contract(&call.tool),
             approval: approval.map(|rule| Approval {
@@ -43,24 +43,32 @@ pub(super) fn handle(
         }
     });
     let calls = calls.collect();
-    tx.record(Fact::ToolsCalled { run, round, calls })?;
-    start(tx, run)
+    recorder.record(Fact::ToolsCalled { run, round, calls })?;
+    start(recorder, run)
 }
 
 /// Records what a call came back with. One that is not being made is left alone.
-pub(super) fn ended(tx: &mut Tx<'_>, call: CallPlace, output: Output) -> Result<(), fold::Error> {
-    if !is_in(tx, call, |status| *status == Status::Started) {
+pub(super) fn ended(
+    recorder: &mut Recorder<'_>,
+    call: CallPlace,
+    output: Output,
+) -> Result<(), fold::Error> {
+    if !is_in(recorder, call, |status| *status == Status::Started) {
         return Ok(());
     }
-    tx.record(Fact::ToolEnded { call, output })?;
-    start(tx, call.run)
+    recorder.record(Fact::ToolEnded { call, output })?;
+    start(recorder, call.run)
 }
 
 /// Takes what a person decided.
-pub(super) fn decide(tx: &mut Tx<'_>, id: CallId, decision: Decision) -> Result<(), Refusal> {
-    let Some(Waiting { place, call, .. }) = tx.state.waiting_calls().find(|one| one.id == id)
+pub(super) fn decide(
+    recorder: &mut Recorder<'_>,
+    id: CallId,
+    decision: Decision,
+) -> Result<(), Refusal> {
+    let Some(Waiting { place, call, .. }) = recorder.state.waiting_calls().find(|one| one.id == id)
     else {
-        return Err(if tx.state.decided_calls.contains(&id) {
+        return Err(if recorder.state.decided_calls.contains(&id) {
             Refusal::Decided(id)
         } else {
             Refusal::UnknownCall(id)
@@ -74,54 +82,60 @@ pub(super) fn decide(tx: &mut Tx<'_>, id: CallId, decision: Decision) -> Result<
         });
     }
     let call = place;
-    tx.record(Fact::ToolDecided { call, decision })?;
-    Ok(start(tx, place.run)?)
+    recorder.record(Fact::ToolDecided { call, decision })?;
+    Ok(start(recorder, place.run)?)
 }
 
 /// Denies what waited too long.
-pub(super) fn expire(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
-    let now = tx.now;
-    let late = tx.state.waiting_calls().filter(|waiting| {
+pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
+    let now = recorder.now;
+    let late = recorder.state.waiting_calls().filter(|waiting| {
         let approval = waiting.call.planned.approval.as_ref();
         let until = approval.and_then(|approval| approval.until);
         waiting.call.status == Status::Held && until.is_some_and(|until| until <= now)
     });
     for call in late.map(|waiting| waiting.place).collect::<Vec<_>>() {
         let decision = Decision::Expired;
-        tx.record(Fact::ToolDecided { call, decision })?;
-        start(tx, call.run)?;
+        recorder.record(Fact::ToolDecided { call, decision })?;
+        start(recorder, call.run)?;
     }
     Ok(())
 }
 
 /// After a restart, calls that were being made and may not be made again are in doubt.
-pub(crate) fn doubt(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
-    let calls = tx.state.runs.values().flat_map(|run| run.open_calls());
+pub(crate) fn doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
+    let calls = recorder
+        .state
+        .runs
+        .values()
+        .flat_map(|run| run.open_calls());
     let lost = calls.filter(|(_, call)| {
         call.status == Status::Started && !call.planned.contract.is_repeatable()
     });
     for call in lost.map(|(place, _)| place).collect::<Vec<_>>() {
-        tx.record(Fact::ToolInDoubt { call })?;
+        recorder.record(Fact::ToolInDoubt { call })?;
     }
     Ok(())
 }
 
 /// Starts the calls of a turn that were allowed while nobody was there to make them.
-pub(super) fn start_all(tx: &mut Tx<'_>, turn: TurnId) -> Result<(), fold::Error> {
-    let turn = tx.state.turns.get(&turn);
-    let runs = turn.into_iter().flat_map(|turn| tx.state.runs_of(turn));
+pub(super) fn start_all(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(), fold::Error> {
+    let turn = recorder.state.turns.get(&turn);
+    let runs = turn
+        .into_iter()
+        .flat_map(|turn| recorder.state.runs_of(turn));
     let open = runs.filter(|run| run.open_calls().next().is_some());
     let open: Vec<RunId> = open.map(|run| run.id).collect();
-    open.into_iter().try_for_each(|run| start(tx, run))
+    open.into_iter().try_for_each(|run| start(recorder, run))
 }
 
 /// Starts the calls of a run that may be made now. A session that is only looked at starts none:
 /// one that was started and not made would be in doubt later.
-fn start(tx: &mut Tx<'_>, run: RunId) -> Result<(), fold::Error> {
-    let Some(known) = tx.state.runs.get(&run).filter(|run| run.is_open()) else {
+fn start(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
+    let Some(known) = recorder.state.runs.get(&run).filter(|run| run.is_open()) else {
         return Ok(());
     };
-    let turn = tx.state.turns.get(&known.turn);
+    let turn = recorder.state.turns.get(&known.turn);
     if turn.is_none_or(|turn| turn.prefixes.0.is_none()) {
         return Ok(());
     }
@@ -135,13 +149,17 @@ fn start(tx: &mut Tx<'_>, run: RunId) -> Result<(), fold::Error> {
         round.to_start().into_iter().map(place)
     });
     for call in calls.collect::<Vec<_>>() {
-        tx.record(Fact::ToolStarted { call })?;
+        recorder.record(Fact::ToolStarted { call })?;
     }
     Ok(())
 }
 
-fn is_in(tx: &Tx<'_>, place: CallPlace, wanted: impl Fn(&Status) -> bool) -> bool {
-    let run = tx.state.runs.get(&place.run).filter(|run| run.is_open());
-    let call = run.and_then(|_| tx.state.call(place));
+fn is_in(recorder: &Recorder<'_>, place: CallPlace, wanted: impl Fn(&Status) -> bool) -> bool {
+    let run = recorder
+        .state
+        .runs
+        .get(&place.run)
+        .filter(|run| run.is_open());
+    let call = run.and_then(|_| recorder.state.call(place));
     call.is_some_and(|call| wanted(&call.status))
 }

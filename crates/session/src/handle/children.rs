@@ -11,19 +11,19 @@ use crate::run::{Ending, Run};
 use crate::state::State;
 use crate::turn::Turn;
 
-use super::{Tx, work};
+use super::{Recorder, work};
 
 /// Opens the runs that were asked for and are not opened yet. Costs nothing where there are none.
-pub(super) fn open(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
-    let turn = tx.state.turns.get(&id);
+pub(super) fn open(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let turn = recorder.state.turns.get(&id);
     let Some(turn) = turn.filter(|turn| turn.unopened > 0 && turn.prefixes.0.is_some()) else {
         return Ok(());
     };
-    let parents = tx.state.runs_of(turn).filter(|run| run.is_open());
+    let parents = recorder.state.runs_of(turn).filter(|run| run.is_open());
     let unopened: Vec<_> = parents
-        .flat_map(|parent| openings(tx.state, turn, parent))
+        .flat_map(|parent| openings(recorder.state, turn, parent))
         .collect();
-    work::record_openings(tx, id, unopened)
+    work::record_openings(recorder, id, unopened)
 }
 
 /// The runs of a parent that are still to be opened.
@@ -51,27 +51,27 @@ fn openings(state: &State, turn: &Turn, parent: &Run) -> Vec<work::Opening> {
 }
 
 /// Cancels what a run that has ended gave to others, and what those gave to others.
-pub(super) fn cancel(tx: &mut Tx<'_>, parent: RunId) -> Result<(), fold::Error> {
-    let children: Vec<RunId> = match tx.state.runs.get(&parent) {
+pub(super) fn cancel(recorder: &mut Recorder<'_>, parent: RunId) -> Result<(), fold::Error> {
+    let children: Vec<RunId> = match recorder.state.runs.get(&parent) {
         Some(parent) => parent.children().collect(),
         None => return Ok(()),
     };
     for run in children {
-        if tx.state.runs.get(&run).is_some_and(Run::is_open) {
+        if recorder.state.runs.get(&run).is_some_and(Run::is_open) {
             let ending = Arc::new(Ending::Cancelled);
-            tx.record(Fact::RunEnded { run, ending })?;
-            cancel(tx, run)?;
+            recorder.record(Fact::RunEnded { run, ending })?;
+            cancel(recorder, run)?;
         }
     }
     Ok(())
 }
 
 /// Cancels runs whose parents have ended: what a crash between the two left.
-pub(crate) fn cancel_orphans(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
-    let ended = tx.state.runs.values().filter(|run| !run.is_open());
+pub(crate) fn cancel_orphans(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
+    let ended = recorder.state.runs.values().filter(|run| !run.is_open());
     let parents = ended.filter(|run| !run.rounds.is_empty());
     for parent in parents.map(|run| run.id).collect::<Vec<_>>() {
-        cancel(tx, parent)?;
+        cancel(recorder, parent)?;
     }
     Ok(())
 }

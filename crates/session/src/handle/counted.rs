@@ -4,15 +4,15 @@ use crate::event::Fact;
 use crate::fold;
 use crate::machine::Counted;
 
-use super::Tx;
+use super::Recorder;
 
 /// Records what is new.
-pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), fold::Error> {
+pub(super) fn handle(recorder: &mut Recorder<'_>, counted: Counted) -> Result<(), fold::Error> {
     let encoding = counted.encoding;
     for (text, count) in counted.texts {
-        let known = tx.state.preambles.get(&text);
+        let known = recorder.state.preambles.get(&text);
         if known.and_then(|counts| counts.get(encoding)).is_none() {
-            tx.record(Fact::PreambleCounted {
+            recorder.record(Fact::PreambleCounted {
                 preamble: text,
                 encoding,
                 count,
@@ -20,7 +20,7 @@ pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), fold::Erro
         }
     }
     // A message may be counted while the path to it is not: it is then counted again.
-    let tree = &tx.state.tree;
+    let tree = &recorder.state.tree;
     let is_new = |id| {
         tree.get(id).is_some_and(|node| {
             let ordinal = node.message.ordinal;
@@ -35,5 +35,5 @@ pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), fold::Erro
     if counts.is_empty() {
         return Ok(());
     }
-    tx.record(Fact::Counted { encoding, counts })
+    recorder.record(Fact::Counted { encoding, counts })
 }

@@ -6,23 +6,23 @@ use crate::event::Fact;
 use crate::fold;
 use crate::machine::DelegateCall;
 
-use super::Tx;
+use super::Recorder;
 
 /// Records the calls with what speaks against them; their runs are opened when the turn is
 /// advanced. A round that is recorded stays as it is, and calls of another attempt are late.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
     round: u32,
     calls: Vec<DelegateCall>,
 ) -> Result<(), fold::Error> {
-    let Some(known) = tx.attempt(run, attempt) else {
+    let Some(known) = recorder.attempt(run, attempt) else {
         return Ok(());
     };
     if calls.is_empty() || known.round(round).is_some() {
         return Ok(());
     }
-    let calls = tx.state.admitted(known, calls);
-    tx.record(Fact::Delegated { run, round, calls })
+    let calls = recorder.state.admitted(known, calls);
+    recorder.record(Fact::Delegated { run, round, calls })
 }

@@ -8,18 +8,22 @@ use crate::event::Fact;
 use crate::input::MAX_BRANCH;
 use crate::machine::Refusal;
 
-use super::Tx;
+use super::Recorder;
 
 /// Refused while a turn works on the branch: its messages would land elsewhere.
-pub(super) fn handle(tx: &mut Tx<'_>, branch: Arc<str>, at: MessageId) -> Result<(), Refusal> {
+pub(super) fn handle(
+    recorder: &mut Recorder<'_>,
+    branch: Arc<str>,
+    at: MessageId,
+) -> Result<(), Refusal> {
     check_name(&branch)?;
-    if tx.state.tree.get(at).is_none() {
+    if recorder.state.tree.get(at).is_none() {
         return Err(tree::Error::UnknownMessage(at).into());
     }
-    if tx.state.active_turn(&branch).is_some() {
+    if recorder.state.active_turn(&branch).is_some() {
         return Err(Refusal::BranchBusy(branch));
     }
-    Ok(tx.record(Fact::BranchSet { branch, head: at })?)
+    Ok(recorder.record(Fact::BranchSet { branch, head: at })?)
 }
 
 /// A name is told on lines, in tables and on terminals.

@@ -13,34 +13,34 @@ use crate::input::{PASSING, RESERVED_LABELS};
 use crate::machine::{Import, ImportNotes, Refusal};
 use crate::state::{MAIN, State};
 
-use super::{Tx, completed, fork, step_done};
+use super::{Recorder, completed, fork, step_done};
 
 /// Checks the whole conversation before anything of it is recorded. The same import again records
 /// what a crash kept from the journal, which is nothing where all of it is there.
-pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal> {
+pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<(), Refusal> {
     let session = import.session.ok_or(Refusal::NoSessionId)?;
     label(&mut import)?;
     let branches = heads(&import);
     check(&import, &branches)?;
-    if tx.state.id.is_none() {
-        tx.record(Fact::Created {
+    if recorder.state.id.is_none() {
+        recorder.record(Fact::Created {
             session,
             title: import.title,
             system: import.system,
             labels: import.labels,
         })?;
-    } else if !is_begun(tx.state, &import, &branches) {
+    } else if !is_begun(recorder.state, &import, &branches) {
         return Err(Refusal::AlreadyCreated);
     }
     // The second event, so that nothing else says whether a crash took it.
-    if !import.settings.is_empty() && tx.state.events == 1 {
+    if !import.settings.is_empty() && recorder.state.events == 1 {
         let settings = import.settings;
-        tx.record(Fact::SettingsSet { settings })?;
+        recorder.record(Fact::SettingsSet { settings })?;
     }
     for (parent, message) in import.messages {
         let branch = None;
-        if tx.state.tree.get(message.id).is_none() {
-            tx.record(Fact::Appended {
+        if recorder.state.tree.get(message.id).is_none() {
+            recorder.record(Fact::Appended {
                 branch,
                 parent,
                 message,
@@ -48,38 +48,38 @@ pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal>
         }
     }
     // Before the branches, so that these say whether it was done: a pin may be gone by now.
-    let set = |(name, _): &(Arc<str>, MessageId)| tx.state.tree.head(name).is_some();
-    if !import.pinned.is_empty() && tx.state.pinned.is_empty() && !branches.iter().all(set) {
+    let set = |(name, _): &(Arc<str>, MessageId)| recorder.state.tree.head(name).is_some();
+    if !import.pinned.is_empty() && recorder.state.pinned.is_empty() && !branches.iter().all(set) {
         let messages = import.pinned;
-        tx.record(Fact::Pinned { messages })?;
+        recorder.record(Fact::Pinned { messages })?;
     }
     for (branch, head) in branches {
-        if tx.state.tree.head(&branch).is_none() {
-            tx.record(Fact::BranchSet { branch, head })?;
+        if recorder.state.tree.head(&branch).is_none() {
+            recorder.record(Fact::BranchSet { branch, head })?;
         }
     }
     let mut alterations = import.alterations.into_iter().peekable();
     for checkpoint in import.checkpoints {
         let (id, number) = (checkpoint.id, checkpoint.number);
         let before = std::iter::from_fn(|| alterations.next_if(|(after, _)| *after < number));
-        shorten(tx, before.collect())?;
-        if tx.state.checkpoints.get(id).is_none() {
+        shorten(recorder, before.collect())?;
+        if recorder.state.checkpoints.get(id).is_none() {
             let (turn, checkpoint) = (None, counted(checkpoint));
-            tx.record(Fact::Compacted { turn, checkpoint })?;
+            recorder.record(Fact::Compacted { turn, checkpoint })?;
         }
         // Nothing takes that back.
-        if import.retired.contains(&id) && !tx.state.checkpoints.is_retired(id) {
-            tx.record(Fact::Restored {
+        if import.retired.contains(&id) && !recorder.state.checkpoints.is_retired(id) {
+            recorder.record(Fact::Restored {
                 turn: None,
                 checkpoint: id,
                 before: Tokens::ZERO,
             })?;
         }
     }
-    shorten(tx, alterations.collect())?;
+    shorten(recorder, alterations.collect())?;
     let (decided, sealed, notes) = (import.topics, import.sealed, import.notes);
-    if !knows_topics(tx.state, &decided, &sealed) || !knows_notes(tx.state, &notes) {
-        tx.record(Fact::TopicsImported {
+    if !knows_topics(recorder.state, &decided, &sealed) || !knows_notes(recorder.state, &notes) {
+        recorder.record(Fact::TopicsImported {
             decided,
             sealed,
             notes,
@@ -111,17 +111,18 @@ fn label(import: &mut Import) -> Result<(), Refusal> {
 }
 
 /// Masks and cuts what was not, of the messages that were before the next checkpoint.
-fn shorten(tx: &mut Tx<'_>, made: Vec<(u32, Alteration)>) -> Result<(), Refusal> {
+fn shorten(recorder: &mut Recorder<'_>, made: Vec<(u32, Alteration)>) -> Result<(), Refusal> {
     let made = made.into_iter().map(|(_, alteration)| alteration);
-    let mut alterations: Vec<Alteration> = made.filter(|a| !was_altered(tx.state, a)).collect();
+    let mut alterations: Vec<Alteration> =
+        made.filter(|a| !was_altered(recorder.state, a)).collect();
     for alteration in &mut alterations {
-        alteration.counts = step_done::counted(tx.state, alteration);
+        alteration.counts = step_done::counted(recorder.state, alteration);
     }
     if alterations.is_empty() {
         return Ok(());
     }
     let turn = None;
-    Ok(tx.record(Fact::Altered { turn, alterations })?)
+    Ok(recorder.record(Fact::Altered { turn, alterations })?)
 }
 
 /// Whether the message was shortened so, be it another way by now.

@@ -8,7 +8,7 @@ use crate::event::Fact;
 use crate::turn::Phase;
 use crate::{fold, measure};
 
-use super::Tx;
+use super::Recorder;
 
 /// Records it once for each model of a turn whose context is not frozen: the ratio it gives holds
 /// for whatever the context has become since, also where another branch's turn let this one go on
@@ -16,13 +16,13 @@ use super::Tx;
 /// the one before it asked, so what runs are told of their models changes no more. Nothing is
 /// lost by that: the model has learnt from its provider's count, and the next turn begins with it.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     turn: TurnId,
     model: &Arc<str>,
     estimated: Tokens,
     reported: Option<Tokens>,
 ) -> Result<(), fold::Error> {
-    let Some(open) = tx.state.turns.get(&turn) else {
+    let Some(open) = recorder.state.turns.get(&turn) else {
         return Ok(());
     };
     let mut known = open.accepted.calibrations.iter();
@@ -32,7 +32,7 @@ pub(super) fn handle(
     match known.filter(|_| decides && first) {
         Some(before) => {
             let calibration = measure::measured(before, estimated, reported);
-            tx.record(Fact::Measured { turn, calibration })
+            recorder.record(Fact::Measured { turn, calibration })
         }
         None => Ok(()),
     }

@@ -10,49 +10,49 @@ use crate::fold;
 use crate::run::{Cause, Ending, said, used};
 use crate::turn::TIMED_OUT;
 
-use super::{Tx, children, reserve};
+use super::{Recorder, children, reserve};
 
 /// Ends a turn, or runs of it, whose time is up; true if the turn has ended.
-pub(super) fn end(tx: &mut Tx<'_>, id: TurnId) -> Result<bool, fold::Error> {
-    let Some(turn) = tx.state.turns.get(&id) else {
+pub(super) fn end(recorder: &mut Recorder<'_>, id: TurnId) -> Result<bool, fold::Error> {
+    let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(true);
     };
-    if let Some((at, short)) = tx.state.turn_deadline(turn)
-        && at <= tx.now
+    if let Some((at, short)) = recorder.state.turn_deadline(turn)
+        && at <= recorder.now
     {
-        tx.fail_turn(id, EXCEEDED, short.to_string())?;
+        recorder.fail_turn(id, EXCEEDED, short.to_string())?;
         return Ok(true);
     }
-    if let Some((at, limit)) = tx.state.turn_limit(turn)
-        && at <= tx.now
+    if let Some((at, limit)) = recorder.state.turn_limit(turn)
+        && at <= recorder.now
     {
         let seconds = limit.div_ceil(1_000);
         let reason = format!("it took longer than {seconds} s; `run.timeout_seconds` is its limit");
-        tx.fail_turn(id, TIMED_OUT, reason)?;
+        recorder.fail_turn(id, TIMED_OUT, reason)?;
         return Ok(true);
     }
-    if !tx.state.has_timed_runs(turn) {
+    if !recorder.state.has_timed_runs(turn) {
         return Ok(false);
     }
-    let open = tx.state.runs_of(turn).filter(|run| run.is_open());
+    let open = recorder.state.runs_of(turn).filter(|run| run.is_open());
     let due = open.filter_map(|run| {
-        let (at, short) = tx.state.run_deadline(run.id)?;
-        (at <= tx.now).then_some((run.id, short))
+        let (at, short) = recorder.state.run_deadline(run.id)?;
+        (at <= recorder.now).then_some((run.id, short))
     });
     for (run, short) in due.collect::<Vec<_>>() {
-        end_run(tx, run, &short)?;
+        end_run(recorder, run, &short)?;
     }
     Ok(false)
 }
 
 /// What its model has said by then is its result.
-fn end_run(tx: &mut Tx<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Error> {
-    let Some(run) = tx.state.runs.get(&id) else {
+fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Error> {
+    let Some(run) = recorder.state.runs.get(&id) else {
         return Ok(());
     };
-    let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
+    let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
     let (said, usage) = (said(&run.steps), used(&run.steps));
-    reserve::settle_calls(tx, id)?;
+    reserve::settle_calls(recorder, id)?;
     let ending = match said {
         Some(text) => Ending::Finished {
             text,
@@ -68,6 +68,6 @@ fn end_run(tx: &mut Tx<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Err
         },
     };
     let ending = Arc::new(ending);
-    tx.record(Fact::RunEnded { run: id, ending })?;
-    children::cancel(tx, id)
+    recorder.record(Fact::RunEnded { run: id, ending })?;
+    children::cancel(recorder, id)
 }

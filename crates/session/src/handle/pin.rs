@@ -8,17 +8,17 @@ use unisono_context::{MessageId, tree};
 use crate::event::Fact;
 use crate::machine::Refusal;
 
-use super::Tx;
+use super::Recorder;
 
 /// Takes each message with all it belongs together with on the branch: a call without its result,
 /// or a result without its call, cannot be shown. What is so already is not recorded again.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     branch: &Arc<str>,
     messages: &[MessageId],
     pinned: bool,
 ) -> Result<(), Refusal> {
-    let tree = &tx.state.tree;
+    let tree = &recorder.state.tree;
     let head = tree.head(branch);
     let head = head.ok_or_else(|| Refusal::UnknownBranch(branch.clone()))?;
     let mut units: BTreeSet<MessageId> = BTreeSet::new();
@@ -31,12 +31,12 @@ pub(super) fn handle(
         }
         units.extend(tree.unit(head, ordinal).iter().map(|node| node.message.id));
     }
-    let changed = |id: &MessageId| tx.state.pinned.contains(id) != pinned;
+    let changed = |id: &MessageId| recorder.state.pinned.contains(id) != pinned;
     let messages: Vec<MessageId> = units.into_iter().filter(changed).collect();
     if messages.is_empty() {
         return Ok(());
     }
-    Ok(tx.record(if pinned {
+    Ok(recorder.record(if pinned {
         Fact::Pinned { messages }
     } else {
         Fact::Unpinned { messages }

@@ -7,16 +7,16 @@ use unisono_context::{Digest, TurnId};
 use crate::fold;
 use crate::turn::Phase;
 
-use super::{Tx, work};
+use super::{Recorder, work};
 
 /// Not recorded by itself: each run records the digest of the prompt it is given.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     id: TurnId,
     prefixes: BTreeMap<Digest, Digest>,
 ) -> Result<(), fold::Error> {
-    let rooms = tx.state.rooms(id);
-    let Some(turn) = tx.state.turns.get_mut(&id) else {
+    let rooms = recorder.state.rooms(id);
+    let Some(turn) = recorder.state.turns.get_mut(&id) else {
         return Ok(());
     };
     if !matches!(turn.phase, Phase::Frozen { .. }) {
@@ -24,5 +24,5 @@ pub(super) fn handle(
     }
     turn.prefixes.0 = Some(prefixes);
     turn.rooms.0 = Some(rooms);
-    work::refuse_left(tx, id)
+    work::refuse_left(recorder, id)
 }

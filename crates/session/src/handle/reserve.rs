@@ -7,44 +7,51 @@ use crate::event::Fact;
 use crate::fold;
 use crate::machine::CallEnd;
 
-use super::Tx;
+use super::Recorder;
 
-/// Sets aside what the call may take, where that is within all budgets.
+/// Reserves what the call may take, where that is within all budgets.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
     ask: &Ask,
 ) -> Result<(), fold::Error> {
-    if tx.state.budget.reserved(run, ask.call).is_some() {
+    if recorder.state.budget.reserved(run, ask.call).is_some() {
         return Ok(());
     }
     // Whether to wait was decided before.
-    match tx.state.afford((run, attempt), ask, |_| false, tx.now) {
-        Some(Verdict::Granted(reservation)) => tx.record(Fact::Reserved { run, reservation }),
+    match recorder
+        .state
+        .afford((run, attempt), ask, |_| false, recorder.now)
+    {
+        Some(Verdict::Granted(reservation)) => recorder.record(Fact::Reserved { run, reservation }),
         _ => Ok(()),
     }
 }
 
 /// Nobody will say what the calls used that were under way when the session went down: they count
-/// as their worst case, and are set aside anew when they are made again.
-pub(crate) fn settle_lost(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
-    for (run, reservation) in tx.state.budget.under_way() {
-        lose(tx, run, &reservation)?;
+/// as their worst case, and are reserved anew when they are made again.
+pub(crate) fn settle_lost(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
+    for (run, reservation) in recorder.state.budget.under_way() {
+        lose(recorder, run, &reservation)?;
     }
     Ok(())
 }
 
 /// The same for the calls of a run that is ended from outside.
-pub(super) fn settle_calls(tx: &mut Tx<'_>, run: RunId) -> Result<(), fold::Error> {
-    for reservation in tx.state.budget.calls(run) {
-        lose(tx, run, &reservation)?;
+pub(super) fn settle_calls(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
+    for reservation in recorder.state.budget.calls(run) {
+        lose(recorder, run, &reservation)?;
     }
     Ok(())
 }
 
-fn lose(tx: &mut Tx<'_>, run: RunId, reservation: &Reservation) -> Result<(), fold::Error> {
-    tx.record(Fact::CallSettled {
+fn lose(
+    recorder: &mut Recorder<'_>,
+    run: RunId,
+    reservation: &Reservation,
+) -> Result<(), fold::Error> {
+    recorder.record(Fact::CallSettled {
         run,
         call: reservation.call,
         used: reservation.amount,
@@ -54,15 +61,15 @@ fn lose(tx: &mut Tx<'_>, run: RunId, reservation: &Reservation) -> Result<(), fo
 
 /// Charges a call that has ended without a reply that is a step of the run.
 pub(super) fn settle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
     call: u32,
     end: &CallEnd,
 ) -> Result<(), fold::Error> {
-    let summarising = tx.state.summarising(run, attempt).is_some();
-    let under_way = summarising || tx.attempt(run, attempt).is_some();
-    let reserved = tx.state.budget.reserved(run, call);
+    let summarising = recorder.state.summarising(run, attempt).is_some();
+    let under_way = summarising || recorder.attempt(run, attempt).is_some();
+    let reserved = recorder.state.budget.reserved(run, call);
     let Some(reserved) = reserved.filter(|_| under_way) else {
         return Ok(());
     };
@@ -71,7 +78,7 @@ pub(super) fn settle(
         CallEnd::Unsent => (Amount::ZERO, true),
         CallEnd::Lost => (reserved.amount, false),
     };
-    tx.record(Fact::CallSettled {
+    recorder.record(Fact::CallSettled {
         run,
         call,
         used,

@@ -10,12 +10,16 @@ use crate::machine::{NewTurn, Refusal};
 use crate::state::State;
 use crate::turn::Turn;
 
-use super::Tx;
+use super::Recorder;
 
 /// Refuses what cannot be restored, before it has to wait. What an earlier turn of the branch may
 /// still change is left to [`decide`].
-pub(super) fn check(tx: &Tx<'_>, new: &NewTurn, checkpoint: CheckpointId) -> Result<(), Refusal> {
-    let state = &*tx.state;
+pub(super) fn check(
+    recorder: &Recorder<'_>,
+    new: &NewTurn,
+    checkpoint: CheckpointId,
+) -> Result<(), Refusal> {
+    let state = &*recorder.state;
     let Some(head) = state.tree.head(&new.branch) else {
         return Err(Refusal::UnknownBranch(new.branch.clone()));
     };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use unisono_context::{RunId, Timestamp, TurnId};
 
 use crate::agent::OnFailure;
-use crate::due::{BACKOFF_MAX_MS, WAIT_MAX_MS};
 use crate::event::{Fact, RunRole};
 use crate::fold;
 use crate::machine::AttemptEnd;
+use crate::pending_effects::{BACKOFF_MAX_MS, WAIT_MAX_MS};
 use crate::run::{Cause, Ending, Run};
 
-use super::{Tx, children};
+use super::{Recorder, children};
 
 /// The longest first pause before another attempt; doubled each time.
 const BACKOFF_MS: u64 = 500;
@@ -19,20 +19,20 @@ const BACKOFF_MS: u64 = 500;
 /// Records the end of the attempt under way, or plans another one, which finds what was given to
 /// others as it is by then. The end of any other attempt is late and changes nothing.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     id: RunId,
     attempt: u32,
     end: AttemptEnd,
 ) -> Result<(), fold::Error> {
-    let Some(run) = tx.attempt(id, attempt) else {
+    let Some(run) = recorder.attempt(id, attempt) else {
         return Ok(());
     };
     let Rules {
         retries,
         timeout_ms,
         ..
-    } = rules(tx, run);
-    let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
+    } = rules(recorder, run);
+    let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
     match end {
         AttemptEnd::Finished {
             text,
@@ -40,7 +40,7 @@ pub(super) fn handle(
             partial,
             usage,
         } => {
-            calls.retain(|call| is_lent(tx, run, &call.name));
+            calls.retain(|call| is_lent(recorder, run, &call.name));
             let ending = Ending::Finished {
                 text,
                 calls,
@@ -49,8 +49,8 @@ pub(super) fn handle(
                 duration_ms,
             };
             let ending = Arc::new(ending);
-            tx.record(Fact::RunEnded { run: id, ending })?;
-            children::cancel(tx, id)
+            recorder.record(Fact::RunEnded { run: id, ending })?;
+            children::cancel(recorder, id)
         }
         AttemptEnd::Failed {
             cause,
@@ -58,50 +58,50 @@ pub(super) fn handle(
             wait_ms,
         } if cause.is_retryable() && attempt <= retries => {
             let wait = wait_ms.unwrap_or(0).min(timeout_ms).min(WAIT_MAX_MS);
-            let not_before = next_attempt_at(run, tx.now.plus_ms(wait as i64));
-            tx.record(Fact::RunRetried {
+            let not_before = next_attempt_at(run, recorder.now.plus_ms(wait as i64));
+            recorder.record(Fact::RunRetried {
                 run: id,
                 attempt: attempt + 1,
                 not_before,
                 reason,
             })
         }
-        AttemptEnd::Failed { cause, reason, .. } => failed(tx, id, cause, reason),
+        AttemptEnd::Failed { cause, reason, .. } => failed(recorder, id, cause, reason),
     }
 }
 
 /// Records that a run came to nothing, and the end of its turn where its agent's failure is that.
 pub(super) fn failed(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     id: RunId,
     cause: Cause,
     reason: Arc<str>,
 ) -> Result<(), fold::Error> {
-    let Some(run) = tx.state.runs.get(&id) else {
+    let Some(run) = recorder.state.runs.get(&id) else {
         return Ok(());
     };
-    let ends_turn = rules(tx, run).ends_turn;
-    let told = turn_failure(tx, run, &cause.describe(&reason));
-    let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
+    let ends_turn = rules(recorder, run).ends_turn;
+    let told = turn_failure(recorder, run, &cause.describe(&reason));
+    let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
     let ending = Ending::Failed {
         cause,
         reason,
         duration_ms,
     };
     let ending = Arc::new(ending);
-    tx.record(Fact::RunEnded { run: id, ending })?;
-    children::cancel(tx, id)?;
+    recorder.record(Fact::RunEnded { run: id, ending })?;
+    children::cancel(recorder, id)?;
     match ends_turn {
-        Some(turn) => tx.fail_turn(turn, "delegate_failed", told),
+        Some(turn) => recorder.fail_turn(turn, "delegate_failed", told),
         None => Ok(()),
     }
 }
 
 /// What a turn fails with whose agent's failure is that: where a pipeline stopped, and what of it
 /// was not begun, included.
-fn turn_failure(tx: &Tx<'_>, run: &Run, reason: &str) -> String {
+fn turn_failure(recorder: &Recorder<'_>, run: &Run, reason: &str) -> String {
     let mut told = format!("agent {} failed: {reason}", run.agent);
-    let turn = tx.state.turns.get(&run.turn);
+    let turn = recorder.state.turns.get(&run.turn);
     let turn = turn.filter(|turn| turn.in_order());
     let (Some(turn), RunRole::Delegate { index }) = (turn, run.role) else {
         return told;
@@ -123,8 +123,8 @@ fn turn_failure(tx: &Tx<'_>, run: &Run, reason: &str) -> String {
 }
 
 /// Whether whoever asked makes calls of the tool for the agent: the lead answers to them.
-fn is_lent(tx: &Tx<'_>, run: &Run, tool: &str) -> bool {
-    let lent = tx.state.lent(run);
+fn is_lent(recorder: &Recorder<'_>, run: &Run, tool: &str) -> bool {
+    let lent = recorder.state.lent(run);
     lent.is_some_and(|lent| lent.has(tool))
 }
 
@@ -140,8 +140,8 @@ struct Rules {
     ends_turn: Option<TurnId>,
 }
 
-fn rules(tx: &Tx<'_>, run: &Run) -> Rules {
-    let Some(agent) = tx.state.definitions.get(&run.definition) else {
+fn rules(recorder: &Recorder<'_>, run: &Run) -> Rules {
+    let Some(agent) = recorder.state.definitions.get(&run.definition) else {
         return Rules::default();
     };
     let fatal = run.role != RunRole::Lead && agent.on_failure == OnFailure::Fail;

@@ -8,18 +8,20 @@ use crate::event::Fact;
 use crate::fold;
 use crate::run::{Run, Step};
 
-use super::Tx;
+use super::Recorder;
 
 /// Records a step of the attempt under way. A step of another attempt is late and changes
 /// nothing; so does a named step that is recorded already.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
     step: Arc<Step>,
 ) -> Result<(), fold::Error> {
-    match tx.attempt(run, attempt) {
-        Some(known) if !is_recorded(known, &step) => tx.record(Fact::RunStepped { run, step }),
+    match recorder.attempt(run, attempt) {
+        Some(known) if !is_recorded(known, &step) => {
+            recorder.record(Fact::RunStepped { run, step })
+        }
         _ => Ok(()),
     }
 }

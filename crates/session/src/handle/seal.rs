@@ -5,25 +5,25 @@ use std::sync::Arc;
 use crate::event::Fact;
 use crate::machine::Refusal;
 
-use super::Tx;
+use super::Recorder;
 
 /// A topic has at least this many messages.
 const MESSAGES_LEAST: u32 = 2;
 
 /// Refused while a turn works on the branch, because its messages belong to the topic, and where
 /// there is no topic to end.
-pub(super) fn handle(tx: &mut Tx<'_>, branch: Arc<str>) -> Result<(), Refusal> {
-    let tree = &tx.state.tree;
+pub(super) fn handle(recorder: &mut Recorder<'_>, branch: Arc<str>) -> Result<(), Refusal> {
+    let tree = &recorder.state.tree;
     let Some(last) = tree.head(&branch) else {
         return Err(Refusal::UnknownBranch(branch));
     };
-    if tx.state.active_turn(&branch).is_some() {
+    if recorder.state.active_turn(&branch).is_some() {
         return Err(Refusal::BranchBusy(branch));
     }
     let next = tree.get(last).map_or(0, |node| node.ordinal().0 + 1);
-    let messages = next - tx.state.topics.current(tree, last).0.min(next);
+    let messages = next - recorder.state.topics.current(tree, last).0.min(next);
     if messages < MESSAGES_LEAST {
         return Err(Refusal::NothingToSeal { branch, messages });
     }
-    Ok(tx.record(Fact::TopicSealed { branch, last })?)
+    Ok(recorder.record(Fact::TopicSealed { branch, last })?)
 }

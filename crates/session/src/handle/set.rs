@@ -6,23 +6,23 @@ use std::sync::Arc;
 use crate::event::Fact;
 use crate::machine::Refusal;
 
-use super::Tx;
+use super::Recorder;
 
 /// Recorded as all that is set then; what changes nothing is not recorded. Turns that were accepted
 /// have what they need of the old ones in the journal.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     changes: BTreeMap<Arc<str>, Option<Arc<str>>>,
 ) -> Result<(), Refusal> {
-    let mut settings = BTreeMap::clone(&tx.state.settings);
+    let mut settings = BTreeMap::clone(&recorder.state.settings);
     for (key, value) in changes {
         match value {
             Some(value) => settings.insert(key, value),
             None => settings.remove(&key),
         };
     }
-    if settings == *tx.state.settings {
+    if settings == *recorder.state.settings {
         return Ok(());
     }
-    Ok(tx.record(Fact::SettingsSet { settings })?)
+    Ok(recorder.record(Fact::SettingsSet { settings })?)
 }

@@ -9,24 +9,24 @@ use crate::event::Fact;
 use crate::fold;
 use crate::run::{Spent, Step};
 
-use super::Tx;
+use super::Recorder;
 
-/// Records it as a step of the attempt under way. What was set aside for its call is charged in
-/// part; the rest stays set aside until the call ends.
+/// Records it as a step of the attempt under way. What was reserved for its call is charged in
+/// part; the rest stays reserved until the call ends.
 pub(super) fn handle(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
     call: Option<u32>,
     spent: Spent,
 ) -> Result<(), fold::Error> {
-    if tx.attempt(run, attempt).is_none() {
+    if recorder.attempt(run, attempt).is_none() {
         return Ok(());
     }
-    let reserved = call.and_then(|call| tx.state.budget.reserved(run, call));
+    let reserved = call.and_then(|call| recorder.state.budget.reserved(run, call));
     if let Some(reserved) = reserved.cloned() {
         let used = Amount::of(&spent.usage);
-        tx.record(Fact::CallSettled {
+        recorder.record(Fact::CallSettled {
             run,
             call: reserved.call,
             used,
@@ -36,8 +36,8 @@ pub(super) fn handle(
             amount: reserved.amount - used,
             ..reserved
         };
-        tx.record(Fact::Reserved { run, reservation })?;
+        recorder.record(Fact::Reserved { run, reservation })?;
     }
     let step = Arc::new(Step::Spent(spent));
-    tx.record(Fact::RunStepped { run, step })
+    recorder.record(Fact::RunStepped { run, step })
 }

@@ -8,32 +8,32 @@ use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer, block_text};
 use unisono_context::compaction::{Cover, Made, Plan, Step};
 use unisono_context::tokens::Counts;
 
-use crate::brief::STEP_FAILURES_MAX;
+use crate::assignment::STEP_FAILURES_MAX;
 use crate::event::{Fact, Work};
 use crate::fold;
 use crate::ids;
 use crate::machine::{StepResult, Written};
 use crate::state::State;
 
-use super::{Tx, completed, replaced};
+use super::{Recorder, completed, replaced};
 
 /// Commits a step that makes the context smaller; anything else counts as a failure.
 pub(super) fn done(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     turn: TurnId,
     step: u32,
     result: StepResult,
 ) -> Result<(), fold::Error> {
-    let Some(plan) = under_way(tx, turn, step) else {
+    let Some(plan) = under_way(recorder, turn, step) else {
         return Ok(());
     };
-    match carried_out(tx.state, turn, &plan, result) {
-        Ok(StepResult::Altered(alterations)) => tx.record(Fact::Altered {
+    match carried_out(recorder.state, turn, &plan, result) {
+        Ok(StepResult::Altered(alterations)) => recorder.record(Fact::Altered {
             turn: Some(turn),
             alterations,
         }),
-        Ok(StepResult::Written(written)) => commit(tx, turn, &plan, written),
-        Err(reason) => failed(tx, turn, step, reason.into(), true),
+        Ok(StepResult::Written(written)) => commit(recorder, turn, &plan, written),
+        Err(reason) => failed(recorder, turn, step, reason.into(), true),
     }
 }
 
@@ -41,18 +41,18 @@ pub(super) fn done(
 /// automatic compaction goes on in a way that needs nobody's help, and one on request ends
 /// without having changed anything.
 pub(super) fn failed(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     turn: TurnId,
     step: u32,
     reason: Arc<str>,
     again: bool,
 ) -> Result<(), fold::Error> {
-    let Some(plan) = under_way(tx, turn, step) else {
+    let Some(plan) = under_way(recorder, turn, step) else {
         return Ok(());
     };
     let told = reason.to_string();
-    tx.record(Fact::CompactionFailed { turn, reason })?;
-    let Some(open) = tx.state.turns.get(&turn) else {
+    recorder.record(Fact::CompactionFailed { turn, reason })?;
+    let Some(open) = recorder.state.turns.get(&turn) else {
         return Ok(());
     };
     let anew = matches!(plan.step, Step::Rewrite { .. });
@@ -60,17 +60,17 @@ pub(super) fn failed(
         return Ok(());
     }
     if !matches!(open.accepted.work, Work::Answer { .. }) {
-        return tx.fail_turn(turn, "compaction_failed", told);
+        return recorder.fail_turn(turn, "compaction_failed", told);
     }
     if anew {
         return Ok(());
     }
     match plan.step.cover() {
-        Some(cover) => commit(tx, turn, &plan, note(cover)),
+        Some(cover) => commit(recorder, turn, &plan, note(cover)),
         None => {
-            let mut alterations = by_hand(tx.state, &plan.step);
-            alterations.retain(|alteration| shrinks(tx.state, &plan, alteration));
-            tx.record(Fact::Altered {
+            let mut alterations = by_hand(recorder.state, &plan.step);
+            alterations.retain(|alteration| shrinks(recorder.state, &plan, alteration));
+            recorder.record(Fact::Altered {
                 turn: Some(turn),
                 alterations,
             })
@@ -78,9 +78,13 @@ pub(super) fn failed(
     }
 }
 
-fn under_way(tx: &Tx<'_>, turn: TurnId, step: u32) -> Option<Plan> {
-    let current = tx.state.turns.get(&turn)?.steps_planned == step;
-    tx.state.step_under_way(turn).filter(|_| current).cloned()
+fn under_way(recorder: &Recorder<'_>, turn: TurnId, step: u32) -> Option<Plan> {
+    let current = recorder.state.turns.get(&turn)?.steps_planned == step;
+    recorder
+        .state
+        .step_under_way(turn)
+        .filter(|_| current)
+        .cloned()
 }
 
 /// What is to be recorded of a result, with every count; or why it is not taken.
@@ -219,21 +223,31 @@ fn note(cover: &Cover) -> Written {
     complete(cover, written)
 }
 
-fn commit(tx: &mut Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Result<(), fold::Error> {
-    match checkpoint(tx, turn, plan, written) {
-        Some(checkpoint) => tx.record(Fact::Compacted {
+fn commit(
+    recorder: &mut Recorder<'_>,
+    turn: TurnId,
+    plan: &Plan,
+    written: Written,
+) -> Result<(), fold::Error> {
+    match checkpoint(recorder, turn, plan, written) {
+        Some(checkpoint) => recorder.record(Fact::Compacted {
             turn: Some(turn),
             checkpoint: Arc::new(checkpoint),
         }),
         None => {
             let reason = "the step does not lie on its branch".to_owned();
-            tx.fail_turn(turn, "compaction_failed", reason)
+            recorder.fail_turn(turn, "compaction_failed", reason)
         }
     }
 }
 
-fn checkpoint(tx: &Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Option<Checkpoint> {
-    let state = &*tx.state;
+fn checkpoint(
+    recorder: &Recorder<'_>,
+    turn: TurnId,
+    plan: &Plan,
+    written: Written,
+) -> Option<Checkpoint> {
+    let state = &*recorder.state;
     let open = state.turns.get(&turn)?;
     let (kind, pending) = match open.accepted.work {
         Work::Answer { .. } => (Kind::Auto, true),
@@ -249,7 +263,7 @@ fn checkpoint(tx: &Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Optio
         cost_micros: written.cost_micros,
         duration_ms: written.duration_ms,
         degraded: written.degraded,
-        at: tx.now,
+        at: recorder.now,
     };
     let view = state.view(state.tree.head(&open.accepted.branch)?, pending)?;
     let preset = open.accepted.policy.preset;

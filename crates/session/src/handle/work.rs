@@ -12,25 +12,25 @@ use crate::ids;
 use crate::run::{Cause, Ending, Run};
 use crate::turn::{Phase, Turn};
 
-use super::{Tx, children, run_ended};
+use super::{Recorder, children, run_ended};
 
 /// A run that can be opened; the digest of its definition where no prompt was rendered for it.
 pub(super) type Opening = Result<OpenedRun, Digest>;
 
 /// Opens the fan-out, or stage by stage the pipeline, then the lead's run, then ends the turn as that did. What agents gave to
 /// others by themselves is opened whenever it was asked for.
-pub(super) fn advance(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
-    open_team(tx, id)?;
-    children::open(tx, id)
+pub(super) fn advance(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+    open_team(recorder, id)?;
+    children::open(recorder, id)
 }
 
-fn open_team(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
-    let Some(turn) = tx.state.turns.get(&id) else {
+fn open_team(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(());
     };
     if turn.run(RunRole::Lead).is_some() {
-        return match outcome(tx, turn) {
-            Some(outcome) => tx.end_turn(id, outcome),
+        return match outcome(recorder, turn) {
+            Some(outcome) => recorder.end_turn(id, outcome),
             None => Ok(()),
         };
     }
@@ -54,12 +54,12 @@ fn open_team(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
         opening(turn, ids::run(id, index as u32), role, agent, definition)
     });
     let openings = openings.collect();
-    record_openings(tx, id, openings)
+    record_openings(recorder, id, openings)
 }
 
 /// Records the runs as opened; where one of them cannot be, the turn fails instead.
 pub(super) fn record_openings(
-    tx: &mut Tx<'_>,
+    recorder: &mut Recorder<'_>,
     id: TurnId,
     openings: Vec<Opening>,
 ) -> Result<(), fold::Error> {
@@ -67,47 +67,49 @@ pub(super) fn record_openings(
         .into_iter()
         .collect::<Result<Vec<OpenedRun>, Digest>>()
     {
-        Ok(runs) => runs.into_iter().try_for_each(|run| record_opening(tx, run)),
+        Ok(runs) => runs
+            .into_iter()
+            .try_for_each(|run| record_opening(recorder, run)),
         Err(digest) => {
             let digest = digest.short();
             let reason = format!("no prompt was rendered for agent definition {digest}");
-            tx.fail_turn(id, "render_failed", reason)
+            recorder.fail_turn(id, "render_failed", reason)
         }
     }
 }
 
 /// Opens a run. One whose agent is too small for the frozen context ends at once, so that whoever
 /// looks finds it by name, with the numbers; it may end its turn, and then no more are opened.
-fn record_opening(tx: &mut Tx<'_>, run: OpenedRun) -> Result<(), fold::Error> {
-    let Some(turn) = tx.state.turns.get(&run.turn) else {
+fn record_opening(recorder: &mut Recorder<'_>, run: OpenedRun) -> Result<(), fold::Error> {
+    let Some(turn) = recorder.state.turns.get(&run.turn) else {
         return Ok(());
     };
     let (id, too_small) = (run.id, turn.too_small(run.definition));
-    tx.record(Fact::RunOpened { run })?;
+    recorder.record(Fact::RunOpened { run })?;
     match too_small {
-        Some(reason) => run_ended::failed(tx, id, Cause::Overflow, reason),
+        Some(reason) => run_ended::failed(recorder, id, Cause::Overflow, reason),
         None => Ok(()),
     }
 }
 
 /// Ends open runs whose agents are too small: what a crash between their openings and ends left.
-pub(super) fn refuse_left(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
-    let Some(turn) = tx.state.turns.get(&id) else {
+pub(super) fn refuse_left(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(());
     };
-    let open = tx.state.runs_of(turn).filter(|run| run.is_open());
+    let open = recorder.state.runs_of(turn).filter(|run| run.is_open());
     let too_small = open.filter_map(|run| Some((run.id, turn.too_small(run.definition)?)));
     for (run, reason) in too_small.collect::<Vec<_>>() {
-        if tx.state.runs.get(&run).is_some_and(Run::is_open) {
-            run_ended::failed(tx, run, Cause::Overflow, reason)?;
+        if recorder.state.runs.get(&run).is_some_and(Run::is_open) {
+            run_ended::failed(recorder, run, Cause::Overflow, reason)?;
         }
     }
     Ok(())
 }
 
 /// How the turn ends, once its lead has.
-fn outcome(tx: &Tx<'_>, turn: &Turn) -> Option<Outcome> {
-    let run = tx.state.runs.get(&turn.run(RunRole::Lead)?)?;
+fn outcome(recorder: &Recorder<'_>, turn: &Turn) -> Option<Outcome> {
+    let run = recorder.state.runs.get(&turn.run(RunRole::Lead)?)?;
     Some(match run.ending.as_deref()? {
         Ending::Finished { .. } => Outcome::Answered,
         Ending::Failed { cause, reason, .. } => Outcome::Failed {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use unisono_context::{RunId, Tokens};
 
-use crate::brief;
+use crate::assignment;
 use crate::event::RunRole;
 use crate::run::Ending;
 use crate::state::State;
@@ -222,10 +222,10 @@ pub fn shares(costs: &[Tokens], total: Tokens) -> Vec<Tokens> {
     shares
 }
 
-/// What results may have of the room that is left for them, given what was set aside: half of it
+/// What results may have of the room that is left for them, given what was reserved: half of it
 /// where that is more.
-pub fn bound(left: Tokens, set_aside: Tokens) -> Tokens {
-    left.min(set_aside.max(Tokens(left.0 / 2)))
+pub fn bound(left: Tokens, reserved: Tokens) -> Tokens {
+    left.min(reserved.max(Tokens(left.0 / 2)))
 }
 
 impl State {
@@ -246,7 +246,7 @@ impl State {
             _ => return None,
         };
         from.ending.as_ref()?;
-        Some(brief::result_text(Some(from)).0)
+        Some(assignment::result_text(Some(from)).0)
     }
 
     /// The run of the fan-out in that place, where the run is handed what came of it.
@@ -341,15 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_left_or_what_was_set_aside() {
+    fn half_of_what_is_left_or_what_was_reserved() {
         let rows = [
             (1_000, 100, 500),
             (1_000, 700, 700),
             (50, 700, 50),
             (0, 0, 0),
         ];
-        for (left, set_aside, expected) in rows {
-            assert_eq!(bound(Tokens(left), Tokens(set_aside)), Tokens(expected));
+        for (left, reserved, expected) in rows {
+            assert_eq!(bound(Tokens(left), Tokens(reserved)), Tokens(expected));
         }
     }
 

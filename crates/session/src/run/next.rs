@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 
-use super::tail::{Call, Masked, Room, Weight, tail};
+use super::tail::{Call, Headroom, Masked, Weight, tail};
 use super::{Cause, Reply, Step, Usage};
 
 /// What a model-driven run does next.
@@ -55,7 +55,7 @@ pub struct Bounds {
     /// Model calls at most.
     pub max_turns: u32,
     /// How much its own exchange may hold.
-    pub room: Room,
+    pub room: Headroom,
 }
 
 /// The next move: call the model, run the tools it asks for, until it answers without a call.
@@ -75,12 +75,12 @@ pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
 }
 
 /// The room that is left where the provider found a request too large.
-pub fn narrowed(steps: &[Arc<Step>], room: Room) -> Room {
+pub fn narrowed(steps: &[Arc<Step>], room: Headroom) -> Headroom {
     let found = steps.iter().filter_map(|step| match **step {
         Step::Narrowed { room, .. } => Some(room),
         _ => None,
     });
-    Room {
+    Headroom {
         tokens: found.fold(room.tokens, Tokens::min),
         reply: longest_reply(steps, room.reply),
         ..room
@@ -257,7 +257,7 @@ mod tests {
         for (steps, max_turns, expected) in cases {
             let bounds = Bounds {
                 max_turns,
-                room: Room::UNBOUNDED,
+                room: Headroom::UNBOUNDED,
             };
             assert_eq!(shown(&next(&steps, &[], bounds)), expected, "{steps:?}");
         }
@@ -267,7 +267,7 @@ mod tests {
     fn a_provider_that_has_less_room_is_sent_less() {
         let bounds = Bounds {
             max_turns: 9,
-            room: Room {
+            room: Headroom {
                 tokens: Tokens(10_000),
                 reply: Tokens(200),
                 note: Tokens(20),
@@ -307,7 +307,7 @@ mod tests {
     fn an_exchange_that_fills_its_room_is_brought_to_an_end() {
         let bounds = Bounds {
             max_turns: 9,
-            room: Room {
+            room: Headroom {
                 tokens: Tokens(1_000),
                 reply: Tokens(200),
                 note: Tokens(20),

@@ -114,7 +114,7 @@ mod tests {
     use unisono_context::Tokens;
 
     use super::*;
-    use crate::run::tail::Room;
+    use crate::run::tail::Headroom;
     use crate::run::{Reply, ToolCall, ToolResult};
 
     fn model(calls: &[&str]) -> Arc<Step> {
@@ -149,7 +149,7 @@ mod tests {
     fn shown(steps: &[Arc<Step>], max_turns: u32) -> String {
         let bounds = Bounds {
             max_turns,
-            room: Room::UNBOUNDED,
+            room: Headroom::UNBOUNDED,
         };
         let retraced = retrace(steps, &[], bounds);
         let asked = retraced.asked.iter().map(|asked| {
@@ -226,7 +226,7 @@ mod tests {
         ];
         let bounds = Bounds {
             max_turns: 9,
-            room: Room {
+            room: Headroom {
                 tokens: Tokens(1_000),
                 reply: Tokens(200),
                 note: Tokens(20),

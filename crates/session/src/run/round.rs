@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::RunId;
 
-use crate::brief;
+use crate::assignment;
 use crate::event::DelegatedCall;
 use crate::ids;
 use crate::state::State;
@@ -117,7 +117,7 @@ impl State {
             .and_then(|call| call.refused.as_ref());
         match refused {
             Some(reason) => (format!("[refused: {reason}]").into(), true),
-            None => brief::result_text(self.runs.get(&run.child(round, index))),
+            None => assignment::result_text(self.runs.get(&run.child(round, index))),
         }
     }
 }

@@ -34,9 +34,9 @@ pub enum Weight {
 
 /// How much an exchange may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Headroom {
     /// Tokens for the exchange: what the model can use, less the frozen context and the
-    /// assignment (persona, task, results of a fan-out). The output of a call is set aside
+    /// assignment (persona, task, results of a fan-out). The output of a call is reserved
     /// already.
     pub tokens: Tokens,
     /// The longest reply: the next call must have room for it as a part of the exchange.
@@ -92,17 +92,17 @@ impl Weight {
     }
 }
 
-impl Room {
+impl Headroom {
     /// Nothing is ever left out.
-    pub const UNBOUNDED: Room = Room {
+    pub const UNBOUNDED: Headroom = Headroom {
         tokens: Tokens(u64::MAX),
         reply: Tokens::ZERO,
         note: Tokens::ZERO,
     };
 
     /// The room of a model that gives such replies and adds so much to each message.
-    pub fn new(tokens: Tokens, max_output: Tokens, per_message: Tokens) -> Room {
-        Room {
+    pub fn new(tokens: Tokens, max_output: Tokens, per_message: Tokens) -> Headroom {
+        Headroom {
             tokens,
             reply: max_output,
             note: NOTE + per_message,
@@ -224,7 +224,7 @@ pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
 }
 
 /// The next model call after steps of such weights: they are those of the run's steps, in order.
-pub fn tail(weights: &[Weight], room: Room) -> Tail {
+pub fn tail(weights: &[Weight], room: Headroom) -> Tail {
     let mut exchange = Exchange::default();
     for (step, weight) in weights.iter().enumerate() {
         match weight {
@@ -273,7 +273,7 @@ impl Exchange {
     }
 
     /// Leaves out as little as the best call that is possible needs.
-    fn decide(&mut self, room: Room) -> Call {
+    fn decide(&mut self, room: Headroom) -> Call {
         for (reply, call) in [(room.reply, Call::Normal), (Tokens::ZERO, Call::WrapUp)] {
             if let Some(count) = self.least(room, reply) {
                 for masked in self.old.drain(..count) {
@@ -290,7 +290,7 @@ impl Exchange {
     }
 
     /// How many of the old results must leave, so that the rest and a reply fit.
-    fn least(&self, room: Room, reply: Tokens) -> Option<usize> {
+    fn least(&self, room: Headroom, reply: Tokens) -> Option<usize> {
         let mut needed = self.whole.minus(self.saved) + reply;
         let mut old = self.old.iter();
         for count in 0..=self.old.len() {

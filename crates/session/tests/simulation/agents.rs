@@ -3,7 +3,7 @@
 
 use unisono_context::{AgentId, Cost, RunId, Tokens};
 use unisono_session::Input;
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
@@ -47,7 +47,7 @@ pub enum Kind {
 /// named steps, then for each round a reply with tasks for others, the tasks, and their results.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    pub brief: Brief,
+    pub assignment: RunAssignment,
     temper: Temper,
     /// Steps that are recorded.
     step: usize,
@@ -77,7 +77,7 @@ const WARMING: u64 = 30;
 pub const WORST: u64 = 200;
 
 impl Agent {
-    pub fn new(brief: Brief, bounded: bool, rng: &mut Rng, trouble: usize) -> Agent {
+    pub fn new(assignment: RunAssignment, bounded: bool, rng: &mut Rng, trouble: usize) -> Agent {
         let temper = if rng.percent(trouble) {
             match rng.below(6) {
                 0 => Temper::FinishInPart,
@@ -89,16 +89,16 @@ impl Agent {
         } else {
             Temper::Finish
         };
-        let named = (brief.run.as_u128() % 3) as usize;
-        let rounds = if brief.colleagues.is_empty() {
+        let named = (assignment.run.as_u128() % 3) as usize;
+        let rounds = if assignment.colleagues.is_empty() {
             // It was not told that it may not.
-            usize::from((brief.run.as_u128() / 3).is_multiple_of(8))
+            usize::from((assignment.run.as_u128() / 3).is_multiple_of(8))
         } else {
-            (brief.run.as_u128() / 3 % 3) as usize
+            (assignment.run.as_u128() / 3 % 3) as usize
         };
-        let tools = brief.tools.iter().any(|tool| &*tool.name == TOOLS[0]);
-        let calling = usize::from(tools) * (brief.run.as_u128() / 11 % 3) as usize;
-        let taken = brief.steps.iter();
+        let tools = assignment.tools.iter().any(|tool| &*tool.name == TOOLS[0]);
+        let calling = usize::from(tools) * (assignment.run.as_u128() / 11 % 3) as usize;
+        let taken = assignment.steps.iter();
         let step = taken
             .filter(|step| !matches!(***step, Step::Spent(_)))
             .count();
@@ -117,9 +117,9 @@ impl Agent {
             },
             bounded,
             granted: false,
-            used: brief.steps.iter().map(|step| used(step)).sum(),
-            warms: (brief.run.as_u128() / 7).is_multiple_of(4),
-            brief,
+            used: assignment.steps.iter().map(|step| used(step)).sum(),
+            warms: (assignment.run.as_u128() / 7).is_multiple_of(4),
+            assignment,
             temper,
         }
     }
@@ -159,7 +159,8 @@ impl Agent {
 
     /// What its next call uses: the same in every attempt.
     fn usage_of_call(&self) -> Usage {
-        let tokens = (self.brief.run.as_u128() as u64).wrapping_add(self.step as u64 * 37) % WORST;
+        let tokens =
+            (self.assignment.run.as_u128() as u64).wrapping_add(self.step as u64 * 37) % WORST;
         used_tokens(tokens + 1)
     }
 
@@ -168,7 +169,7 @@ impl Agent {
     }
 
     pub fn delegate(&self) -> Option<u32> {
-        match self.brief.role {
+        match self.assignment.role {
             RunRole::Delegate { index } => Some(index),
             RunRole::Lead | RunRole::Child { .. } => None,
         }
@@ -176,7 +177,7 @@ impl Agent {
 
     /// What it does next.
     pub fn next(&mut self) -> Move {
-        let (run, attempt) = (self.brief.run, self.brief.attempt);
+        let (run, attempt) = (self.assignment.run, self.assignment.attempt);
         if self.ends == 0 {
             return Move::Done;
         }
@@ -233,8 +234,8 @@ impl Agent {
     pub fn told(&mut self, results: Vec<ToolResult>) -> Input {
         self.step += 1;
         Input::RunStepped {
-            run: self.brief.run,
-            attempt: self.brief.attempt,
+            run: self.assignment.run,
+            attempt: self.assignment.attempt,
             step: Step::Tools(results).into(),
         }
     }
@@ -244,8 +245,8 @@ impl Agent {
         self.warms = false;
         self.used += WARMING;
         Move::Tell(Input::Spent {
-            run: self.brief.run,
-            attempt: self.brief.attempt,
+            run: self.assignment.run,
+            attempt: self.assignment.attempt,
             call: self.bounded.then_some(self.number() as u32),
             spent: Spent {
                 usage: used_tokens(WARMING),
@@ -268,13 +269,13 @@ impl Agent {
                 wait_ms: self.ends.is_multiple_of(2).then_some(3_000),
             },
             temper => AttemptEnd::Finished {
-                text: format!("an answer of {}", self.brief.definition.id).into(),
+                text: format!("an answer of {}", self.assignment.definition.id).into(),
                 calls: Vec::new(),
                 partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
                 usage: used_tokens(self.used + self.usage_of_call().input.0),
             },
         };
-        let (run, attempt) = (self.brief.run, self.brief.attempt);
+        let (run, attempt) = (self.assignment.run, self.assignment.attempt);
         Move::Tell(Input::RunEnded { run, attempt, end })
     }
 
@@ -312,7 +313,7 @@ impl Agent {
 
     /// Calls of tools of every contract, some with arguments that a person is asked about.
     fn tool_calls(&self, round: usize) -> Vec<NewCall> {
-        let mut rng = Rng::new(self.brief.run.as_u128() as u64 ^ (round as u64) << 7);
+        let mut rng = Rng::new(self.assignment.run.as_u128() as u64 ^ (round as u64) << 7);
         let calls = (0..1 + rng.below(4)).map(|index| NewCall {
             call_id: format!("call-{}", index % 2).into(),
             tool: TOOLS[rng.below(TOOLS.len())].into(),
@@ -324,12 +325,12 @@ impl Agent {
 
     /// Tasks for colleagues, mostly.
     fn calls(&self, round: usize) -> Vec<DelegateCall> {
-        let mut rng = Rng::new(self.brief.run.as_u128() as u64 ^ round as u64);
-        let colleagues = &self.brief.colleagues;
+        let mut rng = Rng::new(self.assignment.run.as_u128() as u64 ^ round as u64);
+        let colleagues = &self.assignment.colleagues;
         let calls = (0..1 + rng.below(3)).map(|index| {
             let agent = match (rng.below(8), &colleagues[..]) {
                 (0, _) => AgentId::new("nobody"),
-                (1, _) => self.brief.definition.id.clone(),
+                (1, _) => self.assignment.definition.id.clone(),
                 (_, []) => agents()[rng.below(agents().len())].id.clone(),
                 (_, colleagues) => colleagues[rng.below(colleagues.len())].id.clone(),
             };

@@ -6,9 +6,9 @@ use unisono_context::compaction::Step as PlanStep;
 use unisono_context::tokens::{Count, Counts, Tokens};
 use unisono_context::{Encoding, Message};
 use unisono_session::Input;
-use unisono_session::brief::CompactionJob;
-use unisono_session::due::CountRequest;
+use unisono_session::assignment::CompactionJob;
 use unisono_session::machine::{Counted, StepResult, Written};
+use unisono_session::pending_effects::CountRequest;
 use unisono_session::run::Usage;
 
 use crate::rng::Rng;

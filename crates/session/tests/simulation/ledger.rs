@@ -14,7 +14,7 @@ use unisono_context::{
     CallId, CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
 };
 use unisono_session::agent::ContextMode;
-use unisono_session::brief::{Brief, CompactionJob, Delivered, ToolJob};
+use unisono_session::assignment::{CompactionJob, Delivered, RunAssignment, ToolJob};
 use unisono_session::budget::{Amount, EXCEEDED};
 use unisono_session::event::{DelegatedCall, Late, OpenedRun, RunRole, Work};
 use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
@@ -140,7 +140,7 @@ impl Ledger {
         }
     }
 
-    /// No turn has more in use than it may, and nothing is set aside where nobody works.
+    /// No turn has more in use than it may, and nothing is reserved where nobody works.
     pub fn within_budgets(&self, state: &State) {
         let tree = state.budget();
         for turn in state.open_turns() {
@@ -152,8 +152,8 @@ impl Ledger {
             assert!(fits || self.summarised.contains(&id), "{account:?}");
         }
         if state.open_turns().next().is_none() {
-            let set_aside = tree.session().open + tree.session().kept;
-            assert_eq!(set_aside, Amount::ZERO, "nothing is left over");
+            let reserved = tree.session().open + tree.session().kept;
+            assert_eq!(reserved, Amount::ZERO, "nothing is left over");
         }
     }
 
@@ -179,7 +179,7 @@ impl Ledger {
                     let budget = of(preamble.get(agent.limits.encoding).unwrap().at_most);
                     let context = view.effective(&budget).unwrap().at_most;
                     let left = budget.usable.minus(context);
-                    let needed = state.assignment(turn.needs(), agent.digest());
+                    let needed = state.assignment_tokens(turn.needs(), agent.digest());
                     (context <= budget.usable && needed.unwrap() <= left).then_some(left)
                 }
             };
@@ -328,8 +328,10 @@ impl Ledger {
     }
 
     /// A worker is started.
-    pub fn dispatches(&mut self, brief: &Brief, durable: usize, state: &State) {
-        let run = state.run(brief.run).expect("only open runs are worked on");
+    pub fn dispatches(&mut self, assignment: &RunAssignment, durable: usize, state: &State) {
+        let run = state
+            .run(assignment.run)
+            .expect("only open runs are worked on");
         assert!(run.is_open());
         assert!(
             !self.finished.contains(&run.id),
@@ -340,15 +342,15 @@ impl Ledger {
             "a cancelled run is not started"
         );
         assert!(
-            self.dispatched.insert((run.id, brief.attempt)),
+            self.dispatched.insert((run.id, assignment.attempt)),
             "once an attempt"
         );
         assert!(self.intents[&run.id] < durable, "intent before effect");
-        assert_eq!(brief.steps, run.steps, "recorded steps are given back");
-        let turn = state.turn(brief.turn).unwrap();
-        let room = self.rooms[&(brief.turn, run.definition)];
-        assert_eq!(Some(brief.room), room, "none who is too small");
-        if let Some(snapshot) = &brief.snapshot {
+        assert_eq!(assignment.steps, run.steps, "recorded steps are given back");
+        let turn = state.turn(assignment.turn).unwrap();
+        let room = self.rooms[&(assignment.turn, run.definition)];
+        assert_eq!(Some(assignment.room), room, "none who is too small");
+        if let Some(snapshot) = &assignment.snapshot {
             self.sees_only(snapshot, turn.accepted.id);
             let Work::Answer { input, .. } = &turn.accepted.work else {
                 panic!("a compaction has no runs");
@@ -364,12 +366,15 @@ impl Ledger {
             RunRole::Delegate { index } if turn.in_order() => index as usize,
             RunRole::Delegate { .. } | RunRole::Child { .. } => 0,
         };
-        let order = brief.results.iter().map(|result| &result.agent);
+        let order = assignment.results.iter().map(|result| &result.agent);
         let fan_out = turn.team.delegates.iter().map(|d| &d.agent.id);
         assert!(order.eq(fan_out.take(first)), "results in order");
         let handed = self.handed.entry(run.id);
-        let handed = handed.or_insert_with(|| brief.results.clone());
-        assert_eq!(*handed, brief.results, "the same whenever it is started");
+        let handed = handed.or_insert_with(|| assignment.results.clone());
+        assert_eq!(
+            *handed, assignment.results,
+            "the same whenever it is started"
+        );
     }
 
     fn sees_only(&mut self, snapshot: &Arc<Snapshot>, turn: TurnId) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use unisono_context::TurnId;
 use unisono_session::event::Event;
-use unisono_session::run::tail::Room;
+use unisono_session::run::tail::Headroom;
 use unisono_session::run::{Bounds, Ending, retrace};
 use unisono_session::{Fact, Replay};
 
@@ -47,27 +47,27 @@ fn rebuilt(events: &[Event]) -> Rebuilt {
     assert_eq!(replay.snapshot_error(), None);
     let bounds = Bounds {
         max_turns: 9,
-        room: Room::UNBOUNDED,
+        room: Headroom::UNBOUNDED,
     };
     let runs = replay.runs().map(|run| {
-        let brief = replay.brief(run.id).unwrap();
-        let retraced = retrace(&brief.steps, &[], bounds);
-        assert_eq!(retraced.diverged, None, "{:?}", brief.steps);
+        let assignment = replay.assignment(run.id).unwrap();
+        let retraced = retrace(&assignment.steps, &[], bounds);
+        assert_eq!(retraced.diverged, None, "{:?}", assignment.steps);
         let given = format!(
             "{:?} {:?} {} {:?} {:?} {} {} {:?} {:?} {:?}",
-            brief.role,
-            brief.snapshot.map(|snapshot| snapshot.id()),
-            brief.definition.digest(),
-            brief.task,
-            brief.results,
-            brief.place,
-            brief.room,
-            brief
+            assignment.role,
+            assignment.snapshot.map(|snapshot| snapshot.id()),
+            assignment.definition.digest(),
+            assignment.task,
+            assignment.results,
+            assignment.place,
+            assignment.room,
+            assignment
                 .colleagues
                 .iter()
                 .map(|agent| agent.digest())
                 .collect::<Vec<_>>(),
-            brief.steps,
+            assignment.steps,
             retraced.asked,
         );
         // How long it took is not told to anybody.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::{Digest, MessageId, RunId, Timestamp, Tokens, TurnId};
-use unisono_session::brief::ToolJob;
+use unisono_session::assignment::ToolJob;
 use unisono_session::budget::{Ask, Verdict};
 use unisono_session::event::{Event, RequestKey};
 use unisono_session::machine::{AttemptEnd, NewTurn, Preceding, Reaction};
@@ -59,7 +59,7 @@ enum Task {
     },
     /// A call that is on its way to its tool.
     Tool(ToolJob),
-    /// Would ask its model: set aside with so many events; none: not yet.
+    /// Would ask its model: reserved with so many events; none: not yet.
     Asking {
         agent: Agent,
         ask: Ask,
@@ -277,17 +277,17 @@ impl World {
                 agent,
                 granted: None,
                 ..
-            } => Some(agent.brief.run),
+            } => Some(agent.assignment.run),
             _ => None,
         });
         let waiting: BTreeSet<RunId> = waiting.collect();
         let waits = |run| waiting.contains(&run);
-        let of = (agent.brief.run, agent.brief.attempt);
+        let of = (agent.assignment.run, agent.assignment.attempt);
         self.machine.state().afford(of, ask, waits, self.clock)
     }
 
     fn asks(&mut self, mut agent: Agent, mut ask: Ask) {
-        let (run, attempt) = (agent.brief.run, agent.brief.attempt);
+        let (run, attempt) = (agent.assignment.run, agent.assignment.attempt);
         match self.afford(&agent, &ask) {
             Some(Verdict::Granted(reservation)) => {
                 ask.short = reservation.wrap_up;
@@ -344,11 +344,11 @@ impl World {
         let at = hung[self.rng.below(hung.len())];
         if let Task::Hung(agent) = self.tasks.swap_remove(at) {
             if self.rng.percent(50) {
-                let (run, attempt) = (agent.brief.run, agent.brief.attempt);
+                let (run, attempt) = (agent.assignment.run, agent.assignment.attempt);
                 let end = AttemptEnd::failed(Cause::Timeout, "took too long");
                 self.feed(Input::RunEnded { run, attempt, end });
             } else {
-                let turn = agent.brief.turn;
+                let turn = agent.assignment.turn;
                 self.tasks.push(Task::Hung(agent));
                 self.calls.push_back(Call::Cancel(turn));
             }
@@ -513,7 +513,7 @@ impl World {
             } => self.asks(agent, ask),
             Task::Asking { mut agent, ask, .. } => {
                 let tree = self.machine.state().budget();
-                let reserved = tree.reserved(agent.brief.run, ask.call);
+                let reserved = tree.reserved(agent.assignment.run, ask.call);
                 agent.may_ask(reserved.is_some_and(|of| of.wrap_up.is_some()));
                 self.tasks.push(Task::Agent(agent));
             }

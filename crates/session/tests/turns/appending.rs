@@ -97,7 +97,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     shell.feed(append(text(1, "meanwhile"))).unwrap();
     shell.feed(append(text(2, "and more"))).unwrap();
     shell.accept(turn(1, team(agent("lead"), [])));
-    let brief = shell.dispatched().remove(0);
+    let assignment = shell.dispatched().remove(0);
     assert_eq!(after(&shell, 2), ["what is left to do?"]);
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
     let place = Appended::find(shell.state(), text(1, "").id, None);
@@ -106,7 +106,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     let mut shell = shell.recovered();
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
     drop(shell.dispatched());
-    shell.finish(&brief, "all is done");
+    shell.finish(&assignment, "all is done");
     let question = "what is left to do?";
     let expected = [question, "all is done", "meanwhile", "and more", question];
     assert_eq!(after(&shell, 2), expected);

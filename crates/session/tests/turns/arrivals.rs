@@ -34,9 +34,9 @@ fn carry_out(shell: &mut Shell, at: usize) {
         Effect::Measure(request) => measured(&request, None),
         Effect::Compact(job) => compact(&job),
         Effect::Render(request) => render(&request),
-        Effect::Dispatch(brief) => {
-            let text = format!("for {}", brief.turn);
-            return shell.finish(&brief, &text);
+        Effect::Dispatch(assignment) => {
+            let text = format!("for {}", assignment.turn);
+            return shell.finish(&assignment, &text);
         }
         other => panic!("{other:?}"),
     };

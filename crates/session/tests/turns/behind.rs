@@ -108,8 +108,8 @@ fn messages_stand_before_the_input_once_for_a_key() {
         assert_eq!(texts, ["a", "b", "what is left to do?"]);
         assert_eq!(shell.facts("posted").len(), 2);
         assert_eq!(shell.facts("turn_accepted").len(), 1);
-        let brief = shell.dispatched().remove(0);
-        let seen = brief.snapshot.unwrap().manifest().head;
+        let assignment = shell.dispatched().remove(0);
+        let seen = assignment.snapshot.unwrap().manifest().head;
         let seen = shell.state().tree().get(seen).unwrap().ordinal();
         assert_eq!(u64::from(seen.0), first + 3);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::{CallId, Timestamp, TurnId};
-use unisono_session::brief::{Brief, ToolJob};
+use unisono_session::assignment::{RunAssignment, ToolJob};
 use unisono_session::event::Outcome;
 use unisono_session::machine::NewCall;
 use unisono_session::run::calls::{Calling, Decision, Output};
@@ -35,18 +35,22 @@ fn rules(approvals: &[&str]) -> Arc<Rules> {
 }
 
 /// A lead whose model has called those tools, and its brief.
-fn calling(rules: Arc<Rules>, tools: &[&str]) -> (Shell, Brief) {
+fn calling(rules: Arc<Rules>, tools: &[&str]) -> (Shell, RunAssignment) {
     calling_within(None, rules, tools)
 }
 
 /// The same in a turn with a limit.
-fn calling_within(limit_ms: Option<u64>, rules: Arc<Rules>, tools: &[&str]) -> (Shell, Brief) {
+fn calling_within(
+    limit_ms: Option<u64>,
+    rules: Arc<Rules>,
+    tools: &[&str],
+) -> (Shell, RunAssignment) {
     let mut shell = Shell::with(2);
     let mut accepted = turn(1, team(agent("lead"), []));
     accepted.rules = rules;
     accepted.caps.limit_ms = limit_ms;
     shell.accept(accepted);
-    let brief = shell.dispatched().remove(0);
+    let assignment = shell.dispatched().remove(0);
     let calls = tools.iter().enumerate().map(|(n, tool)| ToolCall {
         id: format!("call-{n}").into(),
         name: (*tool).into(),
@@ -57,15 +61,15 @@ fn calling_within(limit_ms: Option<u64>, rules: Arc<Rules>, tools: &[&str]) -> (
         ..Reply::default()
     };
     let step = Arc::new(Step::Model(reply));
-    let (run, attempt) = (brief.run, brief.attempt);
+    let (run, attempt) = (assignment.run, assignment.attempt);
     shell
         .feed(Input::RunStepped { run, attempt, step })
         .unwrap();
-    shell.feed(asked(&brief, tools)).unwrap();
-    (shell, brief)
+    shell.feed(asked(&assignment, tools)).unwrap();
+    (shell, assignment)
 }
 
-fn asked(brief: &Brief, tools: &[&str]) -> Input {
+fn asked(assignment: &RunAssignment, tools: &[&str]) -> Input {
     let calls = tools.iter().enumerate().map(|(n, tool)| NewCall {
         call_id: format!("call-{n}").into(),
         tool: (*tool).into(),
@@ -73,8 +77,8 @@ fn asked(brief: &Brief, tools: &[&str]) -> Input {
         fields: vec![("path".into(), "/etc/hosts".into())],
     });
     Input::CallTools {
-        run: brief.run,
-        attempt: brief.attempt,
+        run: assignment.run,
+        attempt: assignment.attempt,
         round: 1,
         calls: calls.collect(),
     }
@@ -114,8 +118,8 @@ fn decide(shell: &mut Shell, call: CallId, decision: Decision) -> Result<(), Ref
     shell.feed(Input::Decide { call, decision })
 }
 
-fn results(shell: &Shell, brief: &Brief) -> Vec<(String, bool)> {
-    match shell.state().calling(brief.run, 1) {
+fn results(shell: &Shell, assignment: &RunAssignment) -> Vec<(String, bool)> {
+    match shell.state().calling(assignment.run, 1) {
         Calling::Ended(results) => results
             .into_iter()
             .map(|result| (result.content.to_string(), result.is_error))
@@ -127,11 +131,11 @@ fn results(shell: &Shell, brief: &Brief) -> Vec<(String, bool)> {
 #[test]
 fn effects_are_made_one_after_the_other_and_reading_at_once() {
     let names = ["files__send", "files__read", "files__put", "files__read"];
-    let (mut shell, brief) = calling(rules(&[]), &names);
+    let (mut shell, assignment) = calling(rules(&[]), &names);
     let first = made(&mut shell);
     assert_eq!(tools(&first), ["files__send", "files__read", "files__read"]);
     assert_eq!(
-        shell.state().calling(brief.run, 1),
+        shell.state().calling(assignment.run, 1),
         Calling::UnderWay { held: false }
     );
     answer(&mut shell, &first[1], "read");
@@ -144,9 +148,9 @@ fn effects_are_made_one_after_the_other_and_reading_at_once() {
     answer(&mut shell, &first[2], "read too");
     let expected = ["sent", "read", "put", "read too"];
     let expected: Vec<_> = expected.map(|text| (text.to_owned(), false)).into();
-    assert_eq!(results(&shell, &brief), expected);
+    assert_eq!(results(&shell, &assignment), expected);
     // The same round again is known: nothing is made twice.
-    shell.feed(asked(&brief, &names)).unwrap();
+    shell.feed(asked(&assignment, &names)).unwrap();
     assert!(made(&mut shell).is_empty());
 }
 
@@ -171,19 +175,19 @@ fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
         ("files__send", false),
         ("files__unheard_of", false),
     ] {
-        let (mut shell, brief) = calling(rules(&[]), &[tool]);
+        let (mut shell, assignment) = calling(rules(&[]), &[tool]);
         let job = made(&mut shell).remove(0);
         let mut shell = shell.recovered();
         let again = made(&mut shell);
         if repeated {
             assert_eq!(again, [job], "the same call under the same key");
             answer(&mut shell, &again[0], "done");
-            assert_eq!(results(&shell, &brief), [("done".to_owned(), false)]);
+            assert_eq!(results(&shell, &assignment), [("done".to_owned(), false)]);
         } else {
             assert!(again.is_empty(), "{tool} is not made again");
             assert_eq!(waiting(&shell), [job.id]);
             assert_eq!(
-                shell.state().calling(brief.run, 1),
+                shell.state().calling(assignment.run, 1),
                 Calling::UnderWay { held: true }
             );
             // It stays so, however often the session comes back.
@@ -198,7 +202,7 @@ fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
 #[test]
 fn what_is_in_doubt_is_settled_by_a_person() {
     let settled = |decision: Decision| {
-        let (mut shell, brief) = calling(rules(&[]), &["files__send", "files__put"]);
+        let (mut shell, assignment) = calling(rules(&[]), &["files__send", "files__put"]);
         let job = made(&mut shell).remove(0);
         let mut shell = shell.recovered();
         assert!(made(&mut shell).is_empty(), "what follows it waits");
@@ -207,40 +211,40 @@ fn what_is_in_doubt_is_settled_by_a_person() {
         assert_eq!(wrong.to_string(), format!("call {} {expected}", job.id));
         decide(&mut shell, job.id, decision).unwrap();
         let next = made(&mut shell);
-        (shell, brief, job, next)
+        (shell, assignment, job, next)
     };
-    let (mut shell, brief, job, next) = settled(Decision::Done {
+    let (mut shell, assignment, job, next) = settled(Decision::Done {
         text: "sent".into(),
     });
     assert_eq!(tools(&next), ["files__put"]);
     answer(&mut shell, &next[0], "put");
     let expected = [("sent".to_owned(), false), ("put".to_owned(), false)];
-    assert_eq!(results(&shell, &brief), expected);
+    assert_eq!(results(&shell, &assignment), expected);
     let again = decide(&mut shell, job.id, Decision::Repeat);
     assert_eq!(again, Err(Refusal::Decided(job.id)));
 
     let text = "the line was cut".into();
-    let (mut shell, brief, _, next) = settled(Decision::Failed { text });
+    let (mut shell, assignment, _, next) = settled(Decision::Failed { text });
     answer(&mut shell, &next[0], "put");
     assert_eq!(
-        results(&shell, &brief)[0],
+        results(&shell, &assignment)[0],
         ("the line was cut".to_owned(), true)
     );
 
-    let (mut shell, brief, job, next) = settled(Decision::Repeat);
+    let (mut shell, assignment, job, next) = settled(Decision::Repeat);
     assert_eq!(next, [job], "under the same key");
     answer(&mut shell, &next[0], "sent");
     let next = made(&mut shell);
     answer(&mut shell, &next[0], "put");
-    assert_eq!(results(&shell, &brief)[0], ("sent".to_owned(), false));
+    assert_eq!(results(&shell, &assignment)[0], ("sent".to_owned(), false));
 }
 
 #[test]
 fn a_call_waits_until_a_person_agrees_also_over_restarts() {
-    let (mut shell, brief) = calling(rules(&["files__s*(path=/etc/*)"]), &["files__send"]);
+    let (mut shell, assignment) = calling(rules(&["files__s*(path=/etc/*)"]), &["files__send"]);
     assert!(made(&mut shell).is_empty());
     assert_eq!(
-        shell.state().calling(brief.run, 1),
+        shell.state().calling(assignment.run, 1),
         Calling::UnderWay { held: true }
     );
     let mut shell = shell.recovered();
@@ -256,7 +260,7 @@ fn a_call_waits_until_a_person_agrees_also_over_restarts() {
     let job = made(&mut shell).remove(0);
     assert_eq!(job.id, id);
     answer(&mut shell, &job, "sent");
-    assert_eq!(results(&shell, &brief), [("sent".to_owned(), false)]);
+    assert_eq!(results(&shell, &assignment), [("sent".to_owned(), false)]);
     let again = decide(&mut shell, id, Decision::Approved);
     assert_eq!(
         again,
@@ -284,7 +288,8 @@ fn a_call_that_is_allowed_at_rest_is_made_when_the_session_is_opened() {
 
 #[test]
 fn a_denial_goes_back_to_the_model_with_its_reason() {
-    let (mut shell, brief) = calling(rules(&["*"]), &["files__send", "files__put", "files__read"]);
+    let (mut shell, assignment) =
+        calling(rules(&["*"]), &["files__send", "files__put", "files__read"]);
     let [send, put, read] = waiting(&shell)[..] else {
         panic!("all three wait");
     };
@@ -293,7 +298,7 @@ fn a_denial_goes_back_to_the_model_with_its_reason() {
     decide(&mut shell, put, Decision::Denied { reason: None }).unwrap();
     decide(&mut shell, read, Decision::Expired).unwrap();
     assert!(made(&mut shell).is_empty());
-    let told: Vec<String> = results(&shell, &brief)
+    let told: Vec<String> = results(&shell, &assignment)
         .into_iter()
         .map(|(text, is_error)| format!("{is_error}: {text}"))
         .collect();
@@ -306,7 +311,7 @@ fn a_denial_goes_back_to_the_model_with_its_reason() {
 
 #[test]
 fn nobody_in_time_is_a_denial() {
-    let (mut shell, brief) = calling(rules(&["*"]), &["files__send"]);
+    let (mut shell, assignment) = calling(rules(&["*"]), &["files__send"]);
     let wakes = |shell: &Shell| -> Vec<Timestamp> {
         let wakes = shell.waiting.iter().filter_map(|effect| match effect {
             Effect::Wake(at) => Some(*at),
@@ -326,7 +331,7 @@ fn nobody_in_time_is_a_denial() {
     shell.prepare();
     assert_eq!(wakes(&shell), [until]);
     shell.feed(Input::Tick).unwrap();
-    assert!(results(&shell, &brief)[0].0.contains("in time"));
+    assert!(results(&shell, &assignment)[0].0.contains("in time"));
 }
 
 #[test]
@@ -354,15 +359,17 @@ fn another_attempt_finds_the_calls_as_they_are() {
 
 #[test]
 fn a_cancelled_turn_stops_its_calls_and_keeps_none_waiting() {
-    let stops: [fn(TurnId, &Brief) -> Input; 2] = [
+    let stops: [fn(TurnId, &RunAssignment) -> Input; 2] = [
         |turn, _| Input::Cancel { turn },
-        |_, brief| Input::CancelRun { run: brief.run },
+        |_, assignment| Input::CancelRun {
+            run: assignment.run,
+        },
     ];
     for stop in stops {
         let names = ["files__read", "files__send"];
-        let (mut shell, brief) = calling(rules(&["files__send"]), &names);
+        let (mut shell, assignment) = calling(rules(&["files__send"]), &names);
         let job = made(&mut shell).remove(0);
-        shell.feed(stop(turn_id(1), &brief)).unwrap();
+        shell.feed(stop(turn_id(1), &assignment)).unwrap();
         let cancelled = shell.waiting.iter().filter_map(|effect| match effect {
             Effect::CancelCall(place) => Some(*place),
             _ => None,
@@ -376,9 +383,9 @@ fn a_cancelled_turn_stops_its_calls_and_keeps_none_waiting() {
 
 #[test]
 fn an_agent_that_ends_without_its_calls_stops_them() {
-    let (mut shell, brief) = calling(rules(&[]), &["files__read"]);
+    let (mut shell, assignment) = calling(rules(&[]), &["files__read"]);
     let job = made(&mut shell).remove(0);
-    shell.finish(&brief, "done without it");
+    shell.finish(&assignment, "done without it");
     let cancelled = shell.waiting.iter();
     let mut cancelled = cancelled
         .filter(|effect| matches!(effect, Effect::CancelCall(place) if *place == job.place));
@@ -387,7 +394,7 @@ fn an_agent_that_ends_without_its_calls_stops_them() {
 
 #[test]
 fn a_turn_keeps_the_rules_it_was_accepted_with() {
-    let (mut shell, brief) = calling(rules(&[]), &["files__read"]);
+    let (mut shell, assignment) = calling(rules(&[]), &["files__read"]);
     let job = made(&mut shell).remove(0);
     let mut next = turn(2, team(agent("lead"), []));
     next.rules = rules(&["*"]);
@@ -395,7 +402,7 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
     assert_eq!(shell.facts("tool_rules_set").len(), 2);
     answer(&mut shell, &job, "read");
     let again = Input::CallTools {
-        run: brief.run,
+        run: assignment.run,
         attempt: 1,
         round: 2,
         calls: vec![NewCall {

@@ -8,7 +8,7 @@ use unisono_context::message::Role;
 use unisono_context::tokens::Counts;
 use unisono_context::{Encoding, Tokens};
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
-use unisono_session::brief::CompactionJob;
+use unisono_session::assignment::CompactionJob;
 use unisono_session::event::{Outcome, Work};
 use unisono_session::machine::{NewTurn, StepResult};
 use unisono_session::run::{Cause, Ending};

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{DelegationLimits, Outcome, RunRole};
 use unisono_session::machine::NewTurn;
-use unisono_session::run::tail::Room;
+use unisono_session::run::tail::Headroom;
 use unisono_session::run::{self, Bounds, Cause, Delegation, Ending, Next, Step};
 use unisono_session::{Effect, Fact, Input, ids};
 
@@ -38,7 +38,7 @@ fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
     );
     assert_eq!(children[0].run, ids::child(turn_id(0), lead.run, 1, 0));
     assert_eq!(&*children[1].task, "list them");
-    let same = |child: &Brief| {
+    let same = |child: &RunAssignment| {
         Arc::ptr_eq(
             child.snapshot.as_ref().unwrap(),
             lead.snapshot.as_ref().unwrap(),
@@ -95,8 +95,8 @@ fn fanned_out() -> Shell {
     fan_out.delegates[1].task = Some("weigh them".into());
     let mut shell = Shell::with(2);
     shell.accept(turn(0, fan_out));
-    for brief in shell.dispatched() {
-        shell.finish(&brief, "found");
+    for assignment in shell.dispatched() {
+        shell.finish(&assignment, "found");
     }
     shell
 }
@@ -297,8 +297,8 @@ fn who_waits_for_an_answer_is_not_asked_for_it_by_anybody_below() {
         told.iter().map(|(text, _)| text).collect::<Vec<_>>(),
         expected.iter().collect::<Vec<_>>()
     );
-    for brief in [&risks, &facts, &lead] {
-        shell.finish(brief, "done");
+    for assignment in [&risks, &facts, &lead] {
+        shell.finish(assignment, "done");
     }
     assert_eq!(*shell.outcome(0), Outcome::Answered);
 }
@@ -384,7 +384,7 @@ fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
     let second = shell.dispatched().remove(0);
     let bounds = Bounds {
         max_turns: 4,
-        room: Room::UNBOUNDED,
+        room: Headroom::UNBOUNDED,
     };
     let Next::CallTools(reply) = run::next(&second.steps, &[], bounds) else {
         panic!("the reply is recorded");
@@ -422,7 +422,7 @@ fn whoever_ends_takes_with_it_what_it_gave_to_others() {
         let grandchild = shell.dispatched().remove(0);
         (shell, lead, child, grandchild)
     };
-    type End = fn(&mut Shell, &Brief);
+    type End = fn(&mut Shell, &RunAssignment);
     let cases: [(&str, End); 3] = [
         ("the lead finishes", |shell, lead| {
             shell.finish(lead, "the answer")
@@ -474,26 +474,26 @@ fn a_restart_at_any_event_ends_with_the_same_branch() {
                 .iter()
                 .position(|effect| matches!(effect, Effect::Dispatch(_)))
         } {
-            let Effect::Dispatch(brief) = shell.waiting.remove(at) else {
+            let Effect::Dispatch(assignment) = shell.waiting.remove(at) else {
                 unreachable!();
             };
-            match brief.role {
-                RunRole::Child { index, .. } => shell.finish(&brief, &format!("part {index}")),
+            match assignment.role {
+                RunRole::Child { index, .. } => shell.finish(&assignment, &format!("part {index}")),
                 _ => {
                     let calls = [
                         call("facts", "list"),
                         call("ghost", "appear"),
                         call("risks", "weigh"),
                     ];
-                    if brief.steps.is_empty() {
-                        delegate(&mut shell, &brief, 1, &calls);
+                    if assignment.steps.is_empty() {
+                        delegate(&mut shell, &assignment, 1, &calls);
                     } else {
-                        ask(&mut shell, &brief, 1, &calls);
+                        ask(&mut shell, &assignment, 1, &calls);
                     }
-                    if shell.state().delegation(brief.run, 1) == Delegation::UnderWay {
-                        shell.waiting.push(Effect::Dispatch(brief));
+                    if shell.state().delegation(assignment.run, 1) == Delegation::UnderWay {
+                        shell.waiting.push(Effect::Dispatch(assignment));
                     } else {
-                        shell.finish(&brief, "the answer");
+                        shell.finish(&assignment, "the answer");
                     }
                 }
             }

@@ -150,7 +150,7 @@ fn a_replay_gives_each_run_what_it_was_given() {
     assert_eq!(replay.outcome(), Some(&Outcome::Answered));
     assert_eq!(replay.snapshot_error(), None);
     for was in [&delegates[0], &delegates[1], &lead] {
-        let now = replay.brief(was.run).unwrap();
+        let now = replay.assignment(was.run).unwrap();
         assert_eq!(
             (
                 now.task,
@@ -169,7 +169,9 @@ fn a_replay_gives_each_run_what_it_was_given() {
                 was.role
             )
         );
-        let id = |brief: &unisono_session::brief::Brief| brief.snapshot.as_ref().map(|s| s.id());
+        let id = |assignment: &unisono_session::assignment::RunAssignment| {
+            assignment.snapshot.as_ref().map(|s| s.id())
+        };
         assert_eq!(now.snapshot.map(|s| s.id()), id(was));
     }
     assert_eq!(

@@ -64,8 +64,8 @@ fn even_in(shell: Shell) -> f64 {
     let view = state.view(state.tree().head("main").unwrap(), true);
     let context = view.unwrap().effective(budget).unwrap().tokens;
     let whole = turn.accepted.calibrations[0].estimated(Tokens(1_800));
-    let set_aside = whole.minus(budget.usable);
-    1_800.0 / (context + set_aside).0 as f64
+    let reserved = whole.minus(budget.usable);
+    1_800.0 / (context + reserved).0 as f64
 }
 
 #[test]
@@ -176,13 +176,13 @@ fn a_count_that_comes_after_the_freeze_changes_nothing_that_an_attempt_is_told()
     let request = asked(&mut shell).unwrap();
     // Another branch summarises what both have: this context surely fits now.
     elsewhere(&mut shell, message_id(12), manual(8));
-    let brief = shell.dispatched().remove(0);
+    let assignment = shell.dispatched().remove(0);
     assert_eq!(shell.facts("frozen").len(), 1);
     shell
         .feed(measured(&request, Some(1_800 * 12 / 10)))
         .unwrap();
     assert!(shell.facts("measured").is_empty());
-    assert_eq!(brief.calibration.as_ref(), Some(&before));
+    assert_eq!(assignment.calibration.as_ref(), Some(&before));
     let again = shell.recovered().dispatched().remove(0);
-    assert_eq!(again.calibration, brief.calibration);
+    assert_eq!(again.calibration, assignment.calibration);
 }

@@ -7,7 +7,7 @@ use unisono_context::AgentId;
 use unisono_context::message::Part;
 use unisono_session::Input;
 use unisono_session::agent::{Definition, OnFailure, Stage};
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::{Cause, Ending};
 
@@ -40,15 +40,15 @@ fn begun(change: impl Fn(&mut Definition)) -> Shell {
 }
 
 /// The one agent that was started.
-fn next(shell: &mut Shell) -> Brief {
+fn next(shell: &mut Shell) -> RunAssignment {
     let mut briefs = shell.dispatched();
     assert_eq!(briefs.len(), 1, "one at a time");
     briefs.remove(0)
 }
 
 /// What an agent was handed: of whom, for which task, and what.
-fn handed(brief: &Brief) -> Vec<String> {
-    let each = brief.results.iter().map(|result| {
+fn handed(assignment: &RunAssignment) -> Vec<String> {
+    let each = assignment.results.iter().map(|result| {
         let text = match &*result.ending {
             Ending::Finished { text, .. } => text.to_string(),
             Ending::Failed { cause, .. } => format!("[{}]", cause.code()),
@@ -162,7 +162,7 @@ fn a_restart_goes_on_with_the_stage_that_was_open() {
     assert_eq!(draft.run, again.run);
     assert_eq!(handed(&draft), handed(&again));
     assert_eq!(draft.task, again.task);
-    let ids = [&draft, &again].map(|brief| brief.snapshot.as_ref().unwrap().id());
+    let ids = [&draft, &again].map(|assignment| assignment.snapshot.as_ref().unwrap().id());
     assert_eq!(ids[0], ids[1]);
     shell.finish(&again, "a text");
     let mut shell = shell.recovered();

@@ -22,7 +22,7 @@ fn amount(tokens: u64) -> Amount {
     Amount::of(&used(tokens))
 }
 
-/// A lead at work, in a turn that may use 10,000 tokens; a call of 1,000 is set aside.
+/// A lead at work, in a turn that may use 10,000 tokens; a call of 1,000 is reserved.
 fn asking(lead: Definition) -> (Shell, RunId) {
     let mut shell = Shell::with(4);
     let turn_caps = Caps {
@@ -54,7 +54,7 @@ fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
     shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
 }
 
-/// What the session has spent, and what is set aside.
+/// What the session has spent, and what is reserved.
 fn account(shell: &Shell) -> (Amount, Amount) {
     let account = shell.state().budget().session();
     (account.spent, account.open)
@@ -82,7 +82,7 @@ fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
 }
 
 #[test]
-fn it_is_charged_at_once_and_the_rest_stays_set_aside() {
+fn it_is_charged_at_once_and_the_rest_stays_reserved() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     assert_eq!(account(&shell), (amount(300), amount(700)));
@@ -91,8 +91,8 @@ fn it_is_charged_at_once_and_the_rest_stays_set_aside() {
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));
-    let brief = shell.dispatched().remove(0);
-    assert!(matches!(&*brief.steps[0], Step::Spent(spent) if spent.usage == used(300)));
+    let assignment = shell.dispatched().remove(0);
+    assert!(matches!(&*assignment.steps[0], Step::Spent(spent) if spent.usage == used(300)));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn an_attempt_that_is_over_says_nothing() {
     let before = shell.journal.len();
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.journal.len(), before);
-    // The next one pays for itself, with a call of its own set aside.
+    // The next one pays for itself, with a call of its own reserved.
     reserve(&mut shell, run, 2);
     prepay(&mut shell, run, 2, 200);
     assert_eq!(account(&shell), (amount(1_200), amount(800)));
@@ -238,7 +238,7 @@ fn a_last_call_that_is_made_again_says_the_same() {
         .unwrap();
     let said = why(&shell).expect("it is the last one");
     assert!(said.1.contains("9000 left"), "{}", said.1);
-    // What was set aside for it is lost, so that less is left.
+    // What was reserved for it is lost, so that less is left.
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(7_000), Amount::ZERO));
     let attempt = shell.dispatched()[0].attempt;

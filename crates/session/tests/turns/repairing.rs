@@ -6,7 +6,7 @@ use unisono_context::checkpoint::{Body, Kind, Writer};
 use unisono_context::compaction::Step;
 use unisono_context::policy::{ModelQuota, Policy};
 use unisono_context::tokens::Tokens;
-use unisono_session::brief::CompactionJob;
+use unisono_session::assignment::CompactionJob;
 use unisono_session::event::Outcome;
 use unisono_session::machine::{NewTurn, StepResult, Written};
 use unisono_session::{Fact, Input};

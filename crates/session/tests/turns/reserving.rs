@@ -1,4 +1,4 @@
-//! What a run needs besides the context is set aside before the context is planned: one that
+//! What a run needs besides the context is reserved before the context is planned: one that
 //! planning leaves alone takes its runs, and one that fits is answered (B5, S11).
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Timestamp, Tokens};
 use unisono_session::agent::{Assignment, Definition, Team};
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
@@ -24,9 +24,9 @@ fn tokens(text: &str) -> u64 {
 }
 
 /// What a model is told besides the context, its results aside.
-fn assignment(brief: &Brief) -> Tokens {
-    let agent = &brief.definition;
-    let colleagues = brief.colleagues.iter();
+fn assignment_tokens(assignment: &RunAssignment) -> Tokens {
+    let agent = &assignment.definition;
+    let colleagues = assignment.colleagues.iter();
     let role = role_text(&Told {
         agent: agent.id.as_str(),
         description: &agent.description,
@@ -37,10 +37,10 @@ fn assignment(brief: &Brief) -> Tokens {
             .collect::<Vec<_>>(),
         output_schema: None,
     });
-    let task = if brief.task.starts_with("what is left to do?") {
+    let task = if assignment.task.starts_with("what is left to do?") {
         0
     } else {
-        tokens(&brief.task)
+        tokens(&assignment.task)
     };
     Tokens(tokens(&role) + task) + agent.limits.per_message.times(2)
 }
@@ -215,7 +215,7 @@ fn overflow(shell: &Shell) -> Option<String> {
 }
 
 /// The lead gives a task to each agent that it may choose from, and each has room for it.
-fn takes_a_round(shell: &mut Shell, lead: &Brief, round: u32) -> Result<(), TestCaseError> {
+fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<(), TestCaseError> {
     let colleagues = lead.colleagues.iter();
     let calls: Vec<_> = colleagues
         .map(|agent| call(agent.id.as_str(), "look into it"))
@@ -225,7 +225,7 @@ fn takes_a_round(shell: &mut Shell, lead: &Brief, round: u32) -> Result<(), Test
     }
     delegate(shell, lead, round, &calls);
     for child in shell.dispatched() {
-        let needs = assignment(&child);
+        let needs = assignment_tokens(&child);
         prop_assert!(needs <= child.room, "child: {needs} of {}", child.room);
         shell.finish(&child, "looked");
     }
@@ -250,24 +250,28 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
             prop_assert!(usable < needs + 400, "{reason}");
             return Ok(());
         }
-        for brief in &briefs {
-            let needs = assignment(brief);
+        for assignment in &briefs {
+            let needs = assignment_tokens(assignment);
             prop_assert!(
-                needs <= brief.room,
+                needs <= assignment.room,
                 "{}: {needs} of {}",
-                brief.definition.id,
-                brief.room
+                assignment.definition.id,
+                assignment.room
             );
-            shell.finish(brief, &"an answer ".repeat(case.history.len() * 4));
+            shell.finish(assignment, &"an answer ".repeat(case.history.len() * 4));
         }
         let lead = shell.dispatched();
-        for brief in &lead {
-            let needs = assignment(brief);
-            prop_assert!(needs <= brief.room, "lead: {needs} of {}", brief.room);
+        for assignment in &lead {
+            let needs = assignment_tokens(assignment);
+            prop_assert!(
+                needs <= assignment.room,
+                "lead: {needs} of {}",
+                assignment.room
+            );
             for round in 1..=case.more.rounds {
-                takes_a_round(&mut shell, brief, round)?;
+                takes_a_round(&mut shell, assignment, round)?;
             }
-            shell.finish(brief, "done");
+            shell.finish(assignment, "done");
         }
         let at = Timestamp(shell.now.0 + 1_000);
         shell.now = at;
@@ -301,8 +305,8 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
     for bytes in (200..=700).step_by(10) {
         let mut shell = of(history(&[bytes; 20]));
         shell.accept(taken(&case(bytes), 0));
-        let brief = shell.dispatched().remove(0);
-        assert!(assignment(&brief) <= brief.room, "{bytes}");
+        let assignment = shell.dispatched().remove(0);
+        assert!(assignment_tokens(&assignment) <= assignment.room, "{bytes}");
         let planned = shell.journal.iter();
         compacted.push(
             planned
@@ -328,11 +332,11 @@ fn a_role_is_counted_once_however_many_turns_there_are() {
     let mut shell = Shell::with(4);
     for n in 0..3 {
         shell.accept(taken(&case, n));
-        for brief in shell.dispatched() {
-            shell.finish(&brief, "found");
+        for assignment in shell.dispatched() {
+            shell.finish(&assignment, "found");
         }
-        for brief in shell.dispatched() {
-            shell.finish(&brief, "done");
+        for assignment in shell.dispatched() {
+            shell.finish(&assignment, "done");
         }
     }
     let counted = shell.journal.iter();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_context::message::{Part, Role};
 use unisono_context::{AgentId, RunId};
 use unisono_session::agent::{Definition, Team};
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{DelegateCall, NewTurn};
 use unisono_session::run::{Delegation, Ending, Reply, Step, ToolCall};
 use unisono_session::{Fact, Input};
@@ -13,12 +13,12 @@ use unisono_session::{Fact, Input};
 use crate::shell::*;
 
 /// A lead that may call these agents, at work.
-pub fn leading(available: impl IntoIterator<Item = Definition>) -> (Shell, Brief) {
+pub fn leading(available: impl IntoIterator<Item = Definition>) -> (Shell, RunAssignment) {
     let team = team(agent("lead"), []);
     started(turn(0, with(team, available)))
 }
 
-pub fn started(turn: NewTurn) -> (Shell, Brief) {
+pub fn started(turn: NewTurn) -> (Shell, RunAssignment) {
     let mut shell = Shell::with(2);
     shell.accept(turn);
     let lead = shell.dispatched().remove(0);
@@ -45,7 +45,7 @@ pub fn call(agent: &str, task: &str) -> DelegateCall {
 }
 
 /// The reply with the calls, and the calls themselves.
-pub fn delegate(shell: &mut Shell, brief: &Brief, round: u32, calls: &[DelegateCall]) {
+pub fn delegate(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls: &[DelegateCall]) {
     let reply = Reply {
         text: format!("round {round}").into(),
         calls: calls
@@ -58,22 +58,22 @@ pub fn delegate(shell: &mut Shell, brief: &Brief, round: u32, calls: &[DelegateC
             .collect(),
         ..Reply::default()
     };
-    step(shell, brief, Step::Model(reply));
-    ask(shell, brief, round, calls);
+    step(shell, assignment, Step::Model(reply));
+    ask(shell, assignment, round, calls);
 }
 
-pub fn ask(shell: &mut Shell, brief: &Brief, round: u32, calls: &[DelegateCall]) {
+pub fn ask(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls: &[DelegateCall]) {
     let input = Input::Delegate {
-        run: brief.run,
-        attempt: brief.attempt,
+        run: assignment.run,
+        attempt: assignment.attempt,
         round,
         calls: calls.to_vec(),
     };
     shell.feed(input).unwrap();
 }
 
-pub fn step(shell: &mut Shell, brief: &Brief, step: Step) {
-    let (run, attempt, step) = (brief.run, brief.attempt, step.into());
+pub fn step(shell: &mut Shell, assignment: &RunAssignment, step: Step) {
+    let (run, attempt, step) = (assignment.run, assignment.attempt, step.into());
     shell
         .feed(Input::RunStepped { run, attempt, step })
         .unwrap();

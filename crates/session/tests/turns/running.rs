@@ -3,7 +3,7 @@
 use unisono_context::Timestamp;
 use unisono_context::message::Part;
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{Late, Outcome};
 use unisono_session::machine::AttemptEnd;
 use unisono_session::run::{Cause, Ending, Reply, Step, Usage};
@@ -62,8 +62,8 @@ fn results_come_in_the_order_of_the_fan_out() {
 fn an_end_gathers_until_nobody_is_left_who_is_waited_for_with_it() {
     let mut shell = fan_out(3);
     let briefs = shell.dispatched();
-    let gathers = |shell: &mut Shell, brief: &Brief, end: AttemptEnd| {
-        let (run, attempt) = (brief.run, brief.attempt);
+    let gathers = |shell: &mut Shell, assignment: &RunAssignment, end: AttemptEnd| {
+        let (run, attempt) = (assignment.run, assignment.attempt);
         let ended = Input::RunEnded { run, attempt, end };
         let reaction = shell.machine.handle(ended, shell.now).unwrap();
         let gathers = reaction.gathers(shell.state());
@@ -465,10 +465,10 @@ fn a_snapshot_that_cannot_be_rebuilt_fails_its_turn_and_no_other() {
 #[test]
 fn a_thousand_delegates_are_fine() {
     let mut shell = fan_out(1_000);
-    let briefs: Vec<Brief> = shell.dispatched();
+    let briefs: Vec<RunAssignment> = shell.dispatched();
     assert_eq!(briefs.len(), 1_000);
-    for brief in briefs.iter().rev() {
-        shell.finish(brief, "result");
+    for assignment in briefs.iter().rev() {
+        shell.finish(assignment, "result");
     }
     let lead = shell.dispatched().remove(0);
     assert_eq!(lead.results.len(), 1_000);
@@ -498,7 +498,7 @@ fn the_outbox_holds_back_what_needs_its_intent_on_disk() {
     assert!(outbox.committed(11).is_empty());
     assert!(outbox.put(13, vec![Effect::CancelRun(first)]).is_empty());
     let ready = outbox.committed(12);
-    assert!(matches!(&ready[..], [Effect::Dispatch(brief)] if brief.run == second));
+    assert!(matches!(&ready[..], [Effect::Dispatch(assignment)] if assignment.run == second));
     let cancelled = outbox.put(13, vec![Effect::CancelRun(second)]);
     assert!(
         matches!(cancelled[..], [Effect::CancelRun(_)]),

@@ -16,13 +16,13 @@ use unisono_context::{
 use unisono_session::agent::{
     Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
 };
-use unisono_session::brief::{Brief, CompactionJob};
-use unisono_session::due::{CountRequest, RenderRequest};
+use unisono_session::assignment::{CompactionJob, RunAssignment};
 use unisono_session::event::{Outcome, Work, Writing};
 use unisono_session::machine::{
     AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
 };
 use unisono_session::measure::MeasureRequest;
+use unisono_session::pending_effects::{CountRequest, RenderRequest};
 use unisono_session::run::{Cause, Usage};
 use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
 
@@ -81,12 +81,12 @@ impl Shell {
     }
 
     /// Takes out the agents that were to be started, in order.
-    pub fn dispatched(&mut self) -> Vec<Brief> {
+    pub fn dispatched(&mut self) -> Vec<RunAssignment> {
         self.prepare();
         let mut briefs = Vec::new();
         for effect in std::mem::take(&mut self.waiting) {
             match effect {
-                Effect::Dispatch(brief) => briefs.push(*brief),
+                Effect::Dispatch(assignment) => briefs.push(*assignment),
                 other => self.waiting.push(other),
             }
         }
@@ -105,22 +105,22 @@ impl Shell {
         }
     }
 
-    pub fn finish(&mut self, brief: &Brief, text: &str) {
+    pub fn finish(&mut self, assignment: &RunAssignment, text: &str) {
         let end = AttemptEnd::Finished {
             text: text.into(),
             calls: Vec::new(),
             partial: None,
             usage: Usage::default(),
         };
-        self.end(brief, end);
+        self.end(assignment, end);
     }
 
-    pub fn fail(&mut self, brief: &Brief, cause: Cause) {
-        self.end(brief, AttemptEnd::failed(cause, "it went wrong"));
+    pub fn fail(&mut self, assignment: &RunAssignment, cause: Cause) {
+        self.end(assignment, AttemptEnd::failed(cause, "it went wrong"));
     }
 
-    pub fn end(&mut self, brief: &Brief, end: AttemptEnd) {
-        let (run, attempt) = (brief.run, brief.attempt);
+    pub fn end(&mut self, assignment: &RunAssignment, end: AttemptEnd) {
+        let (run, attempt) = (assignment.run, assignment.attempt);
         self.feed(Input::RunEnded { run, attempt, end }).unwrap();
     }
 

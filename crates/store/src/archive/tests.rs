@@ -80,7 +80,7 @@ async fn fill(engine: &Memory, session: u128, gone: std::ops::Range<u128>) {
         let session = SessionId::from_u128(gone);
         engine.claim(session).await.unwrap();
         let deletion = Deletion {
-            remains: Some(remains::of_sessions(1)),
+            deleted_usage: Some(deleted_usage::of_sessions(1)),
             ..Deletion::of(session)
         };
         assert!(engine.delete_session(deletion).await.unwrap());

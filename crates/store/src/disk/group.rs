@@ -9,7 +9,7 @@ use crate::admit;
 use crate::disk::batch::Batch;
 use crate::disk::log::{Known, Log};
 use crate::disk::trees::Trees;
-use crate::engine::{Append, Checkpoint, Claim, Deletion, REMAINS, SessionId, now_unix_ms};
+use crate::engine::{Append, Checkpoint, Claim, DELETED_USAGE, Deletion, SessionId, now_unix_ms};
 use crate::error::{Error, Result};
 use crate::row::{self, Hash, Head};
 
@@ -194,19 +194,23 @@ impl<'a> Group<'a> {
         self.batch.remove(session, head.last_seq);
         let known = Known::new(head.deleted(session, now_unix_ms()));
         self.change(session, known)?;
-        deletion.remains.map_or(Ok(()), |left| self.keep(left))?;
+        deletion
+            .deleted_usage
+            .map_or(Ok(()), |left| self.keep(left))?;
         Ok(true)
     }
 
     /// Keeps what is left of a session.
-    fn keep(&mut self, remains: Vec<u8>) -> Result<()> {
-        let known = self.known(REMAINS)?.filter(|known| !known.head.deleted);
+    fn keep(&mut self, deleted_usage: Vec<u8>) -> Result<()> {
+        let known = self
+            .known(DELETED_USAGE)?
+            .filter(|known| !known.head.deleted);
         let claim = match known {
             Some(known) => known.head.claim(),
-            None => self.claim(REMAINS)?,
+            None => self.claim(DELETED_USAGE)?,
         };
-        let digests = vec![row::digest(&remains)];
-        let append = Append::to(REMAINS, claim, remains);
+        let digests = vec![row::digest(&deleted_usage)];
+        let append = Append::to(DELETED_USAGE, claim, deleted_usage);
         self.append(append, digests).map(drop)
     }
 }

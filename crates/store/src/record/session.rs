@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_session::agent::{
     Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage,
 };
-use unisono_session::budget::{Amount, Caps, Lease, Reservation, TurnCaps};
+use unisono_session::budget::{Amount, Caps, Grant, Reservation, TurnCaps};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
     OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
@@ -159,7 +159,7 @@ layout! {
     struct Caps { tokens, cost, time_ms }
     struct TurnCaps { session, turn, run, agents; limit_ms }
     struct Reservation { call, amount, keep, wrap_up }
-    struct Lease { session, period, base, used, ceiling }
+    struct Grant { session, period, base, used, ceiling }
     struct Deleted { sessions, ledger }
     enum Asker { 0 Agent(agent), 1 Summaries }
     struct Used { jobs, usage }

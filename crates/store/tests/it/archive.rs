@@ -5,7 +5,7 @@ use std::path::Path;
 
 use unisono_store::archive::{Moved, export, import};
 use unisono_store::{
-    Append, Checkpoint, Deletion, Disk, Engine, Error, Memory, REMAINS, SessionId,
+    Append, Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Error, Memory, SessionId,
 };
 
 use crate::child::payload;
@@ -116,7 +116,7 @@ async fn bury(engine: &dyn Engine, session: u128, left: &[u8]) {
     let deletion = Deletion {
         session,
         expected_seq: None,
-        remains: Some(left.to_vec()),
+        deleted_usage: Some(left.to_vec()),
     };
     assert!(engine.delete_session(deletion).await.unwrap());
 }
@@ -161,12 +161,12 @@ async fn what_is_left_of_deleted_sessions_moves_too() {
     append(&elsewhere, lent, b"lent elsewhere").await;
     export(&elsewhere, &two).await.unwrap();
     assert_eq!(import(&here, &two).await.unwrap().sessions, 1);
-    let left = payloads(&here, REMAINS).await;
+    let left = payloads(&here, DELETED_USAGE).await;
     assert_eq!(left, [&b"seven"[..], b"eight"]);
     assert_eq!(payloads(&here, lent).await, [b"lent there"]);
     let refused = import(&here, &two).await.unwrap_err();
     assert!(matches!(refused, Error::SessionExists { .. }), "{refused}");
-    assert_eq!(payloads(&here, REMAINS).await.len(), 2);
+    assert_eq!(payloads(&here, DELETED_USAGE).await.len(), 2);
     here.close().await.unwrap();
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unisono_store::{
-    Append, Checkpoint, Claim, Deletion, Disk, Engine, Error, Event, Health, MAX_PAYLOAD_BYTES,
-    Memory, REMAINS, SessionId,
+    Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Disk, Engine, Error, Event, Health,
+    MAX_PAYLOAD_BYTES, Memory, SessionId,
 };
 
 const A: SessionId = SessionId::from_u128(0xA);
@@ -443,7 +443,7 @@ async fn what_is_left_of_a_session_comes_with_its_deletion(engine: Subject) {
         engine.delete_session(Deletion {
             session,
             expected_seq: Some(expected_seq),
-            remains: Some(left.to_vec()),
+            deleted_usage: Some(left.to_vec()),
         })
     };
     for session in [A, B] {
@@ -467,14 +467,14 @@ async fn what_is_left_of_a_session_comes_with_its_deletion(engine: Subject) {
         "{error}"
     );
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
-    assert_eq!(engine.session(REMAINS).await.unwrap(), None);
+    assert_eq!(engine.session(DELETED_USAGE).await.unwrap(), None);
 
     assert!(delete(A, 2, b"a").await.unwrap());
     assert!(delete(B, 2, b"b").await.unwrap());
-    let left = engine.read(REMAINS, 1, 9).await.unwrap();
+    let left = engine.read(DELETED_USAGE, 1, 9).await.unwrap();
     assert_eq!(left, [event(1, b"a"), event(2, b"b")]);
-    assert!(delete(REMAINS, 2, b"ab").await.unwrap());
-    let left = engine.read(REMAINS, 1, 9).await.unwrap();
+    assert!(delete(DELETED_USAGE, 2, b"ab").await.unwrap());
+    let left = engine.read(DELETED_USAGE, 1, 9).await.unwrap();
     assert_eq!(left, [event(1, b"ab")]);
 }
 

@@ -2,7 +2,7 @@
 //! between, gives the same answers.
 
 use proptest::prelude::*;
-use unisono_store::{Append, Checkpoint, Deletion, Disk, Engine, Memory, REMAINS, SessionId};
+use unisono_store::{Append, Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Memory, SessionId};
 
 use crate::child::payload;
 use crate::power_cut::copy_dir;
@@ -47,7 +47,7 @@ fn call() -> impl Strategy<Value = Call> {
         12 => (session.clone(), 1..20_u64, off.clone(), off)
             .prop_map(|(session, count, epoch_off, seq_off)| Call::Append { session, count, epoch_off, seq_off }),
         2 => (session.clone(), 0..9_u64).prop_map(|(session, back)| Call::PutCheckpoint { session, back }),
-        1 => (prop_oneof![9 => session.clone(), 1 => Just(REMAINS.0.as_u128())],
+        1 => (prop_oneof![9 => session.clone(), 1 => Just(DELETED_USAGE.0.as_u128())],
             proptest::option::of(0..2_u64), proptest::option::of(0..50_u64))
             .prop_map(|(session, seq_off, left)| Call::Delete { session, seq_off, left }),
         4 => (session, 0..60_u64, 0..40_usize).prop_map(|(session, from, limit)| Call::Read { session, from, limit }),
@@ -101,7 +101,7 @@ async fn answer(engine: &dyn Engine, call: &Call) -> String {
             let deletion = Deletion {
                 session: id,
                 expected_seq: seq_off.map(|off| last_seq + off),
-                remains: left.map(|n| payload(session, n)),
+                deleted_usage: left.map(|n| payload(session, n)),
             };
             format!("{:?}", engine.delete_session(deletion).await)
         }

@@ -34,7 +34,7 @@ impl Share {
         by: &Measure,
     ) -> Share {
         let digest = agent.digest();
-        let assignment = state.assignment(needs, digest).unwrap_or_default();
+        let assignment = state.assignment_tokens(needs, digest).unwrap_or_default();
         let fixed = preamble + assignment;
         let mut budget = turn::budget(agent, by.safety, &by.calibrations, fixed);
         let results = needs.results(digest, budget.usable);

@@ -16,7 +16,7 @@
 //! Why a reply ended is always told: one that does not say it may have been cut off, and is an
 //! error. Usage may be missing: servers that are like OpenAI's leave it out of streams, or know
 //! nothing of `stream_options`. Such a reply counts as nothing in what is shown, since nothing is
-//! made up, and as all that was set aside for it in budgets.
+//! made up, and as all that was reserved for it in budgets.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -279,7 +279,7 @@ async fn what_is_paid_for_by_a_stand_in_is_its_own() {
 }
 
 #[test]
-fn what_was_set_aside_for_one_reply_pays_for_no_second_one() {
+fn what_was_reserved_for_one_reply_pays_for_no_second_one() {
     for (bounded, begun, spent) in [
         (false, false, false),
         (false, true, false),

@@ -70,7 +70,7 @@ async fn a_server_is_sent_the_document_that_a_program_reads() {
     let ctx = attempt.ctx();
     assert_eq!(
         first.body,
-        request::document(ctx.brief(), ctx.prefix()).concat()
+        request::document(ctx.assignment(), ctx.prefix()).concat()
     );
     let read: Value = first.json();
     assert_eq!(
@@ -224,7 +224,7 @@ fn values_of_headers_come_from_the_environment() {
         headers: [("Authorization".into(), value.into())].into(),
     };
     let look = |name: &str| (name == "TOKEN").then(|| "s3cret-s3cret".to_owned());
-    let read = server(ctx.brief(), &http("Bearer ${TOKEN}"), look).unwrap();
+    let read = server(ctx.assignment(), &http("Bearer ${TOKEN}"), look).unwrap();
     assert_eq!(read.settings.headers[0].name().as_str(), "authorization");
     assert!(!format!("{:?}", read.settings).contains("s3cret"));
     assert_eq!(read.secrets, ["s3cret-s3cret"]);
@@ -233,7 +233,7 @@ fn values_of_headers_come_from_the_environment() {
         ("${", "write $$ for a dollar sign"),
         ("a\nb", "characters that a header cannot hold"),
     ] {
-        let failure = super::server(ctx.brief(), &http(value), look).unwrap_err();
+        let failure = super::server(ctx.assignment(), &http(value), look).unwrap_err();
         assert_eq!(failure.cause, Cause::BadInput);
         assert!(failure.reason.contains(expected), "{failure}");
     }

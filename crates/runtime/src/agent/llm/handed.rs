@@ -9,7 +9,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 use unisono_model::language::Request;
 use unisono_model::prompt::{Delegated, Outcome, Prefix};
-use unisono_session::brief::{self, Brief};
+use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::run::Step;
 use unisono_session::run::handed::{Fit, Piece, bound};
 use unisono_session::tool;
@@ -23,18 +23,22 @@ use crate::tools::{Called, READ_MESSAGE};
 ///
 /// # Errors
 /// Its role and task alone do not fit, with the numbers.
-pub(crate) async fn first<F, C>(brief: &Brief, prefix: Prefix, count: F) -> Result<Request, String>
+pub(crate) async fn first<F, C>(
+    assignment: &RunAssignment,
+    prefix: Prefix,
+    count: F,
+) -> Result<Request, String>
 where
     F: Fn(Vec<String>) -> C,
     C: Future<Output = Vec<Tokens>>,
 {
-    let first = request::first(brief, prefix);
+    let first = request::first(assignment, prefix);
     if first.results.is_empty() {
         return Ok(first);
     }
-    let names = brief.results.iter().map(|result| &result.name);
+    let names = assignment.results.iter().map(|result| &result.name);
     let pieces = first.results.iter().zip(names);
-    let pieces = pieces.map(|(result, name)| piece(result, name, brief));
+    let pieces = pieces.map(|(result, name)| piece(result, name, assignment));
     let pieces: Vec<Piece> = pieces.collect();
     let alone = Request {
         results: Arc::from([]),
@@ -46,14 +50,14 @@ where
         .iter()
         .map(|piece| bytes(&piece.shown(None)) + piece.around)
         .sum();
-    let limits = brief.definition.limits;
+    let limits = assignment.definition.limits;
     let all = bytes(&role) + limits.per_message.times(messages) + whole;
-    if whole <= brief.handed && all <= brief.room {
+    if whole <= assignment.handed && all <= assignment.room {
         return Ok(first);
     }
     let needed = count(vec![role]).await.into_iter().sum();
-    let left = scales::room(brief, messages, needed)?.tokens;
-    let cuts = fitted(&pieces, bound(left, brief.handed), count).await;
+    let left = scales::room(assignment, messages, needed)?.tokens;
+    let cuts = fitted(&pieces, bound(left, assignment.handed), count).await;
     let results = first.results.iter().zip(pieces.iter().zip(cuts));
     let results = results.map(|(result, (piece, cut))| match cut {
         None => result.clone(),
@@ -106,13 +110,13 @@ fn describe(delegated: &Delegated) -> (Arc<str>, String) {
     (text.clone(), end)
 }
 
-fn piece(delegated: &Delegated, name: &Arc<str>, brief: &Brief) -> Piece {
+fn piece(delegated: &Delegated, name: &Arc<str>, assignment: &RunAssignment) -> Piece {
     let (text, end) = describe(delegated);
     Piece {
         text,
         end: end.into(),
-        around: brief.definition.limits.per_message,
-        name: Some(name.clone()).filter(|_| may_read(brief)),
+        around: assignment.definition.limits.per_message,
+        name: Some(name.clone()).filter(|_| may_read(assignment)),
     }
 }
 
@@ -128,10 +132,10 @@ fn beginning(outcome: &Outcome, head: &str) -> Outcome {
 }
 
 /// Whether its model may call the tool that reads results.
-fn may_read(brief: &Brief) -> bool {
-    let mut told = brief.tools.iter();
+fn may_read(assignment: &RunAssignment) -> bool {
+    let mut told = assignment.tools.iter();
     told.any(|tool| *tool.name == *READ_MESSAGE)
-        && tool::allows(&brief.definition.tools, READ_MESSAGE)
+        && tool::allows(&assignment.definition.tools, READ_MESSAGE)
 }
 
 /// What calls came back with, with as much as fits of what other agents brought.
@@ -158,11 +162,11 @@ pub(super) async fn results(
     let Some(left) = left else {
         return Ok(step(called));
     };
-    let (brief, around) = (ctx.brief(), ctx.definition().limits.per_message);
+    let (assignment, around) = (ctx.assignment(), ctx.definition().limits.per_message);
     let indices = called.iter().filter_map(|called| called.task);
     let pieces = tasks.iter().zip(indices).map(|(text, index)| {
-        let name = brief::round_call_id(round, index).into();
-        Piece::of_result(text, around, Some(name).filter(|_| may_read(brief)))
+        let name = assignment::round_call_id(round, index).into();
+        Piece::of_result(text, around, Some(name).filter(|_| may_read(assignment)))
     });
     let pieces: Vec<Piece> = pieces.collect();
     let cuts = fitted(&pieces, left, |texts| ctx.count(texts)).await;

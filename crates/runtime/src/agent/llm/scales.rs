@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 use unisono_model::language::Request;
-use unisono_session::brief::Brief;
+use unisono_session::assignment::RunAssignment;
 use unisono_session::reserve::{self, Role};
 use unisono_session::run::handed::bound;
-use unisono_session::run::tail::{self, Masked, Narrower, Refused, Room, Weight};
+use unisono_session::run::tail::{self, Headroom, Masked, Narrower, Refused, Weight};
 use unisono_session::run::{self, Bounds, Cause, Step};
 
 use super::handed;
@@ -22,7 +22,7 @@ pub(super) struct Scales {
     assignment: String,
     messages: u64,
     /// Set once the exchange is so long that its tokens decide.
-    room: Option<Room>,
+    room: Option<Headroom>,
     weights: Vec<Weight>,
 }
 
@@ -61,7 +61,7 @@ impl Scales {
     pub(super) fn bounds(&self, max_turns: u32) -> Bounds {
         Bounds {
             max_turns,
-            room: self.room.unwrap_or(Room::UNBOUNDED),
+            room: self.room.unwrap_or(Headroom::UNBOUNDED),
         }
     }
 
@@ -82,20 +82,20 @@ impl Scales {
         let handed = Tokens(bytes(tasks)) + limits.per_message.times(tasks.len() as u64);
         let more = Tokens(bytes(tasks) + bytes(&others)) + around;
         let is_free = self.room.is_none() && self.fits_with(steps, more, ctx);
-        if is_free && handed <= ctx.brief().handed {
+        if is_free && handed <= ctx.assignment().handed {
             return Ok(None);
         }
         if self.room.is_none() {
             self.measure(ctx).await?;
         }
         self.count(steps, ctx).await;
-        let room = run::narrowed(steps, self.room.unwrap_or(Room::UNBOUNDED));
+        let room = run::narrowed(steps, self.room.unwrap_or(Headroom::UNBOUNDED));
         let others: Tokens = ctx.count(others).await.into_iter().sum();
         let others = others + limits.per_message.times((count - tasks.len()) as u64);
         let left = room
             .tokens
             .minus(tail::least(&self.weights, room.note) + others);
-        Ok(Some(bound(left, ctx.brief().handed)))
+        Ok(Some(bound(left, ctx.assignment().handed)))
     }
 
     /// The step that says what the run may have from now on, where the provider found a request too large.
@@ -119,7 +119,7 @@ impl Scales {
             output: request.max_output,
             calls: request.wrap_up.is_none() && !request.allowed.is_empty(),
         };
-        let room = self.room.unwrap_or(Room::UNBOUNDED).tokens;
+        let room = self.room.unwrap_or(Headroom::UNBOUNDED).tokens;
         let limit = limit.map(|limit| ctx.counted_here(limit));
         let Narrower { room, output } = refused.narrower(limit, room);
         Ok(Step::Narrowed { room, output })
@@ -148,14 +148,14 @@ impl Scales {
             (bytes + text.len() as u64, n + 1)
         });
         let around = limits.per_message.times(self.messages + count);
-        Tokens(bytes) + around + more + limits.max_output <= ctx.brief().room
+        Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().room
     }
 
     /// Finds the room that the assignment leaves.
     async fn measure(&mut self, ctx: &Ctx) -> Result<(), Failure> {
         let counted = ctx.count(vec![self.assignment.clone()]).await;
         let needed = counted.into_iter().sum::<Tokens>();
-        let room = room(ctx.brief(), self.messages, needed);
+        let room = room(ctx.assignment(), self.messages, needed);
         self.room = Some(room.map_err(|reason| Failure::new(Cause::Overflow, reason))?);
         Ok(())
     }
@@ -176,18 +176,22 @@ fn is_narrowed(steps: &[Arc<Step>]) -> bool {
 }
 
 /// The room that an assignment of so many tokens leaves, or why it does not fit.
-pub(crate) fn room(brief: &Brief, messages: u64, assignment: Tokens) -> Result<Room, String> {
-    let (limits, room) = (brief.definition.limits, brief.room);
+pub(crate) fn room(
+    of: &RunAssignment,
+    messages: u64,
+    assignment: Tokens,
+) -> Result<Headroom, String> {
+    let (limits, room) = (of.definition.limits, of.room);
     let needed = assignment + limits.per_message.times(messages);
     if needed > room {
-        let (window, model) = (limits.window, &brief.definition.model);
+        let (window, model) = (limits.window, &of.definition.model);
         return Err(format!(
             "its task and what it was handed need {needed} tokens; the \
              context leaves {room} of the {window} of model {model}"
         ));
     }
     let room = room.minus(needed);
-    Ok(Room::new(room, limits.max_output, limits.per_message))
+    Ok(Headroom::new(room, limits.max_output, limits.per_message))
 }
 
 /// What an agent is told besides the context and its own exchange, the schema of its answer

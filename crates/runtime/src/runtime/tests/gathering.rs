@@ -76,7 +76,7 @@ async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
     let (handle, id) = at_work(&runtime, &agent).await;
     for _ in 0..2 {
         let before = tokio::time::Instant::now();
-        agent.gate.add_permits(1);
+        agent.concurrency.add_permits(1);
         assert_eq!(ends(&next_ends(&mut groups).await), 1);
         let soon = Duration::from_millis(10);
         assert!(before.elapsed() <= soon, "{:?}", before.elapsed());
@@ -92,7 +92,7 @@ async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
     let runtime = start(&agent, Options::default()).await;
     let (handle, _) = at_work(&runtime, &agent).await;
     let decided = handle.inspect(SessionState::events).await.unwrap();
-    agent.gate.add_permits(1);
+    agent.concurrency.add_permits(1);
     // No time passes while there is something to do, so its end is held back still.
     let mut looks = 0;
     while handle.inspect(SessionState::events).await.unwrap() == decided {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::run::{Reply, ToolCall};
 
-const ROOM: Room = Room {
+const ROOM: Headroom = Headroom {
     tokens: Tokens(1_000),
     reply: Tokens(200),
     note: Tokens(20),
@@ -97,7 +97,7 @@ fn old_results_leave_before_the_model_must_answer_and_before_nothing_fits() {
         assert_eq!(shown_as(&tail(&weights, ROOM)), expected, "{name}");
     }
     let large = vec![reply(u64::MAX), results(&[u64::MAX])];
-    assert_eq!(tail(&large, Room::UNBOUNDED).call, Call::Normal);
+    assert_eq!(tail(&large, Headroom::UNBOUNDED).call, Call::Normal);
 }
 
 #[test]
@@ -213,7 +213,7 @@ proptest! {
         longest in 0..400u64,
         note in 0..60u64,
     ) {
-        let room = Room { tokens: Tokens(tokens), reply: Tokens(longest), note: Tokens(note) };
+        let room = Headroom { tokens: Tokens(tokens), reply: Tokens(longest), note: Tokens(note) };
         let replies = weights.iter().enumerate();
         let calls = replies.filter(|(_, weight)| matches!(weight, Weight::Reply(_)));
         let calls = calls.map(|(at, _)| at).chain([weights.len()]);

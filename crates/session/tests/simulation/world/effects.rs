@@ -39,10 +39,10 @@ impl World {
                 self.tasks
                     .push(Task::Answer(Input::Rendered { turn, prefixes }));
             }
-            Effect::Dispatch(brief) => {
-                self.ledger.dispatches(&brief, durable, &self.folded);
-                let bounded = self.machine.state().is_bounded(brief.run);
-                let agent = Agent::new(*brief, bounded, &mut self.rng, trouble);
+            Effect::Dispatch(assignment) => {
+                self.ledger.dispatches(&assignment, durable, &self.folded);
+                let bounded = self.machine.state().is_bounded(assignment.run);
+                let agent = Agent::new(*assignment, bounded, &mut self.rng, trouble);
                 self.tasks.push(if agent.hangs() {
                     Task::Hung(agent)
                 } else {
@@ -72,9 +72,9 @@ impl World {
         self.ledger.cancels(run);
         let late = self.rng.percent(50);
         self.tasks.retain(|task| match task {
-            Task::Agent(agent) => agent.brief.run != run || late,
+            Task::Agent(agent) => agent.assignment.run != run || late,
             Task::Hung(agent) | Task::Waiting { agent, .. } | Task::Asking { agent, .. } => {
-                agent.brief.run != run
+                agent.assignment.run != run
             }
             _ => true,
         });

@@ -1,4 +1,4 @@
-//! Calls that are set aside first: what they may take, how they are settled, and the last one.
+//! Calls that are reserved first: what they may take, how they are settled, and the last one.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const SPENT: &str = "budget_exceeded: the turn's budget of 100 tokens has 7 left
 /// The same, beside its cause.
 const SHORT: &str = "the turn's budget of 100 tokens has 7 left";
 
-/// An attempt whose calls are set aside first, answered so.
+/// An attempt whose calls are reserved first, answered so.
 fn bounded(answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>) -> Attempt {
     let mut attempt = attempt();
     attempt.bounded = true;
@@ -126,7 +126,7 @@ async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it(
         run(&attempt, &before(stand_in, then)).await.unwrap_err();
         assert_eq!(*attempt.session.steps()[0], by(stand_in));
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
-        // What was set aside for it is charged with the step; the request itself cost nothing.
+        // What was reserved for it is charged with the step; the request itself cost nothing.
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
     }
 

@@ -3,7 +3,7 @@
 
 use unisono_context::AgentId;
 use unisono_model::prompt::Outcome;
-use unisono_session::brief::Delivered;
+use unisono_session::assignment::Delivered;
 use unisono_session::run::{Ending, Usage, handed};
 
 use super::*;

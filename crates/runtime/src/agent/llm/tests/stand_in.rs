@@ -81,7 +81,7 @@ async fn one_that_is_no_answer_is_paid_for_by_name_and_asked_for_again() {
         });
         let steps = attempt.session.steps();
         assert_eq!(steps, [Arc::new(spent)]);
-        // It is charged with the step; what else was set aside for it is free.
+        // It is charged with the step; what else was reserved for it is free.
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
 

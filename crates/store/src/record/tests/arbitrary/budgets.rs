@@ -1,4 +1,4 @@
-//! Bounds, and what is set aside and charged.
+//! Bounds, and what is reserved and charged.
 
 use unisono_session::budget::{Amount, Caps, Reservation, TurnCaps};
 

@@ -14,27 +14,27 @@ const RESTART_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Vacant;
 
 /// The reading end of a place.
-pub(crate) struct Slot<M>(watch::Receiver<Option<ActorRef<M>>>);
+pub(crate) struct ActorAddress<M>(watch::Receiver<Option<ActorRef<M>>>);
 
-impl<M> fmt::Debug for Slot<M> {
+impl<M> fmt::Debug for ActorAddress<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Slot")
     }
 }
 
-impl<M> Clone for Slot<M> {
+impl<M> Clone for ActorAddress<M> {
     fn clone(&self) -> Self {
-        Slot(self.0.clone())
+        ActorAddress(self.0.clone())
     }
 }
 
 /// The supervisor's end of a place.
-pub(crate) struct Seat<M>(watch::Sender<Option<ActorRef<M>>>);
+pub(crate) struct Registration<M>(watch::Sender<Option<ActorRef<M>>>);
 
-impl<M: Message> Seat<M> {
+impl<M: Message> Registration<M> {
     /// An empty place.
-    pub(crate) fn new() -> Seat<M> {
-        Seat(watch::channel(None).0)
+    pub(crate) fn new() -> Registration<M> {
+        Registration(watch::channel(None).0)
     }
 
     /// Puts an actor there.
@@ -48,12 +48,12 @@ impl<M: Message> Seat<M> {
     }
 
     /// A reading end.
-    pub(crate) fn slot(&self) -> Slot<M> {
-        Slot(self.0.subscribe())
+    pub(crate) fn address(&self) -> ActorAddress<M> {
+        ActorAddress(self.0.subscribe())
     }
 }
 
-impl<M: Message> Slot<M> {
+impl<M: Message> ActorAddress<M> {
     /// Waits until nobody keeps the place any more.
     #[cfg(test)]
     pub(crate) async fn given_up(&self) {

@@ -16,11 +16,11 @@ use crate::reserve::Needs;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// Whether room for what delegates bring is set aside.
+/// Whether room for what delegates bring is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Results {
     /// It is.
-    SetAside,
+    Reserved,
     /// They have what the context leaves.
     WhatIsLeft,
 }
@@ -32,10 +32,10 @@ impl State {
     /// The budgets that a turn's context is to keep: the lead's, and those of the agents that are
     /// given it and can hold what of it must stay. None while something is not counted.
     pub fn kept_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
-        self.budgets_for(turn, view, Results::SetAside)
+        self.budgets_for(turn, view, Results::Reserved)
     }
 
-    /// The same, with or without what is set aside for results.
+    /// The same, with or without what is reserved for results.
     pub(crate) fn budgets_for(
         &self,
         turn: &Turn,
@@ -62,7 +62,7 @@ impl State {
         Some(Budgets::new(lead, others))
     }
 
-    /// The lead's budget alone, without what is set aside for results: a context that does not
+    /// The lead's budget alone, without what is reserved for results: a context that does not
     /// fit it cannot be answered.
     pub fn least_budget(&self, turn: &Turn) -> Option<Budgets> {
         let lead = (turn.accepted.lead, &*turn.team.lead);
@@ -79,9 +79,9 @@ impl State {
     ) -> Option<Budget> {
         let preamble = self.preamble_counts(&turn.preamble);
         let fixed = preamble.get(agent.limits.encoding)?.at_most;
-        let assignment = needs.assignment(digest, &self.preambles)?;
+        let assignment = needs.assignment_tokens(digest, &self.preambles)?;
         let mut budget = turn.budget(agent, fixed + assignment);
-        if results == Results::SetAside {
+        if results == Results::Reserved {
             let results = needs.results(digest, budget.usable);
             budget.usable = budget.usable.minus(results);
         }
@@ -121,7 +121,7 @@ impl State {
         let mut costs = Costs::new();
         let needs = turn.needs();
         let mut room = |digest: Digest, agent: &Definition| {
-            let assignment = needs.assignment(digest, &self.preambles);
+            let assignment = needs.assignment_tokens(digest, &self.preambles);
             self.room(turn, manifest, (agent, assignment), &mut costs)
         };
         let agents = turn.distinct_definitions().into_iter();

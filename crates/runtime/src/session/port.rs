@@ -1,4 +1,4 @@
-//! An agent's line to the session that dispatched it.
+//! An agent's port to the session that dispatched it.
 
 use std::sync::{Arc, Weak};
 
@@ -15,21 +15,21 @@ use unisono_session::{Fact, Input, State as SessionState};
 use unisono_store::Journal;
 
 use crate::agent::Failure;
-use crate::line::{Exchange, Later, Recalled};
 use crate::runtime::{Env, Error};
+use crate::session_port::{Later, Recalled, SessionPort};
 use crate::tokenizer;
 
+use super::budget_queue::Asking;
 use super::effects::{count_surely, feed};
 use super::elsewhere::{self, Allowed, Place, Reach};
-use super::purse::Asking;
 use super::rounds::{self, Of, Round};
 use super::{Args, Feed, Msg, Progress};
 
 /// Events read at a time when an agent asks for the steps of another.
 const STEPS_PAGE: usize = 256;
 
-/// An agent's line to the session that dispatched it.
-pub(super) struct SessionLine {
+/// An agent's port to the session that dispatched it.
+pub(super) struct ActorPort {
     id: SessionId,
     /// Not kept alive: a request that somebody remembers has a line, too.
     env: Weak<Env>,
@@ -40,9 +40,9 @@ pub(super) struct SessionLine {
     feed: Arc<Feed>,
 }
 
-impl SessionLine {
-    pub(super) fn new(args: &Args, session: ActorRef<Msg>) -> SessionLine {
-        SessionLine {
+impl ActorPort {
+    pub(super) fn new(args: &Args, session: ActorRef<Msg>) -> ActorPort {
+        ActorPort {
             id: args.id,
             env: Arc::downgrade(&args.env),
             session,
@@ -113,7 +113,7 @@ fn gone() -> Failure {
     Failure::new(Cause::Panic, "the session is gone")
 }
 
-impl Exchange for SessionLine {
+impl SessionPort for ActorPort {
     fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
         let (reply, durable) = oneshot::channel();
         let input = Input::RunStepped { run, attempt, step };

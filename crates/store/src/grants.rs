@@ -5,7 +5,7 @@
 //! written is folded into a state checkpoint whenever it is opened, so that opening costs what
 //! was written since.
 
-use unisono_session::budget::{House, Lease};
+use unisono_session::budget::{Broker, Grant};
 
 use crate::engine::{Append, Checkpoint, SessionId};
 use crate::error::{Error, Fault, Record, Result};
@@ -19,66 +19,66 @@ const PAGE: usize = 4_096;
 /// Entries after which the state is written down when the journal is opened.
 const FOLD_AFTER: u64 = 1_024;
 
-/// The journal of leases, held by one process at a time.
+/// The journal of grants, held by one process at a time.
 #[derive(Debug)]
-pub struct Leases {
+pub struct Grants {
     journal: Journal,
     /// None until it could be taken.
     epoch: Option<u64>,
     last: u64,
 }
 
-impl Leases {
+impl Grants {
     /// Takes the journal, and gives what it says. Where the store takes no writes for now, it is
     /// taken with the first that is written.
     ///
     /// # Errors
     /// The store takes no writes, or failed; an entry cannot be read.
-    pub async fn open(journal: &Journal) -> Result<(Leases, House)> {
+    pub async fn open(journal: &Journal) -> Result<(Grants, Broker)> {
         let engine = journal.engine();
         let claim = match engine.claim(ID).await {
             Err(error) if error.is_passing() => {
-                let (journal, house) = (journal.clone(), fold(journal, u64::MAX).await?.0);
-                let leases = Leases {
+                let (journal, broker) = (journal.clone(), fold(journal, u64::MAX).await?.0);
+                let grants = Grants {
                     journal,
                     epoch: None,
                     last: 0,
                 };
-                return Ok((leases, house));
+                return Ok((grants, broker));
             }
             claim => claim?,
         };
-        let (house, folded) = fold(journal, claim.last_seq).await?;
+        let (broker, folded) = fold(journal, claim.last_seq).await?;
         if claim.last_seq - folded > FOLD_AFTER {
-            let entries: Vec<Lease> = house.entries().copied().collect();
+            let entries: Vec<Grant> = broker.entries().copied().collect();
             let checkpoint = Checkpoint {
                 seq: claim.last_seq,
                 state: encode(&entries, claim.last_seq)?,
             };
             engine.put_checkpoint(ID, claim.epoch, checkpoint).await?;
         }
-        let leases = Leases {
+        let grants = Grants {
             journal: journal.clone(),
             epoch: Some(claim.epoch),
             last: claim.last_seq,
         };
-        Ok((leases, house))
+        Ok((grants, broker))
     }
 
     /// What the journal says, without taking it.
     ///
     /// # Errors
     /// The store failed; an entry cannot be read.
-    pub async fn read(journal: &Journal) -> Result<House> {
+    pub async fn read(journal: &Journal) -> Result<Broker> {
         Ok(fold(journal, u64::MAX).await?.0)
     }
 
-    /// Writes leases down; they are on disk when it returns.
+    /// Writes grants down; they are on disk when it returns.
     ///
     /// # Errors
     /// Another process has taken the journal, or the store takes no writes, or failed.
-    pub async fn append(&mut self, leases: &[Lease]) -> Result<()> {
-        if leases.is_empty() {
+    pub async fn append(&mut self, grants: &[Grant]) -> Result<()> {
+        if grants.is_empty() {
             return Ok(());
         }
         let epoch = match self.epoch {
@@ -93,21 +93,21 @@ impl Leases {
             session: ID,
             epoch,
             expected_seq: self.last,
-            payloads: vec![encode(leases, self.last + 1)?],
+            payloads: vec![encode(grants, self.last + 1)?],
         };
         self.last = self.journal.engine().append(append).await?;
         Ok(())
     }
 }
 
-/// The house up to an entry, and how many of them its newest state checkpoint covers.
-async fn fold(journal: &Journal, last: u64) -> Result<(House, u64)> {
+/// The budget broker up to an entry, and how many of them its newest state checkpoint covers.
+async fn fold(journal: &Journal, last: u64) -> Result<(Broker, u64)> {
     let engine = journal.engine();
-    let (mut house, mut folded) = (House::default(), 0);
+    let (mut broker, mut folded) = (Broker::default(), 0);
     if let Some(Checkpoint { seq, state }) = engine.latest_checkpoint(ID).await? {
         let of = Record::Event { session: ID, seq };
-        for lease in decode(&state).map_err(|fault| Error::unreadable(of, fault))? {
-            house.apply(&lease);
+        for grant in decode(&state).map_err(|fault| Error::unreadable(of, fault))? {
+            broker.apply(&grant);
         }
         folded = seq;
     }
@@ -121,20 +121,20 @@ async fn fold(journal: &Journal, last: u64) -> Result<(House, u64)> {
                 session: ID,
                 seq: event.seq,
             };
-            let leases = decode(&event.payload);
-            for lease in leases.map_err(|fault| Error::unreadable(of, fault))? {
-                house.apply(&lease);
+            let grants = decode(&event.payload);
+            for grant in grants.map_err(|fault| Error::unreadable(of, fault))? {
+                broker.apply(&grant);
             }
         }
     }
-    Ok((house, folded))
+    Ok((broker, folded))
 }
 
-fn encode(leases: &[Lease], seq: u64) -> Result<Vec<u8>> {
-    record::encode_entry(&leases.to_vec(), ID, seq)
+fn encode(grants: &[Grant], seq: u64) -> Result<Vec<u8>> {
+    record::encode_entry(&grants.to_vec(), ID, seq)
 }
 
-fn decode(bytes: &[u8]) -> std::result::Result<Vec<Lease>, Fault> {
+fn decode(bytes: &[u8]) -> std::result::Result<Vec<Grant>, Fault> {
     record::decode_own(bytes)
 }
 
@@ -152,12 +152,12 @@ mod tests {
     use crate::disk::Disk;
     use crate::memory::Memory;
 
-    fn lease(n: u64) -> Lease {
+    fn grant(n: u64) -> Grant {
         let amount = |tokens| Amount {
             tokens: Tokens(tokens),
             cost: Cost::from_micro_dollars(tokens),
         };
-        Lease {
+        Grant {
             session: SessionId::from_u128(u128::from(n % 7)),
             period: n / 100,
             base: amount(n / 100 * 10),
@@ -169,17 +169,17 @@ mod tests {
     #[tokio::test]
     async fn a_journal_that_is_opened_again_gives_the_same_house() {
         let directory = tempfile::tempdir().unwrap();
-        let mut expected = House::default();
+        let mut expected = Broker::default();
         let mut written = 0u64;
         for round in 0..4 {
             let disk = Disk::open(directory.path().join("store")).unwrap().disk;
             let journal = Journal::new(Arc::new(disk));
-            assert_eq!(Leases::read(&journal).await.unwrap(), expected);
-            let (mut leases, house) = Leases::open(&journal).await.unwrap();
-            assert_eq!(house, expected, "round {round}");
+            assert_eq!(Grants::read(&journal).await.unwrap(), expected);
+            let (mut grants, broker) = Grants::open(&journal).await.unwrap();
+            assert_eq!(broker, expected, "round {round}");
             for n in written..written + 700 {
-                expected.apply(&lease(n));
-                leases.append(&[lease(n)]).await.unwrap();
+                expected.apply(&grant(n));
+                grants.append(&[grant(n)]).await.unwrap();
             }
             written += 700;
             assert_eq!(journal.sessions(None, 10).await.unwrap(), []);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
-        let mut bytes = encode(&[lease(1)], 1).unwrap();
+        let mut bytes = encode(&[grant(1)], 1).unwrap();
         bytes[1] = record::FORMAT + 1;
         assert!(matches!(decode(&bytes), Err(Fault::Newer { .. })));
         assert_eq!(decode(&bytes[..1]), Err(Fault::Truncated));
@@ -200,12 +200,12 @@ mod tests {
     #[tokio::test]
     async fn who_took_the_journal_before_writes_no_more() {
         let journal = Journal::new(Arc::new(Memory::new()));
-        let (mut first, _) = Leases::open(&journal).await.unwrap();
-        let (mut second, _) = Leases::open(&journal).await.unwrap();
+        let (mut first, _) = Grants::open(&journal).await.unwrap();
+        let (mut second, _) = Grants::open(&journal).await.unwrap();
         assert!(matches!(
-            first.append(&[lease(1)]).await,
+            first.append(&[grant(1)]).await,
             Err(Error::Fenced { .. })
         ));
-        second.append(&[lease(1)]).await.unwrap();
+        second.append(&[grant(1)]).await.unwrap();
     }
 }

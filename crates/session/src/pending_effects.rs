@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
 
 use crate::agent::Definition;
-use crate::brief::{Brief, CompactionJob, ToolJob};
+use crate::assignment::{CompactionJob, RunAssignment, ToolJob};
 use crate::measure::{self, MeasureRequest};
 use crate::run::Run;
 use crate::run::calls::{CallPlace, Status};
@@ -25,7 +25,7 @@ pub enum Effect {
     /// Render the shared prompt; answer with [`crate::Input::Rendered`].
     Render(RenderRequest),
     /// Start an attempt of a run; answer with [`crate::Input::RunEnded`].
-    Dispatch(Box<Brief>),
+    Dispatch(Box<RunAssignment>),
     /// Call a tool; answer with [`crate::Input::ToolEnded`].
     CallTool(Box<ToolJob>),
     /// Stop calling a tool; no answer is expected.
@@ -214,7 +214,7 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
             })
         }
         Key::Call(place) => Effect::CallTool(Box::new(state.tool_job(place)?)),
-        Key::Run(run, _) => Effect::Dispatch(Box::new(state.brief(run)?)),
+        Key::Run(run, _) => Effect::Dispatch(Box::new(state.assignment(run)?)),
         Key::Wake(at) => Effect::Wake(at),
     })
 }

@@ -1,4 +1,4 @@
-//! A model call for which something was set aside: settled once, however it ends.
+//! A model call for which something was reserved: settled once, however it ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ type Settle = Box<dyn FnOnce(CallEnd) + Send + Sync>;
 /// A call that is within its budgets. Dropped before it was told how it ended, it counts as its
 /// worst case.
 pub(crate) struct Call {
-    /// Its number among the calls of its run; none: nothing is set aside.
+    /// Its number among the calls of its run; none: nothing is reserved.
     number: Option<u32>,
-    /// None: nothing is set aside, or that is settled.
+    /// None: nothing is reserved, or that is settled.
     settle: Option<Settle>,
     /// Set where it is the run's last because of a budget: which one.
     wrap_up: Option<Arc<str>>,
@@ -32,8 +32,8 @@ impl Call {
         }
     }
 
-    /// One that was set aside; `settle` is called where it ends without a recorded reply.
-    pub(crate) fn set_aside(
+    /// One that was reserved; `settle` is called where it ends without a recorded reply.
+    pub(crate) fn reservation(
         number: u32,
         wrap_up: Option<Arc<str>>,
         settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
@@ -45,7 +45,7 @@ impl Call {
         }
     }
 
-    /// What was set aside for it is known by that number.
+    /// What was reserved for it is known by that number.
     pub(crate) fn number(&self) -> Option<u32> {
         self.number
     }
@@ -88,7 +88,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What a call that failed so has to be paid for: all that was set aside for it and is not paid for
+/// What a call that failed so has to be paid for: all that was reserved for it and is not paid for
 /// yet, where nobody says what it used.
 pub(crate) const fn paid(error: &language::Error) -> CallEnd {
     match error.is_paid_for() {

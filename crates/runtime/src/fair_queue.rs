@@ -16,7 +16,7 @@ const WEIGHT: u32 = 8;
 
 /// Jobs that run and jobs that wait.
 #[derive(Debug)]
-pub(crate) struct Lane<T> {
+pub(crate) struct FairQueue<T> {
     running: usize,
     places: usize,
     waiting: HashMap<SessionId, VecDeque<T>>,
@@ -43,10 +43,10 @@ pub(crate) enum Offer<T> {
     Full(T),
 }
 
-impl<T> Lane<T> {
-    /// A lane with so many places (at least one) and a queue of at most `bound`.
-    pub(crate) fn new(places: usize, bound: usize, told: Part) -> Lane<T> {
-        Lane {
+impl<T> FairQueue<T> {
+    /// A queue with so many places (at least one) and a queue of at most `bound`.
+    pub(crate) fn new(places: usize, bound: usize, told: Part) -> FairQueue<T> {
+        FairQueue {
             running: 0,
             places: places.max(1),
             waiting: HashMap::new(),
@@ -94,9 +94,9 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Asks for a place again for a job that lent its own ([`Lane::done`]): ahead of those that
+    /// Asks for a place again for a job that lent its own ([`FairQueue::done`]): ahead of those that
     /// had none yet, and never turned away. Gives it back where it can go on at once.
-    pub(crate) fn take_back(&mut self, job: T) -> Option<T> {
+    pub(crate) fn reacquire(&mut self, job: T) -> Option<T> {
         if self.running < self.places {
             self.running += 1;
             self.tell();
@@ -179,80 +179,88 @@ mod tests {
 
     #[test]
     fn jobs_start_wait_and_are_turned_away_in_that_order() {
-        let mut lane = Lane::new(1, 1, Part::default());
-        assert_eq!(lane.offer(A, 'a'), Offer::Start('a'));
-        assert_eq!(lane.offer(A, 'b'), Offer::Queued);
-        assert_eq!(lane.offer(A, 'c'), Offer::Full('c'));
-        assert_eq!(lane.done(), Some('b'));
-        assert_eq!(lane.done(), None);
-        assert_eq!(lane.offer(A, 'd'), Offer::Start('d'));
+        let mut fair_queue = FairQueue::new(1, 1, Part::default());
+        assert_eq!(fair_queue.offer(A, 'a'), Offer::Start('a'));
+        assert_eq!(fair_queue.offer(A, 'b'), Offer::Queued);
+        assert_eq!(fair_queue.offer(A, 'c'), Offer::Full('c'));
+        assert_eq!(fair_queue.done(), Some('b'));
+        assert_eq!(fair_queue.done(), None);
+        assert_eq!(fair_queue.offer(A, 'd'), Offer::Start('d'));
     }
 
     #[test]
     fn who_lent_a_place_has_the_next_one() {
         let gauge = Gauge::default();
-        let mut lane = Lane::new(1, 2, Part::of(&gauge));
-        assert_eq!(lane.offer(A, 'a'), Offer::Start('a'));
-        assert_eq!(lane.offer(A, 'b'), Offer::Queued);
-        assert_eq!(lane.offer(A, 'c'), Offer::Queued);
-        assert_eq!(lane.done(), Some('b'), "`a` lends its place to `b`");
-        assert_eq!(lane.take_back('a'), None);
+        let mut fair_queue = FairQueue::new(1, 2, Part::of(&gauge));
+        assert_eq!(fair_queue.offer(A, 'a'), Offer::Start('a'));
+        assert_eq!(fair_queue.offer(A, 'b'), Offer::Queued);
+        assert_eq!(fair_queue.offer(A, 'c'), Offer::Queued);
+        assert_eq!(fair_queue.done(), Some('b'), "`a` lends its place to `b`");
+        assert_eq!(fair_queue.reacquire('a'), None);
         assert_eq!((gauge.working(), gauge.waiting()), (1, 2));
-        assert_eq!(lane.done(), Some('a'));
-        assert_eq!(lane.done(), Some('c'));
-        assert_eq!(lane.done(), None);
-        assert_eq!(lane.take_back('d'), Some('d'));
+        assert_eq!(fair_queue.done(), Some('a'));
+        assert_eq!(fair_queue.done(), Some('c'));
+        assert_eq!(fair_queue.done(), None);
+        assert_eq!(fair_queue.reacquire('d'), Some('d'));
         assert_eq!((gauge.working(), gauge.waiting()), (1, 0));
-        drop(lane);
+        drop(fair_queue);
         assert_eq!((gauge.working(), gauge.waiting()), (0, 0), "a lost pool");
     }
 
     #[test]
     fn sessions_are_served_in_turn_however_many_jobs_one_of_them_has() {
-        let mut lane = Lane::new(1, 2_000, Part::default());
-        assert_eq!(lane.offer(A, 0), Offer::Start(0));
+        let mut fair_queue = FairQueue::new(1, 2_000, Part::default());
+        assert_eq!(fair_queue.offer(A, 0), Offer::Start(0));
         for job in 1..1_000 {
-            assert_eq!(lane.offer(A, job), Offer::Queued);
+            assert_eq!(fair_queue.offer(A, job), Offer::Queued);
         }
         for job in [1_000, 1_001] {
-            assert_eq!(lane.offer(B, job), Offer::Queued);
+            assert_eq!(fair_queue.offer(B, job), Offer::Queued);
         }
-        assert_eq!(lane.offer(C, 1_002), Offer::Queued);
-        let served: Vec<_> = (0..7).filter_map(|_| lane.done()).collect();
+        assert_eq!(fair_queue.offer(C, 1_002), Offer::Queued);
+        let served: Vec<_> = (0..7).filter_map(|_| fair_queue.done()).collect();
         assert_eq!(served, [1, 1_000, 1_002, 2, 1_001, 3, 4]);
     }
 
     #[test]
     fn who_floods_a_queue_turns_itself_away() {
-        let mut lane = Lane::new(1, 4, Part::default());
-        assert_eq!(lane.offer(A, 0), Offer::Start(0));
+        let mut fair_queue = FairQueue::new(1, 4, Part::default());
+        assert_eq!(fair_queue.offer(A, 0), Offer::Start(0));
         for job in 1..5 {
-            assert_eq!(lane.offer(A, job), Offer::Queued);
+            assert_eq!(fair_queue.offer(A, job), Offer::Queued);
         }
-        assert_eq!(lane.offer(A, 5), Offer::Full(5));
-        assert_eq!(lane.offer(B, 6), Offer::Full(4), "the newest of the flood");
-        assert_eq!(lane.offer(B, 7), Offer::Full(3));
-        assert_eq!(lane.offer(B, 8), Offer::Full(8), "each has half of it now");
-        assert_eq!(lane.queued(), 4);
-        let served: Vec<_> = (0..5).filter_map(|_| lane.done()).collect();
+        assert_eq!(fair_queue.offer(A, 5), Offer::Full(5));
+        assert_eq!(
+            fair_queue.offer(B, 6),
+            Offer::Full(4),
+            "the newest of the flood"
+        );
+        assert_eq!(fair_queue.offer(B, 7), Offer::Full(3));
+        assert_eq!(
+            fair_queue.offer(B, 8),
+            Offer::Full(8),
+            "each has half of it now"
+        );
+        assert_eq!(fair_queue.queued(), 4);
+        let served: Vec<_> = (0..5).filter_map(|_| fair_queue.done()).collect();
         assert_eq!(served, [1, 6, 2, 7]);
-        assert_eq!(lane.queued(), 0);
+        assert_eq!(fair_queue.queued(), 0);
     }
 
     #[test]
     fn a_wait_is_foretold_by_how_long_recent_jobs_took() {
-        let mut lane = Lane::new(2, 100, Part::default());
-        assert_eq!(lane.expected_wait(), Duration::from_secs(1));
+        let mut fair_queue = FairQueue::new(2, 100, Part::default());
+        assert_eq!(fair_queue.expected_wait(), Duration::from_secs(1));
         for job in 0..10 {
-            lane.offer(A, job);
+            fair_queue.offer(A, job);
         }
-        lane.took(Duration::from_secs(8));
+        fair_queue.took(Duration::from_secs(8));
         assert_eq!(
-            lane.expected_wait(),
+            fair_queue.expected_wait(),
             Duration::from_secs(40),
             "eight wait for two places"
         );
-        lane.took(Duration::from_secs(16));
-        assert_eq!(lane.expected_wait(), Duration::from_secs(45));
+        fair_queue.took(Duration::from_secs(16));
+        assert_eq!(fair_queue.expected_wait(), Duration::from_secs(45));
     }
 }

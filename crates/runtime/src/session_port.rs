@@ -1,4 +1,4 @@
-//! An agent's line to its session: steps to be journaled, tasks for others, messages to be read
+//! An agent's port to its session: steps to be journaled, tasks for others, messages to be read
 //! and found, texts to be counted, progress.
 
 use std::fmt;
@@ -28,8 +28,8 @@ pub(crate) struct Recalled {
 /// What is answered later.
 pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The far end of a [`Line`]: the session, or a recording in tests.
-pub(crate) trait Exchange: Send + Sync + 'static {
+/// The far end of a [`Port`]: the session, or a recording in tests.
+pub(crate) trait SessionPort: Send + Sync + 'static {
     /// Journals a step; done once it is on disk.
     fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>>;
 
@@ -55,7 +55,7 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         held: watch::Sender<bool>,
     ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
 
-    /// Sets aside what a model call may take; done once that is on disk, with the reason where it
+    /// Reserves what a model call may take; done once that is on disk, with the reason where it
     /// is the last of its run because of a budget.
     fn reserve(
         &self,
@@ -64,7 +64,7 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         ask: Ask,
     ) -> Later<'_, Result<Option<Arc<str>>, Failure>>;
 
-    /// Says how a call ended that was set aside and is no step of its run.
+    /// Says how a call ended that was reserved and is no step of its run.
     fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd);
 
     /// Says what was paid for besides replies, for a request that goes on; `call` is what was set
@@ -115,25 +115,25 @@ pub(crate) trait Exchange: Send + Sync + 'static {
     fn piece(&self, run: RunId, piece: &str);
 }
 
-/// A shared line.
+/// A shared port.
 #[derive(Clone)]
-pub(crate) struct Line(Arc<dyn Exchange>);
+pub(crate) struct Port(Arc<dyn SessionPort>);
 
-impl Line {
-    pub(crate) fn new(exchange: impl Exchange) -> Line {
-        Line(Arc::new(exchange))
+impl Port {
+    pub(crate) fn new(exchange: impl SessionPort) -> Port {
+        Port(Arc::new(exchange))
     }
 }
 
-impl std::ops::Deref for Line {
-    type Target = dyn Exchange;
+impl std::ops::Deref for Port {
+    type Target = dyn SessionPort;
 
     fn deref(&self) -> &Self::Target {
         &*self.0
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Line")
     }

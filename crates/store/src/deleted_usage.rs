@@ -8,7 +8,7 @@
 use unisono_context::SessionId;
 use unisono_session::usage::{Deleted, Ledger};
 
-use crate::engine::{self, Deletion, REMAINS};
+use crate::engine::{self, DELETED_USAGE, Deletion};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
 use crate::record;
@@ -40,7 +40,7 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
             session: id,
             // What cannot be read is not read on either.
             expected_seq: Some(read.max(info.last_seq)),
-            remains: used.then(|| encode(&deleted)).transpose()?,
+            deleted_usage: used.then(|| encode(&deleted)).transpose()?,
         };
         match engine.delete_session(deletion).await {
             // Its writer is faster: it is held off until the session is gone.
@@ -104,7 +104,7 @@ async fn follow(
 async fn fold(journal: &Journal) -> Result<(Deleted, u64)> {
     let (mut all, mut last) = (Deleted::default(), 0);
     loop {
-        let page = journal.engine().read(REMAINS, last + 1, PAGE).await?;
+        let page = journal.engine().read(DELETED_USAGE, last + 1, PAGE).await?;
         let Some(newest) = page.last() else {
             return Ok((all, last));
         };
@@ -122,15 +122,15 @@ async fn sum_up(journal: &Journal) {
     };
     let summed = async {
         let engine = journal.engine();
-        let info = engine.session(REMAINS).await?;
+        let info = engine.session(DELETED_USAGE).await?;
         if info.is_none_or(|info| info.last_seq < SUM_AFTER) {
             return Ok(());
         }
         let (all, last) = fold(journal).await?;
         let deletion = Deletion {
-            session: REMAINS,
+            session: DELETED_USAGE,
             expected_seq: Some(last),
-            remains: Some(encode(&all)?),
+            deleted_usage: Some(encode(&all)?),
         };
         match engine.delete_session(deletion).await {
             // An entry came meanwhile: the next one sums up.
@@ -145,7 +145,9 @@ async fn sum_up(journal: &Journal) {
 
 fn encode(deleted: &Deleted) -> Result<Vec<u8>> {
     record::encode_own(deleted).map_err(|reason| Error::Encode {
-        record: Record::Head { session: REMAINS },
+        record: Record::Head {
+            session: DELETED_USAGE,
+        },
         reason,
     })
 }
@@ -155,7 +157,7 @@ fn decode(bytes: &[u8]) -> std::result::Result<Deleted, Fault> {
 }
 
 fn entry_of(seq: u64, payload: &[u8]) -> Result<Deleted> {
-    let session = REMAINS;
+    let session = DELETED_USAGE;
     decode(payload).map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
 }
 

@@ -10,22 +10,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use unisono_context::{SessionId, TurnId};
 
-use crate::lane::{Lane, Offer};
+use crate::fair_queue::{FairQueue, Offer};
 use crate::load::Part;
 
 /// The places; clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Gate(Arc<Mutex<Lane<oneshot::Sender<Permit>>>>);
+pub(crate) struct ConcurrencyLimit(Arc<Mutex<FairQueue<oneshot::Sender<Permit>>>>);
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Option<Gate>);
+pub(crate) struct Permit(Option<ConcurrencyLimit>);
 
-impl Gate {
-    /// A gate with so many places.
-    pub(crate) fn new(places: usize) -> Gate {
+impl ConcurrencyLimit {
+    /// A limit of so many places.
+    pub(crate) fn new(places: usize) -> ConcurrencyLimit {
         // The pools bound how many wait.
-        Gate(Arc::new(Mutex::new(Lane::new(
+        ConcurrencyLimit(Arc::new(Mutex::new(FairQueue::new(
             places,
             usize::MAX,
             Part::default(),
@@ -35,7 +35,7 @@ impl Gate {
     /// Waits for a place for a run of a session.
     pub(crate) async fn enter(&self, of: SessionId) -> Permit {
         let (free, place) = oneshot::channel();
-        let offered = self.lane().offer(of, free);
+        let offered = self.fair_queue().offer(of, free);
         self.entered(matches!(offered, Offer::Start(_)), place)
             .await
     }
@@ -43,7 +43,7 @@ impl Gate {
     /// Waits for a place that was given up, ahead of those that had none yet.
     pub(crate) async fn enter_again(&self) -> Permit {
         let (free, place) = oneshot::channel();
-        let started = self.lane().take_back(free).is_some();
+        let started = self.fair_queue().reacquire(free).is_some();
         self.entered(started, place).await
     }
 
@@ -51,25 +51,25 @@ impl Gate {
         if at_once {
             return Permit(Some(self.clone()));
         }
-        // Whoever is in gives its place on; the lane lives as long as this gate.
+        // Whoever is in gives its place on; the queue lives as long as this limit.
         let given = place.await;
         given.unwrap_or_else(|_| Permit(Some(self.clone())))
     }
 
-    fn lane(&self) -> MutexGuard<'_, Lane<oneshot::Sender<Permit>>> {
+    fn fair_queue(&self) -> MutexGuard<'_, FairQueue<oneshot::Sender<Permit>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Some(gate) = self.0.take() else {
+        let Some(concurrency) = self.0.take() else {
             return;
         };
         loop {
-            let next = gate.lane().done();
+            let next = concurrency.fair_queue().done();
             let Some(next) = next else { return };
-            match next.send(Permit(Some(gate.clone()))) {
+            match next.send(Permit(Some(concurrency.clone()))) {
                 Ok(()) => return,
                 // It has stopped waiting: the next one has it.
                 Err(mut permit) => drop(permit.0.take()),
@@ -79,30 +79,30 @@ impl Drop for Permit {
 }
 
 /// A run's own places, which it gives up while it waits for others. Clones are of the same run;
-/// without gates it has none and needs none.
+/// without limits it has none and needs none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stay(Arc<Mutex<Vec<Permit>>>);
+pub(crate) struct RunPermits(Arc<Mutex<Vec<Permit>>>);
 
-impl Stay {
-    /// Has a place behind each of these gates from now on, one after the other.
-    pub(crate) async fn begin(&self, gates: &[Gate], of: SessionId) {
-        for gate in gates {
-            let permit = gate.enter(of).await;
+impl RunPermits {
+    /// Has a place behind each of these limits from now on, one after the other.
+    pub(crate) async fn begin(&self, concurrency_limits: &[ConcurrencyLimit], of: SessionId) {
+        for concurrency in concurrency_limits {
+            let permit = concurrency.enter(of).await;
             self.permits().push(permit);
         }
     }
 
     /// Gives its places up; tells where they are had again.
-    pub(crate) fn leave(&self) -> Vec<Gate> {
+    pub(crate) fn yield_permits(&self) -> Vec<ConcurrencyLimit> {
         let permits = std::mem::take(&mut *self.permits());
-        let gates = permits.iter().filter_map(|permit| permit.0.clone());
-        gates.collect()
+        let concurrency_limits = permits.iter().filter_map(|permit| permit.0.clone());
+        concurrency_limits.collect()
     }
 
     /// Has them again.
-    pub(crate) async fn go_on(&self, gates: Vec<Gate>) {
-        for gate in gates {
-            let permit = gate.enter_again().await;
+    pub(crate) async fn go_on(&self, concurrency_limits: Vec<ConcurrencyLimit>) {
+        for concurrency in concurrency_limits {
+            let permit = concurrency.enter_again().await;
             self.permits().push(permit);
         }
     }
@@ -123,25 +123,30 @@ pub struct LiveRuns {
     pub turn: Option<usize>,
 }
 
-/// The gates of a session and its open turns: passed before an attempt waits for a place in its
+/// The concurrency limits of a session and its open turns: passed before an attempt waits for a place in its
 /// agent's pool, so that it keeps nobody else out.
 #[derive(Debug, Default)]
-pub(crate) struct Gates {
-    session: Option<Gate>,
-    turns: HashMap<TurnId, Gate>,
+pub(crate) struct ConcurrencyLimits {
+    session: Option<ConcurrencyLimit>,
+    turns: HashMap<TurnId, ConcurrencyLimit>,
 }
 
-impl Gates {
+impl ConcurrencyLimits {
     /// What an attempt of a turn has to pass, in this order.
-    pub(crate) fn of(&mut self, turn: TurnId, most: LiveRuns) -> Vec<Gate> {
+    pub(crate) fn of(&mut self, turn: TurnId, most: LiveRuns) -> Vec<ConcurrencyLimit> {
         let of_turn = most.turn.map(|most| {
-            let gate = self.turns.entry(turn).or_insert_with(|| Gate::new(most));
-            gate.clone()
+            let concurrency = self
+                .turns
+                .entry(turn)
+                .or_insert_with(|| ConcurrencyLimit::new(most));
+            concurrency.clone()
         });
         let session = &mut self.session;
-        let of_session = most
-            .session
-            .map(|most| session.get_or_insert_with(|| Gate::new(most)).clone());
+        let of_session = most.session.map(|most| {
+            session
+                .get_or_insert_with(|| ConcurrencyLimit::new(most))
+                .clone()
+        });
         of_turn.into_iter().chain(of_session).collect()
     }
 
@@ -165,13 +170,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_one_session_lets_another_one_in_between() {
-        let gate = Gate::new(1);
-        let first = gate.enter(A).await;
+        let concurrency = ConcurrencyLimit::new(1);
+        let first = concurrency.enter(A).await;
         let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
         let enter = |of: SessionId, name: &'static str| {
-            let (gate, told) = (gate.clone(), told.clone());
+            let (concurrency, told) = (concurrency.clone(), told.clone());
             async move {
-                let _permit = gate.enter(of).await;
+                let _permit = concurrency.enter(of).await;
                 told.send(name).unwrap();
             }
         };
@@ -204,14 +209,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_stops_waiting_takes_no_place() {
-        let gate = Gate::new(1);
-        let first = gate.enter(A).await;
-        let mut gone = Box::pin(gate.enter(A));
+        let concurrency = ConcurrencyLimit::new(1);
+        let first = concurrency.enter(A).await;
+        let mut gone = Box::pin(concurrency.enter(A));
         assert!(polled_once(&mut gone).await.is_none());
         drop(gone);
         drop(first);
-        let again = gate.enter(B).await;
+        let again = concurrency.enter(B).await;
         drop(again);
-        drop(gate.enter_again().await);
+        drop(concurrency.enter_again().await);
     }
 }

@@ -1,5 +1,5 @@
-//! Model calls that wait for their budgets: each is set aside before it is made, in the order in
-//! which they were asked for. What bounds the daemon is leased from the [`house`](crate::house).
+//! Model calls that wait for their budgets: each is reserved before it is made, in the order in
+//! which they were asked for. What bounds the daemon is granted from the [`budget_broker`](crate::budget broker).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 use unisono_context::{RunId, TurnId};
-use unisono_session::budget::{Amount, Ask, Level, Reservation, Standing, Verdict};
+use unisono_session::budget::{Amount, Ask, Level, Reservation, SessionUse, Verdict};
 use unisono_session::run::Cause;
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
 use crate::agent::Failure;
+use crate::budget_broker::{self, Refused};
 use crate::clock;
-use crate::house::{self, Refused};
 use crate::runtime::Error;
 
 use super::{Live, Msg, Phase, State};
@@ -31,7 +31,7 @@ pub(crate) struct Asking {
 
 /// Calls that wait, and what of the daemon's budget the session holds.
 #[derive(Default)]
-pub(super) struct Purse {
+pub(super) struct BudgetQueue {
     asking: Queue,
     /// Told when the journal is on disk up to that event.
     granted: Vec<(u64, Reply, Option<Arc<str>>)>,
@@ -40,12 +40,12 @@ pub(super) struct Purse {
     /// The call for which more was asked, and the number of that request.
     raising: Option<(RunId, u32, u64)>,
     raises: u64,
-    /// Somebody else needs what is not used here: the house is told whatever changes, until it
+    /// Somebody else needs what is not used here: the budget broker is told whatever changes, until it
     /// is asked for more.
     recalled: bool,
-    /// What the house was told last: what is used, and whether something will be freed. None
+    /// What the budget broker was told last: what is used, and whether something will be freed. None
     /// where it may have taken no notice.
-    told: Option<(Standing, bool)>,
+    told: Option<(SessionUse, bool)>,
 }
 
 /// Calls that wait: those of runs that have begun before others, each in the order in which they
@@ -94,7 +94,7 @@ impl Queue {
 /// What becomes of a call that waits.
 enum Next {
     Grant(Reservation),
-    /// Not before the daemon has lent more.
+    /// Not before the daemon has granted more.
     Raise(Amount),
     /// It waits, and so do those that would wait for the same.
     Wait(Level),
@@ -102,12 +102,12 @@ enum Next {
 }
 
 impl State {
-    /// Takes a call; the reply is given once it is set aside on disk, or cannot be.
+    /// Takes a call; the reply is given once it is reserved on disk, or cannot be.
     pub(super) fn on_reserve(&mut self, myself: &ActorRef<Msg>, asking: Asking) {
         match &mut self.phase {
             Phase::Live(live) => {
                 let begun = live.machine.state().budget().keeps(asking.run);
-                live.purse.asking.push(asking, begun);
+                live.budget_queue.asking.push(asking, begun);
             }
             Phase::Broken(error) => {
                 let failure = Failure::new(Cause::Panic, error.to_string());
@@ -126,7 +126,7 @@ impl State {
         self.spend(myself);
     }
 
-    /// The daemon has lent more, or has not.
+    /// The daemon has granted more, or has not.
     pub(super) fn on_raised(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -136,52 +136,57 @@ impl State {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        if live.purse.raising.is_none_or(|(_, _, last)| last != number) {
+        if live
+            .budget_queue
+            .raising
+            .is_none_or(|(_, _, last)| last != number)
+        {
             return;
         }
-        live.purse.raised(raised);
+        live.budget_queue.raised(raised);
         self.spend(myself);
     }
 
-    /// Another session needs what is lent to this one and not used.
+    /// Another session needs what is granted to this one and not used.
     pub(super) fn on_recall(&mut self) {
         match &mut self.phase {
             Phase::Live(live) => {
-                live.purse.recalled = true;
+                live.budget_queue.recalled = true;
                 self.give_back();
             }
             // Nothing comes back of it before it is opened again.
             Phase::Broken(_) | Phase::Shown(_) => {
-                let house = self.args.house.iter();
-                house.for_each(|house| house.gone(self.args.id));
+                let budget_broker = self.args.budget_broker.iter();
+                budget_broker.for_each(|budget_broker| budget_broker.gone(self.args.id));
             }
             Phase::Loading => {}
         }
     }
 
-    /// Gives back what is lent and not used, and tells whether more may come back by itself.
+    /// Gives back what is granted and not used, and tells whether more may come back by itself.
     pub(super) fn give_back(&mut self) {
-        let (Phase::Live(live), Some(house)) = (&mut self.phase, &self.args.house) else {
+        let (Phase::Live(live), Some(budget_broker)) = (&mut self.phase, &self.args.budget_broker)
+        else {
             return;
         };
         let (standing, spending) = live.standing();
-        live.purse.ceiling = standing.in_use;
-        live.purse.told = Some((standing, spending));
-        house.lower(house::Back {
+        live.budget_queue.ceiling = standing.in_use;
+        live.budget_queue.told = Some((standing, spending));
+        budget_broker.lower(budget_broker::Back {
             session: self.args.id,
             standing,
             spending,
-            pending: live.purse.raising.map(|(_, _, number)| number),
+            pending: live.budget_queue.raising.map(|(_, _, number)| number),
         });
     }
 
     /// Grants what can be granted, in order.
     pub(super) fn spend(&mut self, myself: &ActorRef<Msg>) {
         self.grant_in_order(myself);
-        if self.args.house.is_some()
+        if self.args.budget_broker.is_some()
             && let Phase::Live(live) = &self.phase
-            && (live.purse.recalled || live.purse.raising.is_some())
-            && live.purse.told != Some(live.standing())
+            && (live.budget_queue.recalled || live.budget_queue.raising.is_some())
+            && live.budget_queue.told != Some(live.standing())
         {
             self.give_back();
         }
@@ -193,13 +198,13 @@ impl State {
             let Phase::Live(live) = &mut self.phase else {
                 return;
             };
-            let (state, purse) = (live.machine.state(), &mut live.purse);
-            let Some(asking) = purse.asking.calls.get(at) else {
+            let (state, budget_queue) = (live.machine.state(), &mut live.budget_queue);
+            let Some(asking) = budget_queue.asking.calls.get(at) else {
                 return;
             };
             if asking.reply.is_closed() {
                 // Nobody waits for it any more.
-                purse.asking.remove(at);
+                budget_queue.asking.remove(at);
                 continue;
             }
             let turn = state.budget().turn_of(asking.run);
@@ -207,8 +212,12 @@ impl State {
                 at += 1;
                 continue;
             }
-            let ceiling = self.args.house.as_ref().map(|_| purse.ceiling);
-            match next(state, asking, &purse.asking, ceiling) {
+            let ceiling = self
+                .args
+                .budget_broker
+                .as_ref()
+                .map(|_| budget_queue.ceiling);
+            match next(state, asking, &budget_queue.asking, ceiling) {
                 Next::Wait(Level::Session | Level::Daemon) => return,
                 Next::Wait(Level::Turn) => {
                     blocked.extend(turn);
@@ -217,7 +226,7 @@ impl State {
                 Next::Wait(Level::Run) => at += 1,
                 Next::Raise(needed) => return self.raise(myself, at, needed),
                 Next::Refuse(failure) => {
-                    if let Some(asking) = purse.asking.remove(at) {
+                    if let Some(asking) = budget_queue.asking.remove(at) {
                         // The attempt may have been given up.
                         let _ = asking.reply.send(Err(failure));
                     }
@@ -231,7 +240,7 @@ impl State {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let Some(asking) = live.purse.asking.remove(at) else {
+        let Some(asking) = live.budget_queue.asking.remove(at) else {
             return;
         };
         let (run, attempt) = (asking.run, asking.attempt);
@@ -249,8 +258,8 @@ impl State {
                 let tree = live.machine.state().budget();
                 if tree.reserved(run, reservation.call).is_some() {
                     let told = (live.decided, asking.reply, reservation.wrap_up);
-                    live.purse.granted.push(told);
-                    live.purse.durable(live.outbox.durable());
+                    live.budget_queue.granted.push(told);
+                    live.budget_queue.durable(live.outbox.durable());
                     return;
                 }
                 Failure::new(Cause::Budget, "the time for the call is up")
@@ -262,35 +271,36 @@ impl State {
     }
 
     fn raise(&mut self, myself: &ActorRef<Msg>, at: usize, needed: Amount) {
-        let (Phase::Live(live), Some(house)) = (&mut self.phase, &self.args.house) else {
+        let (Phase::Live(live), Some(budget_broker)) = (&mut self.phase, &self.args.budget_broker)
+        else {
             return;
         };
-        let Some(asking) = live.purse.asking.calls.get(at) else {
+        let Some(asking) = live.budget_queue.asking.calls.get(at) else {
             return;
         };
         // One that goes before it takes the place of what was asked for, which is forgotten.
         let of = |(run, call, _)| (run, call) == (asking.run, asking.ask.call);
-        if live.purse.raising.is_some_and(of) {
+        if live.budget_queue.raising.is_some_and(of) {
             return;
         }
-        live.purse.raises += 1;
-        live.purse.recalled = false;
-        live.purse.raising = Some((asking.run, asking.ask.call, live.purse.raises));
-        // Until it is answered nothing is granted that was lent before: it counts as given back.
+        live.budget_queue.raises += 1;
+        live.budget_queue.recalled = false;
+        live.budget_queue.raising = Some((asking.run, asking.ask.call, live.budget_queue.raises));
+        // Until it is answered nothing is granted that was granted before: it counts as given back.
         let (standing, spending) = live.standing();
-        live.purse.ceiling = standing.in_use;
-        live.purse.told = Some((standing, spending));
+        live.budget_queue.ceiling = standing.in_use;
+        live.budget_queue.told = Some((standing, spending));
         let recalled = myself.clone();
-        let raised = house.raise(house::Request {
+        let raised = budget_broker.raise(budget_broker::Request {
             session: self.args.id,
-            number: live.purse.raises,
+            number: live.budget_queue.raises,
             standing,
             needed,
-            begun: at < live.purse.asking.begun,
+            begun: at < live.budget_queue.asking.begun,
             spending,
-            recall: house::Recall::new(move || recalled.send_message(Msg::Recall).is_ok()),
+            recall: budget_broker::Recall::new(move || recalled.send_message(Msg::Recall).is_ok()),
         });
-        let (myself, number) = (myself.clone(), live.purse.raises);
+        let (myself, number) = (myself.clone(), live.budget_queue.raises);
         tokio::spawn(async move {
             // A session that died meanwhile asks again when it returns.
             let _ = myself.send_message(Msg::Raised(number, raised.await));
@@ -301,17 +311,19 @@ impl State {
 impl Live {
     /// Whether nobody waits for anything here.
     pub(super) fn owes_nothing(&self) -> bool {
-        self.purse.asking.calls.is_empty() && self.purse.granted.is_empty()
+        self.budget_queue.asking.calls.is_empty() && self.budget_queue.granted.is_empty()
     }
 
     /// What is used, and whether something of it will be freed by itself.
-    fn standing(&self) -> (Standing, bool) {
-        let (state, waits) = (self.machine.state(), |run| self.purse.asking.waits(run));
+    fn standing(&self) -> (SessionUse, bool) {
+        let (state, waits) = (self.machine.state(), |run| {
+            self.budget_queue.asking.waits(run)
+        });
         (state.standing(), state.is_spending(waits))
     }
 }
 
-impl Purse {
+impl BudgetQueue {
     fn raised(&mut self, raised: Result<Amount, Refused>) {
         let asked = self.raising.take();
         self.told = None;
@@ -325,7 +337,7 @@ impl Purse {
                     && asking.ask.last.is_some()
                     && asking.ask.short.is_none()
                 {
-                    // What was kept for its last words is lent already.
+                    // What was kept for its last words is granted already.
                     asking.ask.short = Some(Cause::Budget.describe(short));
                     return;
                 }

@@ -1,6 +1,6 @@
-//! Whether an attempt makes progress: one that makes none for longer than its lease is stuck.
+//! Whether an attempt makes progress: one that makes none for longer than its time is stuck.
 //!
-//! Progress is a step, a piece of a reply, a word of the agent's own. The lease does not run while
+//! Progress is a step, a piece of a reply, a word of the agent's own. The watchdog does not run while
 //! the attempt waits for what has limits of its own: other agents, tools, a model that has not
 //! begun to reply, its budget.
 
@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use crate::limit::{Limit, Pause};
 
-/// A lease. Clones are of the same attempt.
+/// A watchdog. Clones are of the same attempt.
 #[derive(Clone, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct Watchdog {
     limit: Limit,
     signs: Arc<AtomicU64>,
 }
 
-impl Lease {
+impl Watchdog {
     /// One that runs from the time it is watched.
-    pub(crate) fn new() -> Lease {
-        Lease {
+    pub(crate) fn new() -> Watchdog {
+        Watchdog {
             limit: Limit::new(),
             signs: Arc::default(),
         }
@@ -61,20 +61,20 @@ mod tests {
 
     #[tokio::test]
     async fn signs_of_life_and_pauses_keep_it() {
-        let lease = Lease::new();
+        let watchdog = Watchdog::new();
         let started = Instant::now();
         let signs = async {
             for _ in 0..4 {
                 sleep(LEASE / 4).await;
-                lease.renew();
+                watchdog.renew();
             }
-            let waiting = lease.pause();
+            let waiting = watchdog.pause();
             sleep(LEASE * 3).await;
             drop(waiting);
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = lease.expired(LEASE) => {}
+            () = watchdog.expired(LEASE) => {}
             () = signs => {}
         }
         let kept = LEASE + LEASE * 3;
@@ -84,7 +84,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_sign_it_is_over() {
         let started = Instant::now();
-        Lease::new().expired(LEASE).await;
+        Watchdog::new().expired(LEASE).await;
         assert!(started.elapsed() >= LEASE);
     }
 }

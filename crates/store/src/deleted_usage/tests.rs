@@ -82,7 +82,7 @@ async fn what_sessions_used_outlives_them_and_the_process_and_a_vacuum() {
         come_and_go(&journal, 1..=4).await;
         assert_eq!(journal.sessions(None, 10).await.unwrap(), []);
         assert_eq!(journal.unfinished().await.unwrap(), []);
-        assert!(!journal.exists(REMAINS.into()).await.unwrap());
+        assert!(!journal.exists(DELETED_USAGE.into()).await.unwrap());
         journal.close().await.unwrap();
         if round == 1 {
             vacuum(&path).unwrap();
@@ -97,7 +97,7 @@ async fn a_session_that_used_nothing_leaves_nothing() {
     journal.claim(session).await.unwrap();
     assert!(journal.delete(session).await.unwrap());
     assert!(!journal.delete(session).await.unwrap());
-    assert_eq!(journal.engine().session(REMAINS).await.unwrap(), None);
+    assert_eq!(journal.engine().session(DELETED_USAGE).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -106,7 +106,12 @@ async fn the_sum_takes_the_place_of_many_entries() {
     let many = SUM_AFTER * 2 + 7;
     come_and_go(&journal, 1..=many).await;
     assert_eq!(told(&journal).await, (many, many, many * (many + 1) / 2));
-    let kept = journal.engine().session(REMAINS).await.unwrap().unwrap();
+    let kept = journal
+        .engine()
+        .session(DELETED_USAGE)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(kept.last_seq < SUM_AFTER, "{}", kept.last_seq);
 }
 
@@ -182,7 +187,7 @@ fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
 async fn an_entry_as_it_is_written_is_read_for_ever() {
     let journal = Journal::new(Arc::new(Memory::new()));
     come_and_go(&journal, 7..=7).await;
-    let [entry] = &journal.engine().read(REMAINS, 1, 9).await.unwrap()[..] else {
+    let [entry] = &journal.engine().read(DELETED_USAGE, 1, 9).await.unwrap()[..] else {
         panic!("one session was deleted");
     };
     let hex: Vec<String> = entry

@@ -32,7 +32,7 @@ const RESULT_MIN_CHARS: usize = 1_000;
 
 /// One attempt of a run.
 #[derive(Clone, Debug)]
-pub struct Brief {
+pub struct RunAssignment {
     /// The session.
     pub session: SessionId,
     /// The turn.
@@ -60,15 +60,15 @@ pub struct Brief {
     pub prefix: Digest,
     /// What the frozen context leaves of its model's window, in its encoding: for its assignment
     /// (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest output
-    /// is set aside already.
+    /// is reserved already.
     pub room: Tokens,
-    /// What of that was set aside for results that others hand it ([`crate::run::handed`]).
+    /// What of that was reserved for results that others hand it ([`crate::run::handed`]).
     pub handed: Tokens,
     /// What system text, tools and the frozen context have of that, in the same tokens, at most.
     pub context: Tokens,
     /// How far its model's counts are off, where they are estimates.
     pub calibration: Option<Calibration>,
-    /// Whether its model calls are to be set aside first ([`crate::Input::Reserve`]).
+    /// Whether its model calls are to be reserved first ([`crate::Input::Reserve`]).
     pub bounded: bool,
     /// As [`Run::wrapped_up`].
     pub wrapped_up: Option<(usize, Arc<str>)>,
@@ -157,7 +157,7 @@ pub struct CompactionJob {
     pub writing: Writing,
     /// The session's own settings, which may say who writes it.
     pub settings: Arc<Settings>,
-    /// Whether requests for summaries are to be set aside first ([`crate::Input::Reserve`]).
+    /// Whether requests for summaries are to be reserved first ([`crate::Input::Reserve`]).
     pub bounded: bool,
 }
 
@@ -169,8 +169,8 @@ impl CompactionJob {
 }
 
 impl State {
-    /// The brief of an open run; none while its turn's snapshot is not at hand.
-    pub fn brief(&self, run: RunId) -> Option<Brief> {
+    /// the assignment of an open run; none while its turn's snapshot is not at hand.
+    pub fn assignment(&self, run: RunId) -> Option<RunAssignment> {
         let run = self.runs.get(&run)?;
         let turn = self.turns.get(&run.turn)?;
         let definition = self.definitions.get(&run.definition)?;
@@ -181,7 +181,7 @@ impl State {
             RunRole::Lead => self.delivered(turn, u32::MAX),
         };
         let mut calibrations = turn.accepted.calibrations.iter();
-        Some(Brief {
+        Some(RunAssignment {
             session: self.id?,
             turn: run.turn,
             run: run.id,

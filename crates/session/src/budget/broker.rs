@@ -1,12 +1,12 @@
-//! The daemon's level: what all sessions together may use, leased to them in slices.
+//! The daemon's level: what all sessions together may use, granted to them in slices.
 //!
-//! A session holds a lease up to a *ceiling*: all it has ever spent and set aside stays at or
+//! A session holds a grant up to a *ceiling*: all it has ever spent and reserved stays at or
 //! below that. To go further it has the ceiling raised, which is recorded here before it is told;
 //! what it does not need any more it gives back by having the ceiling lowered. Both say absolute
 //! numbers, so that saying them twice changes nothing and a crash between the two journals leaves
 //! a ceiling that is too high at worst, never one that is too low.
 //!
-//! With a period, what was used in earlier ones does not count; what a session was lent and has
+//! With a period, what was used in earlier ones does not count; what a session was granted and has
 //! not used counts on until it asks again.
 
 use std::borrow::Cow;
@@ -17,12 +17,12 @@ use unisono_context::{SessionId, Timestamp, Tokens};
 
 use super::{Amount, Caps, Level, Shortage};
 
-/// A session is lent more than it asked for while so many times that much is left.
+/// A session is granted more than it asked for while so many times that much is left.
 const SPARE: u64 = 16;
 
 /// One entry of the daemon's journal: how a session stands from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct Grant {
     /// The session.
     pub session: SessionId,
     /// The period it was decided in; 0 where there are none.
@@ -37,19 +37,19 @@ pub struct Lease {
 
 /// How a session stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SessionUse {
     /// All it has ever spent.
     pub spent: Amount,
-    /// That, and what is set aside.
+    /// That, and what is reserved.
     pub in_use: Amount,
 }
 
 /// The daemon's account, as the fold of its journal.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct House {
+pub struct Broker {
     period: u64,
-    leases: BTreeMap<SessionId, Lease>,
-    /// The sum over the leases: ceilings less bases.
+    grants: BTreeMap<SessionId, Grant>,
+    /// The sum over the grants: ceilings less bases.
     leased: Amount,
 }
 
@@ -73,45 +73,45 @@ impl Rules {
     }
 }
 
-impl House {
+impl Broker {
     /// The fold of a journal.
-    pub fn of<'l>(leases: impl IntoIterator<Item = &'l Lease>) -> House {
-        let mut house = House::default();
-        for lease in leases {
-            house.apply(lease);
+    pub fn of<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
+        let mut broker = Broker::default();
+        for grant in grants {
+            broker.apply(grant);
         }
-        house
+        broker
     }
 
     /// Folds one entry.
-    pub fn apply(&mut self, lease: &Lease) {
-        if lease.period > self.period {
-            self.begin(lease.period);
+    pub fn apply(&mut self, grant: &Grant) {
+        if grant.period > self.period {
+            self.begin(grant.period);
         }
-        let before = self.leases.insert(lease.session, *lease);
+        let before = self.grants.insert(grant.session, *grant);
         let before = before.map_or(Amount::ZERO, |before| before.ceiling - before.base);
-        self.leased = self.leased + (lease.ceiling - lease.base) - before;
+        self.leased = self.leased + (grant.ceiling - grant.base) - before;
     }
 
-    /// What is leased in this period: spent, set aside, or lent and not used.
+    /// What is granted in this period: spent, reserved, or granted and not used.
     pub fn leased(&self) -> Amount {
         self.leased
     }
 
-    /// A session's lease.
-    pub fn lease(&self, session: SessionId) -> Option<&Lease> {
-        self.leases.get(&session)
+    /// A session's grant.
+    pub fn grant(&self, session: SessionId) -> Option<&Grant> {
+        self.grants.get(&session)
     }
 
     /// Those that held more than they had spent: what became of the rest, their journals say.
     pub fn holders(&self) -> impl Iterator<Item = SessionId> + '_ {
-        let held = self.leases.values().filter(|of| of.ceiling != of.used);
-        held.map(|lease| lease.session)
+        let held = self.grants.values().filter(|of| of.ceiling != of.used);
+        held.map(|grant| grant.session)
     }
 
-    /// Every session's newest entry, which together make the same house again.
-    pub fn entries(&self) -> impl Iterator<Item = &Lease> {
-        self.leases.values()
+    /// Every session's newest entry, which together make the same budget broker again.
+    pub fn entries(&self) -> impl Iterator<Item = &Grant> {
+        self.grants.values()
     }
 
     /// Lets a session that stands so take on `needed` more, and half as much again where that is little of what is left, so that not every call asks.
@@ -122,17 +122,17 @@ impl House {
         &self,
         rules: &Rules,
         session: SessionId,
-        (standing, needed): (Standing, Amount),
+        (standing, needed): (SessionUse, Amount),
         now: Timestamp,
-    ) -> Result<Lease, Shortage> {
-        let house = self.at(rules, now);
-        let known = house.leases.get(&session);
-        // What it was lent in an earlier period counted there.
-        let current = known.filter(|known| known.period == house.period);
+    ) -> Result<Grant, Shortage> {
+        let broker = self.at(rules, now);
+        let known = broker.grants.get(&session);
+        // What it was granted in an earlier period counted there.
+        let current = known.filter(|known| known.period == broker.period);
         let base = current.map_or(standing.spent, |known| known.base);
         let own = known.map_or(Amount::ZERO, |known| known.ceiling - known.base);
         let used = standing.in_use;
-        let in_use = house.leased - own + (used - base);
+        let in_use = broker.leased - own + (used - base);
         if let Some(short) = rules.caps.shortage(Level::Daemon, in_use, needed) {
             return Err(short);
         }
@@ -142,9 +142,9 @@ impl House {
             cost: Cost(spare.cost.0.saturating_mul(SPARE.into())),
         };
         let scarce = rules.caps.shortage(Level::Daemon, in_use + needed, plenty);
-        let lease = Lease {
+        let grant = Grant {
             session,
-            period: house.period,
+            period: broker.period,
             base,
             used: standing.spent,
             ceiling: match scarce {
@@ -152,16 +152,16 @@ impl House {
                 None => used + needed + spare,
             },
         };
-        Ok(lease)
+        Ok(grant)
     }
 
-    /// The house in the period of a time.
-    pub(super) fn at(&self, rules: &Rules, now: Timestamp) -> Cow<'_, House> {
-        let mut house = Cow::Borrowed(self);
+    /// The budget broker in the period of a time.
+    pub(super) fn at(&self, rules: &Rules, now: Timestamp) -> Cow<'_, Broker> {
+        let mut broker = Cow::Borrowed(self);
         if rules.period(now) > self.period {
-            house.to_mut().begin(rules.period(now));
+            broker.to_mut().begin(rules.period(now));
         }
-        house
+        broker
     }
 
     /// Takes back what a session does not need: from now on it may have no more in use than it
@@ -170,16 +170,16 @@ impl House {
         &self,
         rules: &Rules,
         session: SessionId,
-        standing: Standing,
+        standing: SessionUse,
         now: Timestamp,
-    ) -> Option<Lease> {
-        let known = self.leases.get(&session)?;
-        let lease = Lease {
+    ) -> Option<Grant> {
+        let known = self.grants.get(&session)?;
+        let grant = Grant {
             used: standing.spent,
             ceiling: standing.in_use,
             ..*known
         };
-        let changed = lease != *known;
+        let changed = grant != *known;
         changed.then(|| {
             let period = rules.period(now).max(self.period);
             let base = if period > self.period {
@@ -187,19 +187,19 @@ impl House {
             } else {
                 known.base
             };
-            Lease {
+            Grant {
                 period,
                 base,
-                ..lease
+                ..grant
             }
         })
     }
 
-    /// As [`House::lower`] of a session that is no more, or cannot be read: all it held is spent,
+    /// As [`Broker::lower`] of a session that is no more, or cannot be read: all it held is spent,
     /// for all that is known. It counts in this period, and in none after it.
-    pub fn close(&self, rules: &Rules, session: SessionId, now: Timestamp) -> Option<Lease> {
-        let held = self.leases.get(&session)?.ceiling;
-        let standing = Standing {
+    pub fn close(&self, rules: &Rules, session: SessionId, now: Timestamp) -> Option<Grant> {
+        let held = self.grants.get(&session)?.ceiling;
+        let standing = SessionUse {
             spent: held,
             in_use: held,
         };
@@ -209,11 +209,11 @@ impl House {
     /// What was used before does not count any more; who holds nothing is forgotten.
     fn begin(&mut self, period: u64) {
         self.period = period;
-        self.leases.retain(|_, lease| lease.ceiling != lease.used);
+        self.grants.retain(|_, grant| grant.ceiling != grant.used);
         self.leased = Amount::ZERO;
-        for lease in self.leases.values_mut() {
-            lease.base = lease.used;
-            self.leased = self.leased + (lease.ceiling - lease.base);
+        for grant in self.grants.values_mut() {
+            grant.base = grant.used;
+            self.leased = self.leased + (grant.ceiling - grant.base);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The house: owns the daemon's level of the budget tree and its journal.
+//! The budget broker: owns the daemon's level of the budget tree and its journal.
 //!
 //! Sessions ask it for more, and give back what they do not use, through their [`Handle`]; each
 //! answer is on disk before it is given. Where a session asks for what others hold, they are asked
@@ -16,22 +16,22 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
-use unisono_session::budget::house::Rules;
-use unisono_session::budget::{Amount, House, Lease, Shortage, Standing};
+use unisono_session::budget::broker::Rules;
+use unisono_session::budget::{Amount, Broker, Grant, SessionUse, Shortage};
 use unisono_session::{Event, State as SessionState};
-use unisono_store::{Journal, Leases};
+use unisono_store::{Grants, Journal};
 
+use crate::address::ActorAddress;
 use crate::clock;
-use crate::slot::Slot;
 
 /// How long a request waits for what others hold.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Events read at a time.
 const PAGE: usize = 4_096;
 
-/// What the house is sent.
+/// What the budget broker is sent.
 pub(crate) enum Msg {
-    /// Lend a session more.
+    /// Grant a session more.
     Raise(Request, Reply),
     /// A session gives back all it does not use.
     Lower(Back),
@@ -49,7 +49,7 @@ pub(crate) struct Request {
     pub(crate) session: SessionId,
     /// Its number among the requests of the session.
     pub(crate) number: u64,
-    pub(crate) standing: Standing,
+    pub(crate) standing: SessionUse,
     pub(crate) needed: Amount,
     /// Whether it is for a run that keeps something for its last call: it goes before others.
     pub(crate) begun: bool,
@@ -62,8 +62,8 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Back {
     pub(crate) session: SessionId,
-    pub(crate) standing: Standing,
-    /// Whether it will free something of that without being lent more.
+    pub(crate) standing: SessionUse,
+    /// Whether it will free something of that without being granted more.
     pub(crate) spending: bool,
     /// The request it waits for: once that is answered, this is out of date.
     pub(crate) pending: Option<u64>,
@@ -86,7 +86,7 @@ impl fmt::Debug for Recall {
     }
 }
 
-/// Why nothing more is lent.
+/// Why nothing more is granted.
 #[derive(Clone, Debug)]
 pub(crate) enum Refused {
     /// There is not enough left.
@@ -97,7 +97,7 @@ pub(crate) enum Refused {
 
 /// What others hold of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Handle(pub(crate) Slot<Msg>);
+pub(crate) struct Handle(pub(crate) ActorAddress<Msg>);
 
 impl Handle {
     /// Has a session's ceiling raised, and gives the new one. Sent at once, answered later.
@@ -114,7 +114,7 @@ impl Handle {
         }
     }
 
-    /// Has it lowered to what is used. A house that is being started again asks for it by itself.
+    /// Has it lowered to what is used. A broker that is being started again asks for it by itself.
     pub(crate) fn lower(&self, back: Back) {
         let _ = self.0.send_now(Msg::Lower(back));
     }
@@ -125,7 +125,7 @@ impl Handle {
     }
 }
 
-/// What the house is made of.
+/// What the budget broker is made of.
 pub(crate) struct Args {
     pub(crate) journal: Journal,
     pub(crate) rules: Rules,
@@ -134,13 +134,13 @@ pub(crate) struct Args {
 }
 
 /// The actor.
-pub(crate) struct Keeper;
+pub(crate) struct BudgetBroker;
 
 pub(crate) struct State {
     journal: Journal,
     rules: Rules,
-    leases: Leases,
-    house: House,
+    grants: Grants,
+    broker: Broker,
     waiting: Vec<(Request, Reply)>,
     /// Sessions that hold something which may come back, and how to ask for it.
     holders: HashMap<SessionId, (Recall, Known)>,
@@ -209,8 +209,8 @@ impl State {
         self.waiting.retain(|(of, _)| of.session != session);
         // Where that cannot be read, the next start sees to it.
         if let Ok(false) = self.journal.exists(session).await
-            && let Some(lease) = self.house.close(&self.rules, session, clock::now())
-            && let Err(error) = self.keep(&[lease]).await
+            && let Some(grant) = self.broker.close(&self.rules, session, clock::now())
+            && let Err(error) = self.keep(&[grant]).await
         {
             tracing::error!(%session, %error, "what a deleted session held cannot be written down");
         }
@@ -245,9 +245,9 @@ impl State {
             let begun = self.waiting.iter().position(|(of, _)| of.begun);
             let (request, reply) = self.waiting.remove(begun.unwrap_or(0));
             match self.raise(&request) {
-                Ok(lease) => {
-                    let answer = match self.keep(&[lease]).await {
-                        Ok(()) => Ok(lease.ceiling),
+                Ok(grant) => {
+                    let answer = match self.keep(&[grant]).await {
+                        Ok(()) => Ok(grant.ceiling),
                         Err(error) => Err(Refused::Failed(error.to_string().into())),
                     };
                     self.holds(&request);
@@ -279,20 +279,21 @@ impl State {
 
     /// What a session holds and does not use is free again. It is of no account whether that could
     /// be written down: then it holds too much for a while.
-    async fn lower(&mut self, session: SessionId, standing: Standing) {
-        if let Some(lease) = self
-            .house
+    async fn lower(&mut self, session: SessionId, standing: SessionUse) {
+        if let Some(grant) = self
+            .broker
             .lower(&self.rules, session, standing, clock::now())
-            && let Err(error) = self.keep(&[lease]).await
+            && let Err(error) = self.keep(&[grant]).await
         {
             tracing::error!(%session, %error, "what a session gave back cannot be written down");
         }
     }
 
-    fn raise(&self, request: &Request) -> Result<Lease, Shortage> {
+    fn raise(&self, request: &Request) -> Result<Grant, Shortage> {
         let amounts = (request.standing, request.needed);
         let now = clock::now();
-        self.house.raise(&self.rules, request.session, amounts, now)
+        self.broker
+            .raise(&self.rules, request.session, amounts, now)
     }
 
     /// Whether others hold what they may give back; those of whom nothing is known are asked.
@@ -308,9 +309,9 @@ impl State {
         holders.any(|session| *session != request.session)
     }
 
-    async fn keep(&mut self, leases: &[Lease]) -> Result<(), unisono_store::Error> {
-        self.leases.append(leases).await?;
-        leases.iter().for_each(|lease| self.house.apply(lease));
+    async fn keep(&mut self, grants: &[Grant]) -> Result<(), unisono_store::Error> {
+        self.grants.append(grants).await?;
+        grants.iter().for_each(|grant| self.broker.apply(grant));
         Ok(())
     }
 }
@@ -319,14 +320,14 @@ impl State {
 async fn settle(
     journal: &Journal,
     rules: &Rules,
-    house: &House,
-) -> Result<Vec<Lease>, unisono_store::Error> {
+    broker: &Broker,
+) -> Result<Vec<Grant>, unisono_store::Error> {
     let mut lowered = Vec::new();
-    for session in house.holders() {
+    for session in broker.holders() {
         lowered.extend(match standing(journal, session).await? {
-            Some(standing) => house.lower(rules, session, standing, clock::now()),
+            Some(standing) => broker.lower(rules, session, standing, clock::now()),
             // Deleted, or it does not fold.
-            None => house.close(rules, session, clock::now()),
+            None => broker.close(rules, session, clock::now()),
         });
     }
     Ok(lowered)
@@ -336,7 +337,7 @@ async fn settle(
 async fn standing(
     journal: &Journal,
     session: SessionId,
-) -> Result<Option<Standing>, unisono_store::Error> {
+) -> Result<Option<SessionUse>, unisono_store::Error> {
     let (mut state, mut next) = (SessionState::default(), 1);
     loop {
         let page = journal.read(session, next, PAGE).await?;
@@ -350,7 +351,7 @@ async fn standing(
     Ok((next > 1).then(|| state.standing()))
 }
 
-impl Actor for Keeper {
+impl Actor for BudgetBroker {
     type Msg = Msg;
     type State = State;
     type Arguments = Args;
@@ -361,23 +362,23 @@ impl Actor for Keeper {
             rules,
             again,
         } = args;
-        let (mut leases, mut house) = Leases::open(&journal).await?;
+        let (mut grants, mut broker) = Grants::open(&journal).await?;
         if !again {
-            let lowered = settle(&journal, &rules, &house).await?;
-            match leases.append(&lowered).await {
+            let lowered = settle(&journal, &rules, &broker).await?;
+            match grants.append(&lowered).await {
                 // The next start finds out the same.
                 Err(error) if error.is_passing() => {
                     tracing::warn!(%error, "what sessions held cannot be written down");
                 }
                 appended => appended?,
             }
-            lowered.iter().for_each(|lease| house.apply(lease));
+            lowered.iter().for_each(|grant| broker.apply(grant));
         }
         Ok(State {
             journal,
             rules,
-            leases,
-            house,
+            grants,
+            broker,
             waiting: Vec::new(),
             holders: HashMap::new(),
         })
