@@ -9,10 +9,15 @@ use crate::turn::{Settings, Turn, yes};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Checkpoint {
+    /// Its id.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub id: String,
     /// Its number in the session, from 1.
     pub number: u32,
     /// Whether the context of the branch has it now.
     pub active: bool,
+    /// How many branches have it in their context now.
+    pub active_branches: u64,
     /// Whether it was taken back.
     pub retired: bool,
     /// The first message it stands for.
@@ -175,6 +180,11 @@ impl OnFailure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Estimate {
+    /// The session.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: String,
+    /// The branch.
+    pub branch: String,
     /// Messages on the branch.
     pub total_messages: u32,
     /// Those that the summary would stand for, and no summary does yet.

@@ -2,6 +2,51 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::session::{Few, main_branch};
+use crate::topic::Topic;
+use crate::turn::{Settings, settings_text};
+
+/// Whose context is meant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct ContextQuery {
+    /// The branch: `main`.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// The agent that would answer; none: as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lead: Option<String>,
+    /// The agents that would work before it, with commas between them; none: as configured; empty:
+    /// the lead alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<String>,
+    /// Settings of its own, as a turn may have them: an object in JSON.
+    #[serde(
+        default,
+        with = "settings_text",
+        skip_serializing_if = "Settings::is_empty"
+    )]
+    #[cfg_attr(feature = "description", param(value_type = Option<String>))]
+    pub settings: Settings,
+    /// Whether the provider of the lead's model is asked as well how many tokens it has.
+    #[serde(default)]
+    pub exact: bool,
+}
+
+impl Default for ContextQuery {
+    fn default() -> ContextQuery {
+        ContextQuery {
+            branch: main_branch(),
+            lead: None,
+            agents: None,
+            settings: Settings::default(),
+            exact: false,
+        }
+    }
+}
+
 /// The context of a branch, by section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
@@ -36,6 +81,12 @@ pub struct Context {
     pub tools: Vec<Tool>,
     /// What they take.
     pub tools_tokens: u64,
+    /// Servers whose tools the agents may call, and that no turn of the session has asked yet: their
+    /// tools are not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unasked_servers: Vec<String>,
+    /// What was talked about, the newest topic first; none where nothing was decided about topics.
+    pub topics: Few<Topic>,
     /// What each tier has, where the preset has tiers.
     pub tiers: Vec<TierLoad>,
     /// Summaries, in the order of the conversation.
@@ -144,6 +195,9 @@ pub struct Summary {
     pub at: String,
     /// The model that wrote it.
     pub model: String,
+    /// Whether it is only a note in place of what was dropped.
+    #[serde(default)]
+    pub note: bool,
     /// The block as the model sees it.
     pub text: String,
 }

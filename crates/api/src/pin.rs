@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Pins {
+    /// The session.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: String,
+    /// The branch.
+    pub branch: String,
     /// The messages, oldest first, or a part of them.
     pub pinned: Vec<Pin>,
     /// To be sent as `cursor` for the messages that come after; none at the end.

@@ -10,11 +10,15 @@
 //! Whoever calls a service does not know which of the two it is. Ids are text; a wrong one is
 //! `invalid_request`.
 
+mod agents;
 mod approvals;
+mod compactions;
+mod contexts;
 mod messages;
 mod runs;
 mod search;
 mod sessions;
+mod settings;
 mod store;
 mod turns;
 mod usage;
@@ -23,11 +27,15 @@ use std::fmt::Debug;
 
 use crate::{Code, Problem};
 
+pub use agents::Agents;
 pub use approvals::Approvals;
+pub use compactions::Compactions;
+pub use contexts::Contexts;
 pub use messages::Messages;
 pub use runs::Runs;
 pub use search::Search;
 pub use sessions::Sessions;
+pub use settings::Settings;
 pub use store::Store;
 pub use turns::{TurnUpdates, Turns};
 pub use usage::Usage;
@@ -37,7 +45,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// All resources.
 pub trait Service:
-    Sessions + Messages + Search + Turns + Runs + Usage + Approvals + Store + Debug + Send + Sync
+    Sessions
+    + Messages
+    + Search
+    + Contexts
+    + Compactions
+    + Turns
+    + Runs
+    + Usage
+    + Approvals
+    + Settings
+    + Agents
+    + Store
+    + Debug
+    + Send
+    + Sync
 {
 }
 
@@ -45,10 +67,14 @@ impl<T> Service for T where
     T: Sessions
         + Messages
         + Search
+        + Contexts
+        + Compactions
         + Turns
         + Runs
         + Usage
         + Approvals
+        + Settings
+        + Agents
         + Store
         + Debug
         + Send

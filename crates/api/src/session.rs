@@ -142,6 +142,24 @@ pub struct Link {
     pub url: String,
 }
 
+/// Which part of what there is on a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct BranchPageQuery {
+    /// The branch: `main`.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
+}
+
 /// A path through the conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

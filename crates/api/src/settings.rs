@@ -13,10 +13,26 @@ pub struct Setting {
     pub key: String,
     /// Its value, as TOML.
     pub value: String,
-    /// Where it was written: `defaults`, a file with line and column, `session`, a variable, a flag.
+    /// Where it was written: `defaults`, a file, `session`, a variable, a flag.
     pub origin: String,
+    /// The line in that file, from 1.
+    #[serde(default)]
+    pub line: Option<u32>,
+    /// The column in that line, from 1.
+    #[serde(default)]
+    pub column: Option<u32>,
     /// Whether it can be changed while the daemon runs; of a session: whether it can have its own.
     pub changeable: bool,
+}
+
+impl Setting {
+    /// Where it was written, with line and column.
+    pub fn place(&self) -> String {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{}:{line}:{column}", self.origin),
+            _ => self.origin.clone(),
+        }
+    }
 }
 
 /// Settings to be changed.

@@ -55,6 +55,28 @@ pub struct NewTurn {
 /// Settings by key, dotted.
 pub type Settings = BTreeMap<String, Value>;
 
+/// Settings as one parameter of an address: an object in JSON.
+pub(crate) mod settings_text {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::{Map, Value};
+
+    use super::Settings;
+
+    pub(crate) fn serialize<S: Serializer>(settings: &Settings, to: S) -> Result<S::Ok, S::Error> {
+        let each = settings.iter();
+        let each = each.map(|(key, value)| (key.clone(), value.clone()));
+        let object = Value::Object(each.collect::<Map<_, _>>());
+        to.serialize_str(&object.to_string())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Settings, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = |error| D::Error::custom(format!("settings: no object in JSON: {error}"));
+        serde_json::from_str(&text).map_err(wrong)
+    }
+}
+
 /// All that a session can be asked for, each of which becomes a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -106,6 +128,16 @@ impl Asked {
         };
         *wait = waited;
         asked
+    }
+
+    /// Settings of its own, where it may have some.
+    pub fn settings_mut(&mut self) -> Option<&mut Settings> {
+        match self {
+            Asked::Task(new) => Some(&mut new.settings),
+            Asked::Compact(new) => Some(&mut new.settings),
+            Asked::Regenerate { new, .. } => Some(&mut new.settings),
+            Asked::Edit { .. } | Asked::Restore { .. } => None,
+        }
     }
 
     /// The route that takes it.

@@ -17,9 +17,10 @@ use unisono_server::http::Running;
 use unisono_store::{Error, Health, Salvage};
 
 use crate::args::Global;
-use crate::host::{self, Host, Where};
+use crate::host::{Host, Where};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
+use crate::service::request_settings;
 use crate::sessions::Sessions;
 use crate::show;
 
@@ -274,10 +275,7 @@ impl App {
     pub(crate) async fn host(&self, store: Where, setup: Setup) -> Result<Host> {
         Ok(match store {
             Where::Here(opened) => Host::Here(Box::new(self.daemon(opened, setup).await?)),
-            Where::There(client) => {
-                let flags = host::flags(&setup);
-                Host::There { client, flags }
-            }
+            Where::There(client) => Host::There(client.flagged(request_settings(&setup))),
         })
     }
 

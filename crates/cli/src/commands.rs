@@ -60,7 +60,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Seal(args) => app.wait_for(seal::run(app, args)),
         Command::Checkpoints(command) => app.wait_for(checkpoints::run(app, command)),
         Command::Agents(command) => agents::run(app, command),
-        Command::Models(args) => models::run(app, args),
+        Command::Models(args) => app.wait_for(models::run(app, args)),
         Command::Usage(args) => app.wait_for(usage::run(app, args)),
         Command::Eval(command) => app.wait_for(eval::run(app, command)),
         Command::Config(command) => config::run(app, command),

@@ -7,30 +7,26 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use unisono::ask::Ask;
-use unisono::context::estimate::{self, Without};
 use unisono::local::Opened;
 use unisono::models;
 use unisono::service::sessions::lost_of;
 use unisono::{Local, Service};
 use unisono_api::Code;
-use unisono_api::agent::{Agent, Whom};
-use unisono_api::compaction::{Estimate, Restoring};
-use unisono_api::context::Context;
+use unisono_api::agent::{Agent, AgentQuery};
+use unisono_api::context::{Context, ContextQuery};
 use unisono_api::service::{Messages as _, Sessions as _};
 use unisono_api::session::{NewBranch, NewSession};
 use unisono_api::store::LostEvents;
+use unisono_api::turn::Asked;
 use unisono_client::{Client, File};
-use unisono_config::settings::{Override, own};
+use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
-use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{MessageId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_session::State;
 use unisono_session::machine::Import;
 use unisono_session::state::MAIN;
 
-use crate::app::App;
-use crate::commands::context;
 use crate::commands::sessions::branch::unknown_branch;
 use crate::live::{End, Followed, Watch};
 use crate::problem::{Problem, Result};
@@ -69,55 +65,9 @@ impl Where {
         })
     }
 
-    /// Configuration and agents as they count for a session: a daemon has its own.
-    pub(crate) fn setup_of(&self, app: &App, setup: &Setup, state: &State) -> Result<Setup> {
-        match self {
-            Where::Here(_) => app.setup_with(setup, &own(state)),
-            Where::There(_) => Ok(setup.clone()),
-        }
-    }
-
     /// Whether a daemon has it.
     pub(crate) fn is_there(&self) -> bool {
         matches!(self, Where::There(_))
-    }
-
-    /// What a compaction would do.
-    pub(crate) async fn estimate(
-        &self,
-        session: SessionId,
-        setup: &Setup,
-        ask: &Ask,
-        state: &mut State,
-    ) -> Result<Estimate> {
-        let Where::There(client) = self else {
-            let learnt = learnt_here(setup);
-            return Ok(estimate::Estimate::of(setup, &learnt, ask, state)?.to_api());
-        };
-        let asked = ask.clone().with_settings(flags(setup));
-        let new = asked.compaction_request();
-        Ok(client.estimate(&session.to_string(), &new).await?)
-    }
-
-    /// What taking back a checkpoint that stands in the context of a branch would do.
-    pub(crate) async fn restoring(
-        &self,
-        session: SessionId,
-        setup: &Setup,
-        ask: &Ask,
-        state: &mut State,
-        (head, checkpoint): (MessageId, &Checkpoint),
-    ) -> Result<Restoring> {
-        let Where::There(client) = self else {
-            let of = (setup, &learnt_here(setup));
-            return Ok(Without::of(of, ask, state, head, checkpoint.id)?.to_api());
-        };
-        let (session, branch) = (session.to_string(), ask.on_branch());
-        let found = client
-            .checkpoint(&session, checkpoint.number, branch)
-            .await?;
-        let gone = || Problem::failed("the checkpoint is not in the context any more");
-        found.restore.ok_or_else(gone)
     }
 
     /// Deletes a session for good; false: there was none.
@@ -146,11 +96,7 @@ pub(crate) enum Host {
     /// This process.
     Here(Box<Local>),
     /// A daemon.
-    There {
-        client: Client,
-        /// The settings among the flags of this call.
-        flags: Vec<Override>,
-    },
+    There(Client),
 }
 
 impl Host {
@@ -158,50 +104,38 @@ impl Host {
     pub(crate) fn sessions(&self) -> Sessions {
         Sessions::new(match self {
             Host::Here(local) => local.journal().clone(),
-            Host::There { client, .. } => remote::journal(client.clone()),
+            Host::There(client) => remote::journal(client.clone()),
         })
     }
 
-    /// What those who would be asked see of a branch: as they are configured where the work is done.
-    pub(crate) async fn context(&self, id: SessionId, state: &State, ask: Ask) -> Result<Context> {
+    /// All that can be asked of it.
+    pub(crate) fn service(&self) -> &dyn Service {
         match self {
-            Host::There { client, flags } => {
-                let ask = ask.with_settings(flags.clone());
-                context::of_daemon(client, id, &ask, false).await
-            }
-            Host::Here(local) => {
-                let setup = local.setup_with(own(state), &[]).await?;
-                let mut state = state.clone();
-                let learnt = local.calibrations().clone();
-                // Counting takes a tokenizer, and time.
-                let count = move || context::of_here(&mut state, (&setup, &learnt), &ask);
-                let counted = tokio::task::spawn_blocking(count).await;
-                counted.map_err(|error| Problem::failed(error.to_string()))?
-            }
+            Host::Here(local) => &**local,
+            Host::There(client) => client,
         }
     }
 
-    /// All agents, and the part each takes in what is asked: as they are where the work is done.
-    /// Without a session, it is a new one.
-    pub(crate) async fn agents(
-        &self,
-        (session, state): (Option<SessionId>, &State),
-        ask: &Ask,
-    ) -> Result<Vec<Agent>> {
-        match self {
-            Host::Here(local) => {
-                let setup = local.setup_with(own(state), &[]).await?;
-                Ok(unisono::agents::list(&setup, ask)?)
-            }
-            Host::There { client, flags } => {
-                let ask = ask.clone().with_settings(flags.clone());
-                let whom = Whom {
-                    session: session.map(|session| session.to_string()),
-                    ..context::whom(&ask)
-                };
-                Ok(client.agents(&whom).await?)
-            }
-        }
+    /// What those who would be asked see of a branch.
+    pub(crate) async fn context(&self, session: SessionId, ask: &Ask) -> Result<Context> {
+        let AgentQuery { lead, agents, .. } = asked_agents(ask);
+        let query = ContextQuery {
+            branch: ask.on_branch().to_owned(),
+            lead,
+            agents,
+            ..ContextQuery::default()
+        };
+        let service = self.service();
+        Ok(service.context(&session.to_string(), &query).await?)
+    }
+
+    /// All agents, and the part each takes in what is asked. Without a session, it is a new one.
+    pub(crate) async fn agents(&self, session: Option<SessionId>, ask: &Ask) -> Result<Vec<Agent>> {
+        let query = AgentQuery {
+            session: session.map(|session| session.to_string()),
+            ..asked_agents(ask)
+        };
+        Ok(self.service().agents(&query).await?)
     }
 
     /// Takes over what happened in a session since its state was looked at.
@@ -212,7 +146,7 @@ impl Host {
                 *state = session.inspect(Clone::clone).await?;
                 Ok(())
             }
-            Host::There { .. } => self.sessions().catch_up(session, state).await,
+            Host::There(_) => self.sessions().catch_up(session, state).await,
         }
     }
 
@@ -233,7 +167,7 @@ impl Host {
                 };
                 Ok(local.import(import).await?.id())
             }
-            Host::There { client, .. } => {
+            Host::There(client) => {
                 let new = NewSession {
                     title: Some(title.to_owned()),
                     ..NewSession::default()
@@ -257,7 +191,7 @@ impl Host {
                     .inspect(move |state| Imported::of(id, state))
                     .await?)
             }
-            Host::There { client, .. } => {
+            Host::There(client) => {
                 // The daemon makes its own of the file.
                 drop(taken.import);
                 let file = File {
@@ -283,20 +217,9 @@ impl Host {
         }
     }
 
-    /// The service of whoever works on sessions.
-    pub(crate) fn service(&self) -> &dyn Service {
-        match self {
-            Host::Here(local) => &**local,
-            Host::There { client, .. } => client,
-        }
-    }
-
     /// Hands a turn in and follows it from its acceptance on.
     pub(crate) async fn begin(&self, session: SessionId, ask: &Ask) -> Result<Followed<'_>> {
-        let asked = match self {
-            Host::Here(_) => ask.request(),
-            Host::There { flags, .. } => ask.clone().with_settings(flags.clone()).request(),
-        };
+        let asked = ask.request();
         let id = session.to_string();
         let turn = match self.service().begin(&id, &asked, None).await {
             Ok(turn) => turn.turn,
@@ -331,7 +254,7 @@ impl Host {
     ) -> Result<Followed<'_>> {
         let updates = self.service().follow(&session, &turn, after).await?;
         let mut watch = Watch::new(session, turn);
-        watch.elsewhere = matches!(self, Host::There { .. });
+        watch.elsewhere = matches!(self, Host::There(_));
         Ok(Followed { watch, updates })
     }
 
@@ -339,7 +262,7 @@ impl Host {
     pub(crate) async fn fork(&self, session: SessionId, name: &str, at: MessageId) -> Result<()> {
         match self {
             Host::Here(local) => Ok(local.open(session).await?.fork(name, at).await?),
-            Host::There { client, .. } => {
+            Host::There(client) => {
                 let new = NewBranch {
                     name: name.to_owned(),
                     at: at.to_string(),
@@ -347,52 +270,6 @@ impl Host {
                 };
                 client.fork(&session.to_string(), &new).await?;
                 Ok(())
-            }
-        }
-    }
-
-    /// Pins messages of a branch, or takes their pins away.
-    pub(crate) async fn pin(
-        &self,
-        session: SessionId,
-        branch: &str,
-        messages: Vec<MessageId>,
-        pinned: bool,
-    ) -> Result<()> {
-        match self {
-            Host::Here(local) => {
-                let session = local.open(session).await?;
-                Ok(session.pin(branch, messages, pinned).await?)
-            }
-            Host::There { client, .. } => {
-                let session = session.to_string();
-                for message in messages {
-                    let message = message.to_string();
-                    client.pin(&session, branch, &message, pinned).await?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Lets the current topic of a branch end, and says which messages it has.
-    pub(crate) async fn seal(&self, session: SessionId, branch: &str) -> Result<(u32, u32)> {
-        match self {
-            Host::Here(local) => {
-                let session = local.open(session).await?;
-                session.seal(branch).await?;
-                let branch = branch.to_owned();
-                let span = session.inspect(move |state| {
-                    let head = state.tree().head(&branch)?;
-                    let topics = state.topics().of_branch(state.tree(), head);
-                    topics.last().map(|topic| topic.span)
-                });
-                let span = span.await?;
-                Ok(span.map_or((0, 0), |span| (span.first.0, span.last.0)))
-            }
-            Host::There { client, .. } => {
-                let topic = client.seal(&session.to_string(), branch).await?;
-                Ok((topic.first, topic.last))
             }
         }
     }
@@ -413,8 +290,28 @@ impl Host {
     }
 }
 
+/// Who is asked: of an agent its name alone.
+fn asked_agents(ask: &Ask) -> AgentQuery {
+    let (lead, agents) = match ask.request() {
+        Asked::Task(new) => (new.lead, new.agents),
+        _ => (None, None),
+    };
+    let names = agents.map(|agents| {
+        let names = agents.iter().map(|agent| match agent.split_once('=') {
+            Some((name, _)) => name,
+            None => agent,
+        });
+        names.collect::<Vec<_>>().join(",")
+    });
+    AgentQuery {
+        lead,
+        agents: names,
+        ..AgentQuery::default()
+    }
+}
+
 /// An id as the daemon names it.
-fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T> {
+pub(crate) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T> {
     let wrong = |_| Problem::failed(format!("the daemon names {text:?}, which is no {what}"));
     text.parse().map_err(wrong)
 }

@@ -39,7 +39,6 @@ mod remote;
 mod service;
 mod sessions;
 mod show;
-mod topics;
 
 use std::process::ExitCode;
 

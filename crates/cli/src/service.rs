@@ -6,14 +6,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use unisono::Service;
-use unisono::local::Local;
-use unisono_api::session::{Branch, Listed, SessionQuery};
+use unisono::local::{Local, Opened};
+use unisono_api::session::{Branch, BranchPageQuery, Listed, SessionQuery};
+use unisono_api::turn::Settings;
 use unisono_api::{Page, PageQuery};
 use unisono_config::setup::Setup;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
-use crate::host::Where;
+use crate::host::{Where, flags};
 use crate::problem::{Problem, Result};
 
 impl App {
@@ -37,9 +38,47 @@ impl App {
                 let extensions = self.extensions.clone();
                 Arc::new(Local::reader(opened, setup.clone(), extensions)?)
             }
-            Where::There(client) => Arc::new(client),
+            Where::There(client) => Arc::new(client.flagged(request_settings(setup))),
         })
     }
+
+    /// To look at a store that is worked on afterwards.
+    pub(crate) fn service_beside(&self, store: &Where, setup: &Setup) -> Result<Arc<dyn Service>> {
+        let store = match store {
+            Where::Here(opened) => Where::Here(Opened {
+                journal: opened.journal.clone(),
+                directory: opened.directory.clone(),
+                // What looks at it does not take the search index.
+                degraded: true,
+                ..Opened::nothing()
+            }),
+            Where::There(client) => Where::There(client.clone()),
+        };
+        self.service_on(store, setup)
+    }
+
+    /// As [`App::changer`]; a store that does not exist is made.
+    pub(crate) async fn maker(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
+        let store = self.store_or_daemon(setup).await?;
+        self.service_on(store, setup)
+    }
+
+    /// What is configured for this call: its agents and models. No store is opened, of none anything
+    /// but what was learnt of models is read.
+    pub(crate) fn configured(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
+        let opened = Opened {
+            directory: Some(setup.loaded.config.store.path.clone()),
+            degraded: true,
+            ..Opened::nothing()
+        };
+        self.service_on(Where::Here(opened), setup)
+    }
+}
+
+/// The settings among the flags of this call that count for what is asked of another process.
+pub(crate) fn request_settings(setup: &Setup) -> Settings {
+    let flags = flags(setup).into_iter();
+    flags.map(|flag| (flag.key, flag.value.into())).collect()
 }
 
 /// The session a person means: an id, a unique beginning or end of one, or `latest`.
@@ -55,16 +94,27 @@ pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Li
             let problem = format!("`{name}` is a part of {} session ids", more + 1);
             Err(Problem::usage(problem).hint("write more of the id, or `latest`"))
         }
-        (None, _, "latest") => {
-            let problem = "there is no session in this store yet, those of MCP clients aside";
-            Err(Problem::not_found(problem)
-                .hint("`unisono run FILE` or `unisono import FILE` makes one"))
-        }
+        (None, _, "latest") => Err(no_latest(all_sessions(service).await?.len())),
         (None, ..) => {
             let problem = format!("no session `{name}` in this store");
             Err(Problem::not_found(problem).hint("`unisono sessions list` shows those there are"))
         }
     }
+}
+
+/// No session is a person's, of so many.
+fn no_latest(all: usize) -> Problem {
+    let (what, hint) = match all {
+        0 => (
+            "there is no session in this store yet".to_owned(),
+            "`unisono run FILE` or `unisono import FILE` makes one",
+        ),
+        many => (
+            format!("all sessions of this store ({many}) are those of MCP clients"),
+            "name one by its id: `unisono sessions list` shows them",
+        ),
+    };
+    Problem::not_found(what).hint(hint)
 }
 
 /// Every session, the one that was made last first.
@@ -81,6 +131,27 @@ pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<Listed>> {
             return Ok(all);
         }
         query.cursor = page.next;
+    }
+}
+
+/// The first part of what there is on a branch, as large as a part may be.
+pub(crate) fn of_branch(branch: &str) -> BranchPageQuery {
+    BranchPageQuery {
+        branch: branch.to_owned(),
+        cursor: None,
+        limit: NonZeroUsize::new(500),
+    }
+}
+
+/// How many messages a branch has, on which something was said.
+pub(crate) async fn spoken_length(
+    service: &dyn Service,
+    session: &str,
+    branch: &str,
+) -> Result<u32> {
+    match branch_length(service, session, branch).await? {
+        0 => Err(unknown_branch(&[], branch)),
+        length => Ok(length),
     }
 }
 

@@ -7,7 +7,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unisono::short;
 use unisono_api::harmless::for_terminal;
 use unisono_api::usage::{Amounts, Budget};
-use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
 use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
@@ -95,12 +94,6 @@ pub(crate) fn budget(of: &Left) -> Value {
         "reserved": amount(of.reserved),
         "left": amount(of.left()),
     })
-}
-
-/// What a checkpoint puts in the context, in the first encoding it was counted in.
-pub(crate) fn block_tokens(checkpoint: &Checkpoint) -> Tokens {
-    let counted = checkpoint.counts.iter().next();
-    counted.map_or(Tokens::ZERO, |(_, count)| count.tokens)
 }
 
 /// The compression ratio of a step in parentheses, with a space before; nothing where nothing was

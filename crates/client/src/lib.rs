@@ -1,13 +1,17 @@
 //! The service of a daemon, on this machine or elsewhere, over HTTP.
 
+mod agents;
 mod approvals;
 mod calls;
+mod compactions;
+mod contexts;
 mod events;
 mod mcp;
 mod messages;
 mod runs;
 mod search;
 mod sessions;
+mod settings;
 mod store;
 mod turns;
 mod usage;
@@ -19,6 +23,7 @@ use reqwest::{Method, RequestBuilder, Response, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unisono_api::Problem;
+use unisono_api::turn::Settings;
 
 pub use calls::{Content, File};
 pub use mcp::Messages;
@@ -34,6 +39,8 @@ pub struct Client {
     url: String,
     token: String,
     http: reqwest::Client,
+    /// What requests set for themselves, where they do not say otherwise.
+    flags: Settings,
 }
 
 impl fmt::Debug for Client {
@@ -70,7 +77,21 @@ impl Client {
             url,
             token: token.into(),
             http,
+            flags: Settings::default(),
         })
+    }
+
+    /// The same, of which each request that may have settings of its own has these, too.
+    #[must_use]
+    pub fn flagged(self, flags: Settings) -> Client {
+        Client { flags, ..self }
+    }
+
+    /// The settings of a request, with those of all requests.
+    fn with_flags(&self, own: &Settings) -> Settings {
+        let mut settings = self.flags.clone();
+        settings.extend(own.clone());
+        settings
     }
 
     /// Where it is.

@@ -13,7 +13,11 @@ use crate::events::Events;
 #[async_trait]
 impl Turns for Client {
     async fn begin(&self, session: &str, asked: &Asked, key: Option<&str>) -> Result<Turn> {
-        let mut request = self.post(&asked.route(session), &asked.waited_for(false));
+        let mut asked = asked.waited_for(false);
+        if let Some(settings) = asked.settings_mut() {
+            *settings = self.with_flags(settings);
+        }
+        let mut request = self.post(&asked.route(session), &asked);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }

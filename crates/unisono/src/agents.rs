@@ -29,6 +29,7 @@ pub fn list(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
             kind: definition.kind.name().to_owned(),
             model: definition.model.to_string(),
             tools: definition.tools.iter().map(ToString::to_string).collect(),
+            tags: definition.tags.iter().map(ToString::to_string).collect(),
             origin: agent.origin.to_string(),
             role: role.map(str::to_owned),
         }

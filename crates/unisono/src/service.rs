@@ -1,7 +1,10 @@
 //! The service on a store of this process: one file for each resource.
 
+pub mod agents;
 pub mod approvals;
 pub mod asked;
+pub mod compactions;
+mod contexts;
 pub mod messages;
 mod runs;
 mod search;

@@ -27,7 +27,7 @@ pub(crate) enum Command {
 
 pub(crate) fn run(app: &App, command: Command) -> Result<()> {
     match command {
-        Command::List(args) => list::run(app, args),
+        Command::List(args) => app.wait_for(list::run(app, args)),
         Command::Show(args) => show::run(app, args),
         Command::Check(args) => check::run(app, args),
         Command::Reload(args) => app.wait_for(reload::run(app, args)),

@@ -12,13 +12,13 @@ use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{Unwritten, Writing};
 use unisono_session::state::MAIN;
 
-use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
 use crate::ask::{can_ask, confirmed, otherwise};
-use crate::host::{Host, Where};
+use crate::host::{self, Host, Where};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
+use crate::service::{find_session, spoken_length};
 use crate::show;
 
 /// The code of a turn whose summary could not be written.
@@ -139,21 +139,21 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
     let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let mut state = sessions.state(id).await?;
-    if state.tree().head(&args.branch).is_none() {
-        return Err(unknown_branch(&state, &args.branch));
-    }
-    let of = store.setup_of(app, &setup, &state)?;
-    let estimate = store.estimate(id, &of, &ask, &mut state).await?;
+    let service = app.service_beside(&store, &setup)?;
+    let session = find_session(&*service, &args.session).await?.session;
+    spoken_length(&*service, &session, &args.branch).await?;
+    let estimate = service
+        .estimate(&session, &ask.compaction_request())
+        .await?;
+    drop(service);
+    let id = host::id("session", &session)?;
     if args.dry_run {
-        tell_estimate(app, id, &args, &estimate);
-        return sessions.close().await;
+        tell_estimate(app, &estimate);
+        return store.sessions().close().await;
     }
     if estimate.step.is_none() {
         nothing(app, id, &estimate);
-        return sessions.close().await;
+        return store.sessions().close().await;
     }
     if estimate.tokens_before < SHORT {
         let before = show::number(estimate.tokens_before);
@@ -163,7 +163,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     if !args.yes && !confirmed(&app.out, &question(&estimate))? {
         app.out.say("nothing was changed");
-        return sessions.close().await;
+        return store.sessions().close().await;
     }
     let otherwise = Otherwise {
         asks: !args.yes && args.writer.is_open(),
@@ -224,21 +224,9 @@ fn question(estimate: &Estimate) -> String {
     )
 }
 
-fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
+fn tell_estimate(app: &App, estimate: &Estimate) {
     if app.out.json {
-        app.out.json(&json!({
-            "session": id.to_string(), "branch": args.branch,
-            "total_messages": estimate.total_messages,
-            "messages_to_summarise": estimate.messages_to_summarise,
-            "messages_to_shorten": estimate.messages_to_shorten,
-            "tokens_before": estimate.tokens_before,
-            "estimated_tokens_after": estimate.estimated_tokens_after,
-            "estimated_compression_ratio": estimate.estimated_compression_ratio,
-            "estimated_cost_usd": estimate.estimated_cost_usd,
-            "step": estimate.step, "nothing": estimate.nothing,
-            "next_turn": estimate.next_turn,
-        }));
-        return;
+        return app.out.json(estimate);
     }
     let rows = [
         ("messages", show::number(estimate.total_messages.into())),

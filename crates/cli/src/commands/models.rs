@@ -1,11 +1,6 @@
 //! `unisono models`: the catalogue, and which of its models can be asked.
 
-use serde_json::{Value, json};
-use unisono::models::notices;
-use unisono_config::setup::Setup;
-use unisono_context::Tokens;
-use unisono_model::calibration::Calibration;
-use unisono_model::catalogue::{Entry, Price};
+use unisono_api::agent::Model;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -22,7 +17,7 @@ JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_w
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
 retires (a date) or null, successor or null,
 input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
-cache_write_usd_per_million}.";
+cache_write_usd_per_million, notice (what to do about it, where it is configured)}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -34,149 +29,77 @@ pub(crate) struct Args {
     usable: bool,
 }
 
-/// A model, and what is known of it here.
-struct Row {
-    entry: Entry,
-    lacks: Option<String>,
-    default: bool,
-    calibration: Calibration,
-}
-
-impl Row {
-    /// What its provider said its window is, where that is another.
-    fn learnt_window(&self) -> Option<Tokens> {
-        let window = self.calibration.window(self.entry.window);
-        (window != self.entry.window).then_some(window)
-    }
-
-    /// What its replies showed, once there were some.
-    fn replies(&self) -> Option<&Calibration> {
-        Some(&self.calibration).filter(|known| known.samples() > 0)
-    }
-}
-
-pub(crate) fn run(app: &App, args: Args) -> Result<()> {
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let rows = rows(&setup, &args);
+    let mut models = app.configured(&setup)?.models().await?;
+    let notices: Vec<String> = models
+        .iter_mut()
+        .filter_map(|model| {
+            // As JSON it is said beside the model.
+            if app.out.json {
+                None
+            } else {
+                model.notice.take()
+            }
+        })
+        .collect();
+    let named = |model: &Model| {
+        args.name
+            .as_ref()
+            .is_none_or(|part| model.model.contains(part))
+    };
+    models.retain(|model| named(model) && (!args.usable || model.usable));
     if app.out.json {
-        app.out.json(&rows.iter().map(object).collect::<Vec<_>>());
-    } else if rows.is_empty() {
+        app.out.json(&models);
+    } else if models.is_empty() {
         app.out.say("no model has that in its name");
     } else {
         let header = [
             "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED", "RETIRES",
         ];
-        let table = rows.iter().map(line).collect();
+        let table = models.into_iter().map(row).collect();
         app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
-        let learnt = unisono::models::learnt(&setup.loaded.config.store.path);
-        for notice in notices::of_setup(&setup, &learnt, notices::today()) {
+        for notice in notices {
             app.out.warn(notice);
         }
     }
     Ok(())
 }
 
-fn rows(setup: &Setup, args: &Args) -> Vec<Row> {
-    let loaded = &setup.loaded;
-    let learnt = unisono::models::learnt(&loaded.config.store.path);
-    // Models that are named, or were asked, but are not in the catalogue are shown as well.
-    let agents = setup.roster.iter().map(|agent| &*agent.definition.model);
-    let asked = learnt.all();
-    let asked = asked.iter().map(|(name, _)| &**name);
-    let named = agents.chain([loaded.default_model.as_str()]).chain(asked);
-    let known: Vec<Entry> = loaded.catalogue.entries().collect();
-    let mut extra: Vec<Entry> = named
-        .filter_map(|name| loaded.catalogue.get(None, name).ok())
-        .filter(|entry| !known.iter().any(|known| known.model == entry.model))
-        .collect();
-    extra.sort_by(|a, b| a.model.cmp(&b.model));
-    extra.dedup_by(|a, b| a.model == b.model);
-    let all = known.into_iter().chain(extra).map(|entry| {
-        let name = entry.model.to_string();
-        Row {
-            lacks: loaded.providers.lacks(&entry.model.provider),
-            default: name == loaded.default_model,
-            calibration: learnt.of(&name),
-            entry,
-        }
-    });
-    let wanted = |row: &Row| {
-        let name = row.entry.model.to_string();
-        let named = args
-            .name
-            .as_ref()
-            .is_none_or(|part| name.contains(part.as_str()));
-        named && (!args.usable || row.lacks.is_none())
+fn row(model: Model) -> Vec<String> {
+    let ask = match (model.usable, model.default) {
+        (false, _) => "no",
+        (true, true) => "default",
+        (true, false) => "yes",
     };
-    all.filter(wanted).collect()
-}
-
-fn price(price: Option<Price>) -> String {
-    price.map_or_else(|| "?".to_owned(), |p| p.to_string())
-}
-
-fn line(row: &Row) -> Vec<String> {
-    let entry = &row.entry;
-    let ask = match (&row.lacks, row.default) {
-        (Some(_), _) => "no",
-        (None, true) => "default",
-        (None, false) => "yes",
-    };
-    let mark = if entry.assumed { "~" } else { "" };
-    let number = |tokens: Tokens| format!("{mark}{}", show::tokens(tokens));
+    let mark = if model.assumed { "~" } else { "" };
+    let number = |tokens: u64| format!("{mark}{}", show::number(tokens));
+    let price = |price: Option<String>| price.unwrap_or_else(|| "?".to_owned());
+    let counted = counted(&model);
     vec![
-        entry.model.to_string(),
+        model.model,
         ask.to_owned(),
-        match row.learnt_window() {
+        match model.learnt_window_tokens {
             Some(window) => format!("{}*", number(window)),
-            None => number(entry.window),
+            None => number(model.window_tokens),
         },
-        number(entry.max_output),
-        counted(row),
-        price(entry.prices.input),
-        price(entry.prices.output),
-        price(entry.prices.cache_read),
-        entry
-            .retires
-            .map_or_else(String::new, |day| day.to_string()),
+        number(model.max_output_tokens),
+        counted,
+        price(model.input_usd_per_million),
+        price(model.output_usd_per_million),
+        price(model.cache_read_usd_per_million),
+        model.retires.unwrap_or_default(),
     ]
 }
 
-fn counted(row: &Row) -> String {
-    match (row.entry.estimated, row.replies()) {
-        (false, _) => row.entry.encoding.name().to_owned(),
+fn counted(model: &Model) -> String {
+    match (model.estimated, &model.calibration) {
+        (false, _) => model.encoding.clone(),
         (true, None) => "estimated".to_owned(),
         (true, Some(learnt)) => format!(
             "estimated × {:.2} ± {:.0} %",
-            learnt.ratio(),
-            learnt.band() * 100.0
+            learnt.ratio,
+            learnt.error * 100.0
         ),
     }
-}
-
-fn object(row: &Row) -> Value {
-    let entry = &row.entry;
-    let price = |price: Option<Price>| price.map(|price| price.to_string());
-    let calibration = row.replies().map(|learnt| {
-        json!({"ratio": learnt.ratio(), "error": learnt.band(), "replies": learnt.samples()})
-    });
-    json!({
-        "model": entry.model.to_string(),
-        "usable": row.lacks.is_none(),
-        "lacks": row.lacks,
-        "default": row.default,
-        "assumed": entry.assumed,
-        "window_tokens": entry.window.0,
-        "learnt_window_tokens": row.learnt_window().map(|window| window.0),
-        "max_output_tokens": entry.max_output.0,
-        "encoding": entry.encoding.name(),
-        "estimated": entry.estimated,
-        "calibration": calibration,
-        "retires": entry.retires.map(|day| day.to_string()),
-        "successor": entry.successor.as_ref().map(ToString::to_string),
-        "input_usd_per_million": price(entry.prices.input),
-        "output_usd_per_million": price(entry.prices.output),
-        "cache_read_usd_per_million": price(entry.prices.cache_read),
-        "cache_write_usd_per_million": price(entry.prices.cache_write),
-    })
 }

@@ -1,19 +1,13 @@
 //! `unisono pin` and `unpin`: messages that always stand verbatim.
 
-use serde_json::json;
-use unisono::context::pins::{Pins, pinned};
-use unisono::context::tip;
-use unisono_config::settings::own;
-use unisono_config::setup::Setup;
-use unisono_context::{MessageId, Ordinal, SessionId};
-use unisono_session::State;
+use unisono::Service;
+use unisono_api::pin::Pins;
 use unisono_session::state::MAIN;
 
-use super::sessions::branch::{ordinal, unknown_branch};
+use super::sessions::branch::ordinal;
 use crate::app::App;
-use crate::host::learnt_here;
-use crate::live::End;
 use crate::problem::{Problem, Result};
+use crate::service::{branch_length, find_session, of_branch, spoken_length};
 use crate::show;
 
 const HELP: &str = "\
@@ -26,7 +20,8 @@ Examples:
   unisono pin latest              what is pinned
   unisono unpin latest --all
 
-JSON: session, branch, pinned [{ordinal, role, tokens, text}], pinned_tokens, usable_tokens.";
+JSON: session, branch, pinned [{message (its id), ordinal, role, tokens, text}], next (null: these are
+all), pinned_tokens, usable_tokens.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -57,126 +52,105 @@ pub(crate) struct UnpinArgs {
     branch: String,
 }
 
-/// What is to be changed.
-struct Change {
-    messages: Vec<MessageId>,
-    pinned: bool,
-}
-
 pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
-    let change = |state: &State| {
-        let messages = found(state, &args.branch, &args.messages)?;
-        Ok(Change {
-            messages,
-            pinned: true,
-        })
-    };
-    carry_out(app, &args.session, &args.branch, change).await
+    let setup = app.setup(Vec::new())?;
+    let service = app.changer(&setup).await?;
+    let session = find_session(&*service, &args.session).await?.session;
+    let messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
+    let pins = change(&*service, &session, &args.branch, &messages, true).await;
+    service.close().await;
+    tell(app, &pins?);
+    Ok(())
 }
 
 pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
-    let change = |state: &State| {
-        let messages = if args.all {
-            let pinned = pinned(state, head(state, &args.branch)?);
-            pinned.into_iter().map(|message| message.id).collect()
-        } else {
-            found(state, &args.branch, &args.messages)?
-        };
-        Ok(Change {
-            messages,
-            pinned: false,
-        })
-    };
-    carry_out(app, &args.session, &args.branch, change).await
+    let setup = app.setup(Vec::new())?;
+    let service = app.changer(&setup).await?;
+    let session = find_session(&*service, &args.session).await?.session;
+    let mut messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
+    if args.all {
+        let pins = all(&*service, &session, &args.branch).await?;
+        messages.extend(pins.pinned.into_iter().map(|pin| pin.message));
+    }
+    let pins = change(&*service, &session, &args.branch, &messages, false).await;
+    service.close().await;
+    tell(app, &pins?);
+    Ok(())
 }
 
-async fn carry_out(
-    app: &App,
+/// The messages of those numbers, which must be on the branch.
+async fn numbered(
+    service: &dyn Service,
     session: &str,
     branch: &str,
-    change: impl FnOnce(&State) -> Result<Change>,
-) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(session).await?;
-    let state = sessions.state(id).await?;
-    let Change { messages, pinned } = change(&state)?;
-    if messages.is_empty() {
-        tell(app, &setup, id, state, branch)?;
-        return sessions.close().await;
+    numbers: &[u32],
+) -> Result<Vec<String>> {
+    if numbers.is_empty() {
+        branch_length(service, session, branch).await?;
+        return Ok(Vec::new());
     }
-    let host = app.host(store, setup.clone()).await?;
-    let done = host.pin(id, branch, messages, pinned).await;
-    let state = host.state(id).await;
-    host.stop(End::Ended).await;
-    done?;
-    tell(app, &setup, id, state?, branch)
+    let last = spoken_length(service, session, branch).await?;
+    if let Some(number) = numbers.iter().find(|number| **number > last) {
+        let problem = format!("there is no message #{number} on branch `{branch}`");
+        return Err(Problem::not_found(problem).hint(format!("the last message is #{last}")));
+    }
+    Ok(numbers.iter().map(ToString::to_string).collect())
 }
 
-fn head(state: &State, branch: &str) -> Result<MessageId> {
-    let head = state.tree().head(branch);
-    head.ok_or_else(|| unknown_branch(state, branch))
+/// Pins messages, or takes their pins away, and says what is pinned then.
+async fn change(
+    service: &dyn Service,
+    session: &str,
+    branch: &str,
+    messages: &[String],
+    pinned: bool,
+) -> Result<Pins> {
+    for message in messages {
+        service.pin(session, branch, message, pinned).await?;
+    }
+    all(service, session, branch).await
 }
 
-/// The messages of those numbers.
-fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>> {
-    let (tree, head) = (state.tree(), head(state, branch)?);
-    let each = numbers.iter().map(|number| {
-        let node = tree.at(head, Ordinal(*number)).ok_or_else(|| {
-            let problem = format!("there is no message #{number} on branch `{branch}`");
-            let last = tree.get(head).map_or(Ordinal::FIRST, |node| node.ordinal());
-            Problem::not_found(problem).hint(format!("the last message is {last}"))
-        })?;
-        Ok(node.message.id)
-    });
-    each.collect()
+/// All that is pinned on a branch.
+async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins> {
+    let mut query = of_branch(branch);
+    let mut pins = service.pins(session, &query).await?;
+    while pins.next.is_some() {
+        query.cursor = pins.next;
+        let part = service.pins(session, &query).await?;
+        pins.pinned.extend(part.pinned);
+        pins.next = part.next;
+    }
+    Ok(pins)
 }
 
 /// Lists what is pinned, and what of the context it takes.
-fn tell(app: &App, setup: &Setup, id: SessionId, mut state: State, branch: &str) -> Result<()> {
-    tip(&state, branch).ok_or_else(|| unknown_branch(&state, branch))?;
-    let setup = &app.setup_beside(setup, &own(&state));
-    let pins = Pins::of(setup, &learnt_here(setup), &mut state, branch)?;
-    let (pinned, total, usable) = (&pins.messages, pins.tokens(), pins.usable);
-    if total > usable {
-        let (total, usable) = (show::tokens(total), show::tokens(usable));
+fn tell(app: &App, pins: &Pins) {
+    let total = show::number(pins.pinned_tokens);
+    let usable = show::number(pins.usable_tokens);
+    if pins.pinned_tokens > pins.usable_tokens {
         app.out.warn(format_args!(
             "the pinned messages have {total} tokens, only {usable} are usable: no turn will fit \
              until some are unpinned, or another model answers"
         ));
     }
     if app.out.json {
-        let messages = pinned.iter().map(|(message, tokens)| {
-            json!({
-                "ordinal": message.ordinal.0, "role": message.role.name(),
-                "tokens": tokens.0, "text": message.countable_text(),
-            })
-        });
-        app.out.json(&json!({
-            "session": id.to_string(), "branch": branch,
-            "pinned": messages.collect::<Vec<_>>(),
-            "pinned_tokens": total.0, "usable_tokens": usable.0,
-        }));
-        return Ok(());
+        return app.out.json(pins);
     }
-    let rows = pinned.iter().map(|(message, tokens)| {
+    let rows = pins.pinned.iter().map(|pin| {
         vec![
-            message.ordinal.to_string(),
-            message.role.name().to_owned(),
-            show::tokens(*tokens),
-            show::line(&message.countable_text(), 80),
+            format!("#{}", pin.ordinal),
+            pin.role.clone(),
+            show::number(pin.tokens),
+            show::line(&pin.text, 80),
         ]
     });
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
-        app.out.say("nothing is pinned");
-        return Ok(());
+        return app.out.say("nothing is pinned");
     }
     let header = ["MESSAGE", "ROLE", "TOKENS", "TEXT"];
     app.out.data(show::table(&header, &[2], rows));
-    let (total, usable) = (show::tokens(total), show::tokens(usable));
     app.out
         .say(format_args!("{total} of {usable} usable tokens are pinned"));
-    Ok(())
 }

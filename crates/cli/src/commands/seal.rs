@@ -1,12 +1,11 @@
 //! `unisono seal`.
 
-use serde_json::json;
+use unisono_api::topic::Topic;
 use unisono_session::state::MAIN;
 
-use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::live::End;
 use crate::problem::Result;
+use crate::service::{find_session, spoken_length};
 use crate::show;
 
 const HELP: &str = "\
@@ -17,7 +16,7 @@ Examples:
   unisono seal latest
   unisono seal latest --branch what-if
 
-JSON: session, branch, first, last, messages.";
+JSON: the topic, as `context` has each: first, last, messages, title and the others.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -31,38 +30,24 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let branch = &args.branch;
-    let state = sessions.state(id).await?;
-    if state.tree().head(branch).is_none() {
-        return Err(unknown_branch(&state, branch));
-    }
-    let host = app.host(store, setup).await?;
-    let done = host.seal(id, branch).await;
-    host.stop(End::Ended).await;
-    tell(app, id, branch, done?);
+    let service = app.changer(&setup).await?;
+    let session = find_session(&*service, &args.session).await?.session;
+    spoken_length(&*service, &session, &args.branch).await?;
+    let topic = service.seal(&session, &args.branch).await;
+    service.close().await;
+    tell(app, &topic?);
     Ok(())
 }
 
 /// Says which messages the topic has.
-pub(super) fn tell(
-    app: &App,
-    id: unisono_context::SessionId,
-    branch: &str,
-    (first, last): (u32, u32),
-) {
-    let messages = last + 1 - first;
+pub(super) fn tell(app: &App, topic: &Topic) {
     if app.out.json {
-        app.out.json(&json!({
-            "session": id.to_string(), "branch": branch,
-            "first": first, "last": last, "messages": messages,
-        }));
-    } else {
-        let many = show::many(u64::from(messages), "message");
-        app.out.say(format_args!(
-            "sealed the topic of #{first}–#{last} ({many})"
-        ));
+        app.out.json(topic);
+        return;
     }
+    let (first, last) = (topic.first, topic.last);
+    let many = show::many(u64::from(topic.messages), "message");
+    app.out.say(format_args!(
+        "sealed the topic of #{first}–#{last} ({many})"
+    ));
 }

@@ -337,6 +337,47 @@ fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
     daemon.stop();
 }
 
+#[test]
+fn a_verb_that_looks_prints_what_the_api_answers_with_a_daemon_and_without_one() {
+    let place = Place::with_config(EXTRACTIVE);
+    place.json(&["import", &example()]);
+    place.json(&["compact", "--yes", "--keep", "20"]);
+    place.json(&["pin", "latest", "3"]);
+    place.json(&["seal", "latest"]);
+    let own = ["compaction.trigger_tokens", "9000", "--session", "latest"];
+    place.json(&[&["config", "set"][..], &own].concat());
+    let listed = place.json(&["sessions", "list"]);
+    let session = listed[0]["session"].as_str().unwrap();
+    let at = |rest: &str| format!("/v1/sessions/{session}/{rest}");
+    let rows: [(&[&str], String); 7] = [
+        (&["context", "latest"], at("context")),
+        (&["checkpoints", "list"], at("checkpoints")),
+        (&["checkpoints", "show", "latest"], at("checkpoints/1")),
+        (&["pin", "latest"], at("pins")),
+        (
+            &["config", "show", "compaction", "--session", "latest"],
+            at("settings"),
+        ),
+        (&["agents", "list"], "/v1/agents".to_owned()),
+        (&["models"], "/v1/models".to_owned()),
+    ];
+    let here: Vec<Value> = rows.iter().map(|(verb, _)| place.json(verb)).collect();
+    let daemon = Daemon::start(&place);
+    for ((verb, path), here) in rows.iter().zip(here) {
+        let answer = daemon.get(path).expect(200).json();
+        let mut answer = match &answer["items"] {
+            Value::Null => answer,
+            items => items.clone(),
+        };
+        if let (true, Some(all)) = (path.ends_with("settings"), answer.as_array_mut()) {
+            all.retain(|one| one["key"].as_str().unwrap().starts_with("compaction"));
+        }
+        assert_eq!(here, answer, "{verb:?} and {path}");
+        assert_eq!(place.json(verb), here, "{verb:?} beside a daemon");
+    }
+    daemon.stop();
+}
+
 /// A turn of which one agent waits for a word, and the process of that.
 fn waiting(scene: &Scene) -> (Daemon, Going, String) {
     let daemon = Daemon::start(&scene.place);

@@ -87,7 +87,7 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
     ask(&place, "main", "What of depot 3?", &[]);
     let branches = ["main", "side"];
     let before = contexts(&place, &branches);
-    let topics = before[0]["topics"].as_array().unwrap();
+    let topics = before[0]["topics"]["items"].as_array().unwrap();
     assert!(
         topics.iter().any(|t| t["ended_by"] == "person"),
         "{topics:?}"
@@ -129,12 +129,19 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
     let texts = |place: &Place| {
         let mut context = contexts(place, &["main"]).remove(0);
         // The last turns were asked at different instants.
-        for topic in context["topics"].as_array_mut().into_iter().flatten() {
+        for topic in context["topics"]["items"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
             for key in ["started_at", "last_at", "sealed_at"] {
                 topic.as_object_mut().map(|topic| topic.remove(key));
             }
         }
-        (context["topics"].clone(), context["summaries"].clone())
+        (
+            context["topics"]["items"].clone(),
+            context["summaries"].clone(),
+        )
     };
     assert_eq!(texts(&other), texts(&place));
 }

@@ -101,7 +101,7 @@ fn a_compaction_is_tried_asked_for_and_done() {
         (Some("manual"), Some(true))
     );
     let shown = place.json(&["checkpoints", "show", "latest", "1"]);
-    assert_eq!(shown["text"], after["summaries"][0]["text"]);
+    assert_eq!(shown["block"], after["summaries"][0]["text"]);
     place
         .call(&["checkpoints", "show", "latest", "7"])
         .expect(2)

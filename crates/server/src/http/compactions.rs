@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use unisono_api::compaction::{Compaction, Estimate, NewCompaction, OnFailure};
+use unisono_api::service::Compactions as _;
 use unisono_context::TurnId;
 use unisono_context::checkpoint::Body;
 use unisono_runtime::Handle;
@@ -19,7 +20,6 @@ use super::extract::{self, Path};
 use super::problem::Fault;
 use super::turns::{self, How};
 use super::{Shared, sessions};
-use unisono::ask::Ask;
 use unisono::context::estimate;
 use unisono::past::{self, Sought};
 use unisono::service::asked;
@@ -124,21 +124,5 @@ async fn dry_run(
     Path(id): Path<String>,
     extract::Json(new): extract::Json<NewCompaction>,
 ) -> Result<Json<Estimate>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    estimated(&shared, &session, asked::compaction(new)?)
-        .await
-        .map(Json)
-}
-
-/// What a compaction would do.
-pub(super) async fn estimated(
-    shared: &Shared,
-    session: &Handle,
-    ask: Ask,
-) -> Result<Estimate, Fault> {
-    let setup = shared.local.setup_for(session, &ask).await?;
-    let mut state = session.inspect(Clone::clone).await?;
-    let learnt = shared.local.calibrations().clone();
-    let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
-    Ok(super::off_thread(work).await??.to_api())
+    Ok(Json(shared.local.estimate(&id, &new).await?))
 }

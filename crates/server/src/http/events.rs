@@ -29,8 +29,9 @@ use utoipa_axum::routes;
 
 use super::extract::{Path, Query};
 use super::problem::Fault;
-use super::{Shared, agents, part, sessions, turns};
+use super::{Shared, part, sessions, turns};
 use unisono::local::Reload;
+use unisono::service::agents::reload_to_api;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -240,7 +241,7 @@ impl Stream {
             Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().event("missed").data("{}"),
-            Next::Agents(reload) => named("agents", &agents::reload_to_api(&reload)),
+            Next::Agents(reload) => named("agents", &reload_to_api(&reload)),
         };
         Some((event, self))
     }

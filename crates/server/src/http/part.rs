@@ -8,7 +8,6 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use unisono_api::session::main_branch;
 use unisono_api::{Code, Page};
 
 use super::problem::Fault;
@@ -34,29 +33,6 @@ impl Part {
     /// How many it has at most.
     pub(super) fn limit(&self) -> usize {
         Page::<()>::size(self.limit)
-    }
-}
-
-/// Which part of what there is on a branch.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OnBranch {
-    /// The branch: `main`.
-    #[serde(default = "main_branch")]
-    pub(super) branch: String,
-    /// `next` of the part before.
-    pub(super) cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
-    #[param(value_type = Option<usize>, minimum = 1)]
-    limit: Option<NonZeroUsize>,
-}
-
-impl OnBranch {
-    /// The branch, and the part.
-    pub(super) fn split(self) -> (String, Part) {
-        let (cursor, limit) = (self.cursor, self.limit);
-        (self.branch, Part { cursor, limit })
     }
 }
 

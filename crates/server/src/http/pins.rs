@@ -5,21 +5,15 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unisono_api::Page;
-use unisono_api::pin::{Pin, Pins};
-use unisono_api::session::main_branch;
-use unisono_context::MessageId;
-use unisono_runtime::Handle;
-use unisono_session::State as SessionState;
+use unisono_api::pin::Pins;
+use unisono_api::service::Contexts as _;
+use unisono_api::session::{BranchPageQuery, main_branch};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{self, Path, Query};
-use super::part::OnBranch;
+use super::Shared;
+use super::extract::{Path, Query};
 use super::problem::Fault;
-use super::{Shared, sessions};
-use unisono::context::pins;
-use unisono::service::messages::placed;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -40,56 +34,15 @@ struct On {
 /// What is pinned on a branch, and what it takes.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/pins", tag = "context",
-    params(("session" = String, Path, description = "The session's id"), OnBranch),
+    params(("session" = String, Path, description = "The session's id"), BranchPageQuery),
     responses((status = 200, description = "What is pinned, a part of it", body = Pins))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(on): Query<OnBranch>,
+    Query(query): Query<BranchPageQuery>,
 ) -> Result<Json<Pins>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    let (branch, part) = on.split();
-    let (after, limit) = (part.after()?, part.limit());
-    read_pins(&shared, &session, &branch, after, limit)
-        .await
-        .map(Json)
-}
-
-/// What is pinned on a branch after a message.
-async fn read_pins(
-    shared: &Shared,
-    session: &Handle,
-    branch: &str,
-    after: Option<u32>,
-    limit: usize,
-) -> Result<Pins, Fault> {
-    let setup = shared.local.setup_of(session).await?;
-    let mut state = session.inspect(Clone::clone).await?;
-    let (branch, learnt) = (branch.to_owned(), shared.local.calibrations().clone());
-    let work = move || pins::Pins::of(&setup, &learnt, &mut state, &branch);
-    let pins = super::off_thread(work).await??;
-    let left = pins.messages.iter();
-    let left = left.filter(|(message, _)| after.is_none_or(|after| message.ordinal.0 > after));
-    let pinned = left.map(|(message, tokens)| Pin {
-        message: message.id.to_string(),
-        ordinal: message.ordinal.0,
-        role: message.role.name().to_owned(),
-        tokens: tokens.0,
-        text: message.countable_text(),
-    });
-    let part = Page::first(pinned, limit, |last| last.ordinal.to_string());
-    Ok(Pins {
-        pinned: part.items,
-        next: part.next,
-        pinned_tokens: pins.tokens().0,
-        usable_tokens: pins.usable.0,
-    })
-}
-
-/// What is pinned on a branch once that has changed, from the first message on.
-async fn now(shared: &Shared, session: &Handle, branch: &str) -> Result<Pins, Fault> {
-    read_pins(shared, session, branch, None, Page::<Pin>::size(None)).await
+    Ok(Json(shared.local.pins(&id, &query).await?))
 }
 
 /// Pins a message, and the call or results it belongs together with.
@@ -104,9 +57,8 @@ async fn pin(
     Path((id, message)): Path<(String, String)>,
     Query(on): Query<On>,
 ) -> Result<Json<Pins>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    set(&session, &on.branch, &message, true).await?;
-    now(&shared, &session, &on.branch).await.map(Json)
+    let pins = shared.local.pin(&id, &on.branch, &message, true).await?;
+    Ok(Json(pins))
 }
 
 /// Takes a message's pin away.
@@ -121,25 +73,6 @@ async fn unpin(
     Path((id, message)): Path<(String, String)>,
     Query(on): Query<On>,
 ) -> Result<Json<Pins>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    set(&session, &on.branch, &message, false).await?;
-    now(&shared, &session, &on.branch).await.map(Json)
-}
-
-/// Pins a message, or takes its pin away.
-pub(super) async fn set(
-    session: &Handle,
-    branch: &str,
-    message: &str,
-    pinned: bool,
-) -> Result<(), Fault> {
-    let id: MessageId = match message.parse() {
-        Ok(ordinal) => {
-            let on = branch.to_owned();
-            let look = move |state: &SessionState| placed(state, &on, ordinal);
-            session.inspect(look).await??
-        }
-        Err(_) => extract::id("message", message)?,
-    };
-    Ok(session.pin(branch, vec![id], pinned).await?)
+    let pins = shared.local.pin(&id, &on.branch, &message, false).await?;
+    Ok(Json(pins))
 }

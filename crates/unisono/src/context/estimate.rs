@@ -144,7 +144,7 @@ impl Estimate {
         })
     }
 
-    /// As clients are told.
+    /// As clients are told, without what it is of.
     pub fn to_api(&self) -> api::Estimate {
         let covers = self.plans.iter().filter_map(|plan| plan.step.cover());
         let fresh = covers.flat_map(|cover| &cover.fresh);
@@ -154,6 +154,8 @@ impl Estimate {
             .map(|plan| short::step(&plan.step))
             .collect();
         api::Estimate {
+            session: String::new(),
+            branch: String::new(),
             total_messages: self.total,
             messages_to_summarise: fresh.map(|span| u64::from(span.len())).sum(),
             messages_to_shorten: shortened.len() as u64,

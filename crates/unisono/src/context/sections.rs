@@ -1,18 +1,22 @@
 //! A context in the words of clients.
 
 use unisono_api::context::{Context, Entry, Summary, TierLoad, Tool};
+use unisono_api::session::Few;
 use unisono_context::alteration::Form;
-use unisono_context::policy::Policy;
+use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::Preamble;
 use unisono_context::{Encoding, Snapshot, Tokens as Amount};
+use unisono_runtime::mcp::server_of;
 use unisono_session::State;
 
-use super::topics::loads;
+use super::topics::{self, loads};
 use super::{Shown, entry_count, entry_text};
+use crate::ask::{Measure, servers_of};
 use crate::values::instant;
 
-/// What is seen of a branch, by section. `state` is the one it was made of.
-pub fn to_api(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
+/// What is seen of a branch, by section. `state` is the one it was made of, `by` what it was
+/// measured by.
+pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
         state,
@@ -21,14 +25,17 @@ pub fn to_api(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Co
     };
     let head = state.tree().head(branch);
     let view = head.and_then(|head| state.view(head, false));
-    let tiers = view.map_or_else(Vec::new, |view| loads(&view, policy, budget));
+    let tiers = view.map_or_else(Vec::new, |view| loads(&view, &by.policy, budget));
     let tiers = tiers.into_iter().map(|tier| TierLoad {
         name: tier.name.to_owned(),
         tokens: tier.tokens,
         share_tokens: tier.share,
     });
+    let session = state.id().map(|id| id.to_string()).unwrap_or_default();
+    let topics = topics::to_api(state, branch).unwrap_or_default();
+    let url = format!("/v1/sessions/{session}/topics");
     Context {
-        session: state.id().map(|id| id.to_string()).unwrap_or_default(),
+        session,
         branch: branch.to_owned(),
         snapshot: shown.snapshot.id().to_string(),
         encoding: shown.encoding.name().to_owned(),
@@ -42,12 +49,23 @@ pub fn to_api(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Co
         system_tokens: measured.system.tokens.0,
         tools: tools(&measured.preamble),
         tools_tokens: measured.tools.tokens.0,
+        unasked_servers: unasked(&measured.preamble, by),
+        topics: Few::of(topics.len(), topics.into_iter().rev(), url),
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),
         exact_tokens: None,
         not_exact: None,
     }
+}
+
+/// The servers whose tools the team may call, and that no turn has asked yet.
+fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
+    let offered = preamble.tools().iter();
+    let known: Vec<&str> = offered.filter_map(|tool| server_of(&tool.name)).collect();
+    let servers = servers_of(&by.team).into_iter();
+    let unasked = servers.filter(|server| !known.contains(server));
+    unasked.map(str::to_owned).collect()
 }
 
 /// What parts of a context take.
@@ -87,6 +105,7 @@ pub fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
             tightened: tokens.state.checkpoints().is_tightened(checkpoint.id),
             at: instant(checkpoint.at),
             model: checkpoint.model.to_string(),
+            note: checkpoint.body == Body::Tombstone,
             text: block.text().to_string(),
         }
     });

@@ -7,7 +7,6 @@ use std::io;
 use std::sync::Arc;
 
 use super::Local;
-use unisono_runtime::Handle;
 
 use crate::ask::Ask;
 use crate::error::{Error, NotChanged};
@@ -24,6 +23,17 @@ impl Local {
     pub async fn setup_of(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
         let own = session.inspect(own).await?;
         self.setup_with(own, &[]).await
+    }
+
+    /// The same to look on: as for all sessions where something is wrong with its settings by now.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    pub async fn setup_to_look(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
+        match self.setup_of(session).await {
+            Err(Error::Setup(_)) => Ok(self.setup()),
+            setup => setup,
+        }
     }
 
     /// Configuration and agents as they count for what is asked of a session: with its settings,
@@ -48,22 +58,6 @@ impl Local {
         let above = above.to_vec();
         let making = off_thread(move || setup.with(&own, &above));
         Ok(Arc::new(making.await?))
-    }
-
-    /// Sets keys, dotted, for a session, or leaves them to the other settings where there is no
-    /// value. They count for turns that begin later. On disk when it returns.
-    ///
-    /// # Errors
-    /// A session cannot have one, or with them something is wrong; then nothing is changed.
-    pub async fn change_own(
-        &self,
-        session: &Handle,
-        wanted: BTreeMap<String, Option<String>>,
-    ) -> Result<(), NotChanged> {
-        let before = session.inspect(|state| state.settings().clone()).await?;
-        let setup = self.setup();
-        let work = move || own_changes(&setup, &before, wanted);
-        Ok(session.set(off_thread(work).await?).await?)
     }
 
     /// Whether a session can have these settings.

@@ -1,12 +1,113 @@
 //! Settings as requests have them.
 
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
 use serde_json::Value;
 use unisono_api::Code;
+use unisono_api::service;
+use unisono_api::settings::{Changes, Setting};
 use unisono_api::turn::Settings;
 use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
-use unisono_config::settings::{Override, Own};
+use unisono_config::settings::{Override, Own, is_changeable, is_settable};
+use unisono_config::setup::Setup;
+use unisono_session::Input;
 
+use super::id;
+use crate::Local;
 use crate::error::Error;
+use crate::local::{off_thread, own_changes};
+use crate::view::{Inspect as _, View};
+
+#[async_trait]
+impl service::Settings for Local {
+    async fn settings(&self) -> service::Result<Vec<Setting>> {
+        Ok(settings(&self.setup()))
+    }
+
+    async fn change_settings(&self, changes: &Changes) -> service::Result<Vec<Setting>> {
+        let each = changes.changes.iter().map(|(key, value)| {
+            let value = value.as_ref().map(|value| as_toml(key, value));
+            Ok((key.clone(), value.transpose()?))
+        });
+        let changes = each.collect::<Result<_, Error>>()?;
+        Local::change_settings(self, changes)
+            .await
+            .map_err(Error::from)?;
+        Ok(settings(&self.setup()))
+    }
+
+    async fn session_settings(&self, session: &str) -> service::Result<Vec<Setting>> {
+        let session = self.view(id("session", session)?).await?;
+        Ok(to_api(&*self.setup_of(&session).await?, is_settable))
+    }
+
+    async fn change_session_settings(
+        &self,
+        session: &str,
+        changes: &Changes,
+    ) -> service::Result<Vec<Setting>> {
+        let session = self.view(id("session", session)?).await?;
+        let each = changes.changes.iter().map(|(key, value)| {
+            let text = |value| as_text(value).ok_or_else(|| no_value(key));
+            Ok((key.clone(), value.as_ref().map(text).transpose()?))
+        });
+        let wanted = each.collect::<Result<_, Error>>()?;
+        change(self, &session, wanted).await?;
+        let session = self.view(session.id()).await?;
+        Ok(to_api(&*self.setup_to_look(&session).await?, is_settable))
+    }
+}
+
+/// Every setting that counts for all sessions.
+pub fn settings(setup: &Setup) -> Vec<Setting> {
+    to_api(setup, is_changeable)
+}
+
+fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
+    let each = setup.loaded.show().into_iter().map(|setting| Setting {
+        changeable: changeable(&setting.key),
+        origin: setting.place.origin.to_string(),
+        line: setting.place.at.map(|(line, _)| line),
+        column: setting.place.at.map(|(_, column)| column),
+        key: setting.key,
+        value: setting.value,
+    });
+    each.collect()
+}
+
+/// Sets keys, dotted, for a session, or leaves them to the other settings where there is no value.
+/// They count for turns that begin later. On disk when it returns.
+async fn change(
+    local: &Local,
+    session: &View,
+    wanted: BTreeMap<String, Option<String>>,
+) -> Result<(), Error> {
+    let before = session.inspect(|state| state.settings().clone()).await?;
+    let setup = local.setup();
+    let changes = off_thread(move || own_changes(&setup, &before, wanted)).await?;
+    match session {
+        View::Live(handle) => Ok(handle.set(changes).await?),
+        View::Stored { id, .. } => local.settle(*id, Input::Set { changes }).await,
+    }
+}
+
+fn as_toml(key: &str, value: &Value) -> Result<toml::Value, Error> {
+    match value {
+        Value::String(text) => Ok(text.as_str().into()),
+        Value::Bool(flag) => Ok((*flag).into()),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => Ok(whole.into()),
+            (None, Some(fraction)) => Ok(fraction.into()),
+            (None, None) => Err(no_value(key)),
+        },
+        Value::Array(items) => {
+            let items = items.iter().map(|item| as_toml(key, item));
+            Ok(toml::Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        Value::Null | Value::Object(_) => Err(no_value(key)),
+    }
+}
 
 /// The settings that a session is to have from its beginning.
 pub fn of_new(settings: &Settings) -> Result<Own, Error> {

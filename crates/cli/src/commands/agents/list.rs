@@ -1,7 +1,6 @@
 //! `unisono agents list`.
 
-use serde_json::{Value, json};
-use unisono_config::agents::Agent;
+use unisono_api::agent::{Agent, AgentQuery};
 
 use crate::app::App;
 use crate::problem::Result;
@@ -11,45 +10,33 @@ use crate::show;
 const DESCRIPTION_CHARS: usize = 90;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "JSON: a list of {agent, kind, model, description, tools, tags, origin}.")]
+#[command(
+    after_help = "JSON: a list of {agent, description, kind, model, tools, tags, origin, role (lead, delegate or\n\
+                  available in a turn as it is configured, or null)}."
+)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(app: &App, _: Args) -> Result<()> {
+pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let agents = setup.roster.iter();
+    let service = app.configured(&setup)?;
+    let agents = service.agents(&AgentQuery::default()).await?;
     if app.out.json {
-        app.out.json(&agents.map(json).collect::<Vec<_>>());
+        app.out.json(&agents);
     } else {
-        let rows = agents.map(row).collect();
-        app.out.data(show::table(
-            &["AGENT", "KIND", "MODEL", "FROM", "FOR"],
-            &[],
-            rows,
-        ));
+        let header = ["AGENT", "KIND", "MODEL", "FROM", "FOR"];
+        let rows = agents.into_iter().map(row).collect();
+        app.out.data(show::table(&header, &[], rows));
     }
     Ok(())
 }
 
-fn row(agent: &Agent) -> Vec<String> {
-    let definition = &agent.definition;
+fn row(agent: Agent) -> Vec<String> {
+    let description = show::line(&agent.description, DESCRIPTION_CHARS);
     vec![
-        definition.id.to_string(),
-        definition.kind.name().to_owned(),
-        definition.model.to_string(),
-        agent.origin.to_string(),
-        show::line(&definition.description, DESCRIPTION_CHARS),
+        agent.agent,
+        agent.kind,
+        agent.model,
+        agent.origin,
+        description,
     ]
-}
-
-pub(super) fn json(agent: &Agent) -> Value {
-    let definition = &agent.definition;
-    json!({
-        "agent": definition.id.to_string(),
-        "kind": definition.kind.name(),
-        "model": definition.model,
-        "description": definition.description,
-        "tools": definition.tools,
-        "tags": definition.tags,
-        "origin": agent.origin.to_string(),
-    })
 }

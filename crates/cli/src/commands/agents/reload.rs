@@ -1,5 +1,7 @@
 //! `unisono agents reload`.
 
+use unisono_api::service::Agents as _;
+
 use crate::app::App;
 use crate::host::Where;
 use crate::problem::{Exit, Problem, Result};

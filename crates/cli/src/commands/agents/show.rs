@@ -6,14 +6,13 @@ use unisono_config::agents::Agent;
 use unisono_context::Tokens;
 use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure, Stage};
 
-use super::list::json;
 use crate::app::App;
 use crate::host::learnt_here;
 use crate::problem::{Problem, Result};
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with instructions, digest, window_tokens, max_turns, timeout_ms, retries,
+JSON: agent, kind, model, description, tools, tags, origin, instructions, digest, window_tokens, max_turns, timeout_ms, retries,
 max_concurrent, context, on_failure, delegates, pipeline [{agent, task}], command {program, args}
 for programs, and http {url, headers} for servers.";
 
@@ -134,7 +133,11 @@ fn limits(agent: &Agent) -> String {
 
 fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
     let d = &agent.definition;
-    let mut value = json(agent);
+    let mut value = json!({
+        "agent": d.id.to_string(), "kind": d.kind.name(), "model": d.model,
+        "description": d.description, "tools": d.tools, "tags": d.tags,
+        "origin": agent.origin.to_string(),
+    });
     value["instructions"] = (*d.instructions).into();
     value["digest"] = d.digest().to_string().into();
     value["window_tokens"] = window.0.into();

@@ -14,7 +14,7 @@ use super::{Args, HELP, Order, unknown_branch};
 use crate::app::App;
 use crate::args::Workers;
 use crate::commands::sessions::branch::message_at;
-use crate::commands::{compact, context::Shown, seal};
+use crate::commands::{compact, context, seal};
 use crate::host::Host;
 use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
 use crate::problem::{Problem, Result};
@@ -160,9 +160,7 @@ impl<'t> Talk<'t> {
 
     /// What those who are asked see of the branch: as the daemon has them, where one works.
     async fn seen(&self) -> Result<Context> {
-        self.host
-            .context(self.begun()?, &self.state, self.ask(""))
-            .await
+        self.host.context(self.begun()?, &self.ask("")).await
     }
 
     fn ask(&self, text: &str) -> Ask {
@@ -255,8 +253,7 @@ impl<'t> Talk<'t> {
 
     async fn context(&self, full: bool) -> Result<()> {
         let context = self.seen().await?;
-        let shown = Shown::new(&self.state, &self.branch, context)?;
-        shown.print(self.app, &self.state, full);
+        context::print(self.app, self.state.title(), &context, full);
         Ok(())
     }
 
@@ -317,10 +314,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn list_agents(&self) -> Result<()> {
-        let agents = self
-            .host
-            .agents((self.session, &self.state), &self.ask(""))
-            .await?;
+        let agents = self.host.agents(self.session, &self.ask("")).await?;
         let rows = agents.into_iter().map(|agent| {
             let works = match agent.role.as_deref() {
                 Some("lead") => "answers",
@@ -341,11 +335,7 @@ impl<'t> Talk<'t> {
     async fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.workers.clone();
         self.workers.choose(agents);
-        let agents = match self
-            .host
-            .agents((self.session, &self.state), &self.ask(""))
-            .await
-        {
+        let agents = match self.host.agents(self.session, &self.ask("")).await {
             Ok(agents) => agents,
             Err(problem) => {
                 self.workers = before;
@@ -370,8 +360,9 @@ impl<'t> Talk<'t> {
 
     async fn seal(&mut self) -> Result<()> {
         let id = self.begun()?;
-        let span = self.host.seal(id, &self.branch).await?;
-        seal::tell(self.app, id, &self.branch, span);
+        let service = self.host.service();
+        let topic = service.seal(&id.to_string(), &self.branch).await?;
+        seal::tell(self.app, &topic);
         self.look().await
     }
 

@@ -50,12 +50,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
-    let mut state = sessions.state(id).await?;
-    let (head, checkpoint) = standing(&state, &args.branch, args.number)?;
+    let state = sessions.state(id).await?;
+    let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
     let ask = Ask::restore(checkpoint.id).branch(args.branch.as_str());
-    let of = store.setup_of(app, &setup, &state)?;
-    let restoring = store.restoring(id, &of, &ask, &mut state, (head, &checkpoint));
-    let question = question(checkpoint.number, restoring.await?)?;
+    let service = app.service_beside(&store, &setup)?;
+    let (session, number) = (id.to_string(), checkpoint.number.to_string());
+    let detail = service.checkpoint(&session, &number, &args.branch).await?;
+    drop(service);
+    let gone = || Problem::failed("the checkpoint is not in the context any more");
+    let question = question(checkpoint.number, detail.restore.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.say("nothing was changed");
         return sessions.close().await;

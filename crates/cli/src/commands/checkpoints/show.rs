@@ -1,19 +1,18 @@
 //! `unisono checkpoints show`.
 
-use std::sync::Arc;
+use unisono_api::compaction::CheckpointDetail;
+use unisono_context::Tokens;
+use unisono_session::state::MAIN;
 
-use serde_json::json;
-use unisono_context::checkpoint::{Body, Checkpoint};
-use unisono_session::State;
-
-use super::list::{active, json, kind};
 use crate::app::App;
 use crate::problem::{Problem, Result};
+use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with covers [{first, last}], text, key_facts [{text, ordinal}], duration_ms, degraded and
-cost_usd_millionths (null: unknown).";
+JSON: as of `list`, with block (as the model sees it), covers [{first, last}], key_facts [{text,
+ordinal}], duration_ms, cost_usd (null: unknown) and restore {tokens_before, tokens_after,
+usable_tokens, fits} (null: it is not in the context of `main`).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -29,34 +28,27 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let state = sessions.state(sessions.find(&args.session).await?).await?;
-    let mut all = state.checkpoints().iter();
-    let found = match args.number {
-        Some(number) => all.find(|checkpoint| checkpoint.number == number),
-        None => all.last(),
-    };
-    let checkpoint = found.ok_or_else(|| missing(args.number, state.checkpoints().iter().len()))?;
-    if let (true, Body::Summary(text)) = (args.summary, &checkpoint.body) {
-        app.out.data(text);
-    } else if app.out.json {
-        let mut value = json(checkpoint, &state, active(&state).contains(&checkpoint.id));
-        let facts = checkpoint.key_facts.iter();
-        let facts = facts.map(|fact| json!({"text": fact.text, "ordinal": fact.ordinal.0}));
-        let covers = checkpoint.covers.iter();
-        let covers = covers.map(|span| json!({"first": span.first.0, "last": span.last.0}));
-        value["covers"] = covers.collect::<Vec<_>>().into();
-        value["text"] = checkpoint.context_text().into();
-        value["key_facts"] = facts.collect::<Vec<_>>().into();
-        value["duration_ms"] = checkpoint.duration_ms.into();
-        value["degraded"] = checkpoint.degraded.into();
-        value["cost_usd_millionths"] = checkpoint.cost_micros.into();
-        app.out.json(&value);
-    } else {
-        app.out.say(about(checkpoint, &state));
-        app.out.data(show::indented(&checkpoint.context_text(), ""));
+    let service = app.reader(&setup).await?;
+    let session = find_session(&*service, &args.session).await?.session;
+    let known = service.session(&session).await?.checkpoints;
+    // Numbers are given one after the other.
+    let known = u32::try_from(known).unwrap_or(u32::MAX);
+    let number = args.number.unwrap_or(known);
+    if !(1..=known).contains(&number) {
+        return Err(missing(args.number, known as usize));
     }
-    sessions.close().await
+    let number = number.to_string();
+    let detail = service.checkpoint(&session, &number, MAIN).await?;
+    service.close().await;
+    match &detail.checkpoint.text {
+        Some(text) if args.summary => app.out.data(text),
+        _ if app.out.json => app.out.json(&detail),
+        _ => {
+            app.out.say(about(&detail));
+            app.out.data(show::indented(&detail.block, ""));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn missing(number: Option<u32>, known: usize) -> Problem {
@@ -70,32 +62,30 @@ pub(super) fn missing(number: Option<u32>, known: usize) -> Problem {
     }
 }
 
-fn about(c: &Arc<Checkpoint>, state: &State) -> String {
-    let (before, after) = (
-        show::tokens(c.original),
-        show::tokens(show::block_tokens(c)),
-    );
-    let (messages, at) = (
-        show::many(c.messages_included.into(), "message"),
-        show::date(c.at),
-    );
+fn about(detail: &CheckpointDetail) -> String {
+    let c = &detail.checkpoint;
+    let (before, after) = (Tokens(c.tokens_before), Tokens(c.tokens_after));
     let degraded = if c.degraded {
         ", to be redone by a model"
     } else {
         ""
     };
-    let tightened = match state.checkpoints().is_tightened(c.id) {
+    let tightened = match c.tightened {
         true => ", less kept than was asked for",
         false => "",
     };
-    let ratio = show::compression(c.original, show::block_tokens(c));
     format!(
-        "checkpoint {} ({}, {}, {}), {messages}, {before} → {after} tokens{ratio}, by {}, {}, {at} UTC{degraded}{tightened}\n",
+        "checkpoint {} ({}, {}, {}), {}, {} → {} tokens{}, by {}, {}, {} UTC{degraded}{tightened}\n",
         c.number,
-        kind(c),
-        c.tier.name(),
+        c.kind,
+        c.tier,
         c.preset,
+        show::many(c.messages.into(), "message"),
+        show::tokens(before),
+        show::tokens(after),
+        show::compression(before, after),
         c.model,
-        show::time(c.duration_ms),
+        show::time(detail.duration_ms),
+        show::minute(&c.at),
     )
 }

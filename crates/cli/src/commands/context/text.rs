@@ -1,14 +1,10 @@
 //! The context for people.
 
 use unisono::short;
-use unisono_api::context::Entry;
-use unisono_context::checkpoint::Body;
+use unisono_api::context::{Context, Entry};
 use unisono_context::{Ordinal, SnapshotId, Tokens};
-use unisono_session::State;
 
-use super::Shown;
 use crate::output::Paint;
-use crate::sessions;
 use crate::show;
 
 /// Cells of the occupancy bar.
@@ -20,9 +16,8 @@ const PREVIEW_CHARS: usize = 84;
 /// Lines of a text that are shown unless all are asked for.
 const PREVIEW_LINES: usize = 6;
 
-pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> String {
-    let context = &shown.context;
-    let mut out = head(shown, state, paint);
+pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> String {
+    let mut out = head(context, title, paint);
     out += &section(paint, "system", context.system_tokens, "");
     out += &body(&context.system, full, "  ");
     let names: Vec<&str> = context.tools.iter().map(|tool| &*tool.name).collect();
@@ -43,14 +38,11 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
         let about = format!(
             "of {tier}{first}–{last}, {messages}{ratio}: checkpoint {number} ({model}){tightened}"
         );
-        let mut all = state.checkpoints().iter();
-        let known = all.find(|checkpoint| checkpoint.number == number);
-        let is_note = known.is_some_and(|checkpoint| checkpoint.body == Body::Tombstone);
-        let name = if is_note { "note" } else { "summary" };
+        let name = if summary.note { "note" } else { "summary" };
         out += &section(paint, name, summary.tokens, &about);
         out += &body(&summary.text, full, "  ");
     }
-    out += &topics(shown, paint);
+    out += &topics(context, paint);
     let total = context.messages.iter().map(|entry| entry.tokens).sum();
     let about = show::many(context.messages.len() as u64, "message");
     out += &section(paint, "messages", total, &about);
@@ -61,10 +53,10 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
 }
 
 /// The newest topics, and what the tiers have.
-fn topics(shown: &Shown, paint: Paint) -> String {
+fn topics(context: &Context, paint: Paint) -> String {
     let mut out = String::new();
-    if !shown.context.tiers.is_empty() {
-        let tiers = shown.context.tiers.iter().map(|tier| {
+    if !context.tiers.is_empty() {
+        let tiers = context.tiers.iter().map(|tier| {
             let (has, share) = (show::number(tier.tokens), show::number(tier.share_tokens));
             format!("{} {has} of {share}", tier.name)
         });
@@ -72,30 +64,29 @@ fn topics(shown: &Shown, paint: Paint) -> String {
         let name = paint.bold(format_args!("{:<9}", "tiers"));
         out += &format!("\n{name} {} tokens\n", tiers.join(", "));
     }
-    if shown.topics.is_empty() {
+    let topics = &context.topics;
+    if topics.items.is_empty() {
         return out;
     }
     let name = paint.bold(format_args!("{:<9}", "topics"));
-    let older = shown.topics.len().saturating_sub(TOPICS_SHOWN);
-    out += &format!("\n{name} {}", shown.topics.len());
-    if older > 0 {
+    out += &format!("\n{name} {}", topics.count);
+    if topics.count > TOPICS_SHOWN as u64 {
         out += &format!(", the newest {TOPICS_SHOWN} of them");
     }
     out.push('\n');
-    for topic in &shown.topics[older..] {
-        let standing = topic["standing"].as_str().unwrap_or_default();
-        let ended = match topic["ended_by"].as_str() {
+    let newest: Vec<_> = topics.items.iter().take(TOPICS_SHOWN).collect();
+    for topic in newest.into_iter().rev() {
+        let ended = match &topic.ended_by {
             Some(by) => format!("ended by {by}"),
             None => "current".to_owned(),
         };
-        let (first, last) = (&topic["first"], &topic["last"]);
-        let range = format!("#{first}–#{last}");
-        let title = topic["title"].as_str().unwrap_or_default();
-        let summary = topic["summary"].as_u64();
-        let summary = summary.map(|number| format!(", checkpoint {number}"));
+        let range = format!("#{}–#{}", topic.first, topic.last);
+        let title = topic.title.as_deref().unwrap_or_default();
+        let summary = topic.summary.map(|number| format!(", checkpoint {number}"));
         let about = format!("{ended}{}", summary.unwrap_or_default());
         out += &format!(
-            "  {range:<12} {standing:<11} {about}  {}\n",
+            "  {range:<12} {:<11} {about}  {}\n",
+            topic.standing,
             paint.dim(show::line(
                 title,
                 show::room(29 + about.chars().count(), 60)
@@ -105,8 +96,7 @@ fn topics(shown: &Shown, paint: Paint) -> String {
     out
 }
 
-fn head(shown: &Shown, state: &State, paint: Paint) -> String {
-    let context = &shown.context;
+fn head(context: &Context, title: &str, paint: Paint) -> String {
     let percent = context.occupancy_percent;
     let colour = |text: String| match percent {
         95.. => paint.red(text),
@@ -117,9 +107,9 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
     let bar = "█".repeat(filled as usize);
     let rest = "░".repeat((BAR - filled) as usize);
     let approximate = if context.approximate { "about " } else { "" };
-    let id = state.id().map(sessions::short).unwrap_or_default();
+    let id = show::short_id(&context.session);
     let label = |name| paint.bold(format_args!("{name:<9}"));
-    let exact = shown.context.exact_tokens.map(|exact| {
+    let exact = context.exact_tokens.map(|exact| {
         let tokens = show::tokens(Tokens(exact));
         let label = label("provider");
         format!("{label} {tokens} tokens with the lead's persona\n")
@@ -134,10 +124,7 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         label("session"),
         format_args!(
             "{id} {}, branch {}",
-            show::line(
-                state.title(),
-                show::room(34 + context.branch.chars().count(), 60)
-            ),
+            show::line(title, show::room(34 + context.branch.chars().count(), 60)),
             context.branch
         ),
         colour(format!("{bar}{rest}")),

@@ -1,6 +1,7 @@
 //! `unisono sessions show`.
 
 use serde_json::{Value, json};
+use unisono::context::topics;
 use unisono_runtime::clock;
 use unisono_session::State;
 use unisono_session::budget::Left;
@@ -9,7 +10,6 @@ use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
 use crate::show;
-use crate::topics;
 
 const HELP: &str = "\
 JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],

@@ -147,6 +147,7 @@ impl Seen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unisono_api::session::Few;
 
     fn context(occupancy_percent: u64) -> Context {
         Context {
@@ -164,6 +165,8 @@ mod tests {
             system_tokens: 0,
             tools: Vec::new(),
             tools_tokens: 0,
+            unasked_servers: Vec::new(),
+            topics: Few::of(0, Vec::new(), String::new()),
             tiers: Vec::new(),
             summaries: Vec::new(),
             messages: Vec::new(),

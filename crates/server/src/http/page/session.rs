@@ -8,7 +8,8 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::compaction::Checkpoint;
-use unisono_api::context::Context;
+use unisono_api::context::{Context, ContextQuery};
+use unisono_api::service::{Compactions as _, Contexts as _};
 use unisono_api::session::{Session, main_branch};
 use unisono_api::topic::Topic;
 use unisono_api::turn::Turn;
@@ -21,9 +22,10 @@ use super::parts::{Seen, bar, digest, encoded, when};
 use super::{Trouble, approvals, history, layout, summaries, turn};
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
-use crate::http::{Shared, checkpoints, context, pins as pinning, sessions};
+use crate::http::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::context::topics;
+use unisono::service::compactions::checkpoints;
 use unisono::service::messages::{self, unknown_branch};
 use unisono_config::setup::Setup;
 
@@ -38,6 +40,16 @@ pub(super) struct On {
     /// The branch.
     #[serde(default = "main_branch")]
     pub(super) branch: String,
+}
+
+impl On {
+    /// Its context, for the agents that are configured.
+    fn context_query(&self) -> ContextQuery {
+        ContextQuery {
+            branch: self.branch.clone(),
+            ..ContextQuery::default()
+        }
+    }
 }
 
 /// A session, and the branch of it that is looked at.
@@ -125,13 +137,13 @@ pub(super) async fn show(
     let place = Place::of(&session, &on.branch).await?;
     let context = match place.length {
         0 => None,
-        _ => Some(context::of_branch(&shared, &session, &on.branch).await?),
+        _ => Some(shared.local.context(&id, &on.context_query()).await?),
     };
     let first = place.length.saturating_sub(MESSAGES - 1);
     let branch = on.branch;
     let look = move |state: &SessionState| {
         let said = messages::read(state, &branch, first, MESSAGES).map(|page| page.items);
-        let stored = checkpoints::checkpoints(state, &branch);
+        let stored = checkpoints(state, &branch);
         let about = topics::to_api(state, &branch).unwrap_or_default();
         let pins = history::pinned(state, &branch);
         (said.unwrap_or_default(), stored, about, pins)
@@ -235,7 +247,7 @@ pub(super) async fn noted(
         return Ok(Vec::new());
     }
     let branch = branch.to_owned();
-    let look = move |state: &SessionState| checkpoints::checkpoints(state, &branch);
+    let look = move |state: &SessionState| checkpoints(state, &branch);
     Ok(session.inspect(look).await?)
 }
 
@@ -360,8 +372,7 @@ pub(super) async fn seal(
     Path(id): Path<String>,
     Form(on): Form<On>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    session.seal(&on.branch).await?;
+    shared.local.seal(&id, &on.branch).await?;
     Ok(back(&id, &on.branch))
 }
 
@@ -379,8 +390,9 @@ pub(super) async fn pin(
     Path(id): Path<String>,
     Form(form): Form<Pin>,
 ) -> Result<Redirect, Trouble> {
+    let (branch, message, pinned) = (&form.branch, &form.message, form.pinned);
+    shared.local.pin(&id, branch, message, pinned).await?;
     let session = sessions::open(&shared, &id).await?;
-    pinning::set(&session, &form.branch, &form.message, form.pinned).await?;
     let message: MessageId = extract::id("message", &form.message)?;
     let look = move |state: &SessionState| state.tree().get(message).map(|node| node.ordinal());
     let at = session.inspect(look).await?.unwrap_or(Ordinal::FIRST);

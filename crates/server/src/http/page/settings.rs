@@ -8,12 +8,14 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
-use unisono_api::settings::Setting;
+use unisono_api::service::Settings as _;
+use unisono_api::settings::{Changes, Setting};
 
 use super::session::{On, Place};
 use super::{Trouble, layout};
 use crate::http::extract::{Form, Path, Query};
-use crate::http::{Shared, sessions, settings};
+use crate::http::{Shared, sessions};
+use unisono::service::settings::settings;
 use unisono_config::settings::{STORED, changeable, own, scoped, settable};
 
 /// Where settings are changed, and what it takes to leave one again.
@@ -34,7 +36,7 @@ const OF_ALL: Forms<'static> = Forms {
 
 /// All settings.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, Trouble> {
-    let all = settings::all(&shared);
+    let all = settings(&shared.local.setup());
     let (open, fixed): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.changeable);
     let body = html! {
         h1 { "Settings" }
@@ -68,17 +70,19 @@ pub(super) async fn show_own(
         own: "session",
         leave: "As for all sessions again",
     };
-    let (all, wrong) = match settings::of_session(&shared, &session).await {
+    let (all, wrong) = match shared.local.session_settings(&id).await {
         Ok(all) => (all, None),
-        Err(fault) => {
+        Err(error) => {
             let own = session.inspect(own).await?;
             let own = own.iter().map(|(key, value)| Setting {
                 key: key.to_string(),
                 value: value.to_string(),
                 origin: forms.own.to_owned(),
+                line: None,
+                column: None,
                 changeable: true,
             });
-            (own.collect(), Some(fault.problem().detail.clone()))
+            (own.collect(), Some(error.to_string()))
         }
     };
     let open: Vec<_> = all.iter().filter(|setting| setting.changeable).collect();
@@ -113,7 +117,7 @@ impl Forms<'_> {
                     th scope="row" { code { (setting.key) } }
                     td { code { (setting.value) }
                         @if setting.changeable { (self.change(setting)) } }
-                    td class="quiet" { (setting.origin) }
+                    td class="quiet" { (setting.place()) }
                 } } }
             } }
         }
@@ -220,10 +224,12 @@ pub(super) async fn save_own(
     Query(on): Query<On>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
     let value = change.value.map(|text| as_written(&text));
     let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
-    settings::change_of(&shared, &session, [(change.key, value)]).await?;
+    let changes = [(change.key, value)].into();
+    let changes = Changes { changes };
+    shared.local.change_session_settings(&id, &changes).await?;
+    let session = sessions::open(&shared, &id).await?;
     let place = Place::of(&session, &on.branch).await?;
     Ok(Redirect::to(&place.at("/settings")))
 }

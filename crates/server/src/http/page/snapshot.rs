@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::html;
+use unisono_api::service::Contexts as _;
 use unisono_api::session::main_branch;
 
 use super::parts::{Seen, digest, many};
 use super::session::Place;
 use super::{Trouble, layout};
 use crate::http::extract::Path;
-use crate::http::{Shared, sessions, snapshots};
+use crate::http::{Shared, sessions};
 
 /// A snapshot.
 pub(super) async fn show(
@@ -19,7 +20,7 @@ pub(super) async fn show(
     Path((id, snapshot)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let frozen = snapshots::frozen(&shared, &session, &snapshot).await?;
+    let frozen = shared.local.snapshot(&id, &snapshot).await?;
     let place = Place::of(&session, &main_branch()).await?;
     let seen = Seen {
         system: &frozen.system,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use unisono_api::compaction::{
     Checkpoint, CheckpointDetail, Estimate, NextTurn, OnFailure, Restoring,
 };
+use unisono_api::service::Compactions as _;
 use unisono_api::session::main_branch;
 use unisono_api::turn::Turn;
 use unisono_context::compaction::ContextPart;
@@ -21,7 +22,7 @@ use super::session::{On, Place};
 use super::{Trouble, layout};
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
-use crate::http::{Shared, checkpoints, compactions, sessions};
+use crate::http::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::past::{self, Sought};
 use unisono::service::asked;
@@ -77,7 +78,7 @@ pub(super) async fn show(
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let place = Place::of(&session, &on.branch).await?;
-    let detail = checkpoints::detail(&shared, &session, &number, &on.branch).await?;
+    let detail = shared.local.checkpoint(&id, &number, &on.branch).await?;
     let body = place.page(&html! { (whole(&place, &detail)) });
     Ok(layout(&format!("checkpoint {number}"), &body))
 }
@@ -340,7 +341,8 @@ pub(super) async fn confirm(
     let session = sessions::open(&shared, &id).await?;
     let place = Place::of(&session, &keeping.branch).await?;
     let (keep, part) = (keeping.keep.clone(), keeping.part.clone());
-    let estimate = compactions::estimated(&shared, &session, keeping.ask()?).await?;
+    let new = keeping.ask()?.compaction_request();
+    let estimate = shared.local.estimate(&id, &new).await?;
     let body = place.page(&html! { (numbers(&place, &estimate, &keep, &part)) });
     Ok(layout("Compact", &body))
 }

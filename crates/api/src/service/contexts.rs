@@ -1,0 +1,37 @@
+//! What a model sees of a conversation.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::context::{Context, ContextQuery, Snapshot};
+use crate::pin::Pins;
+use crate::session::BranchPageQuery;
+
+/// What a model sees of a conversation.
+#[async_trait]
+pub trait Contexts {
+    /// The context of a branch, by section, for those who would be asked.
+    ///
+    /// # Errors
+    /// `not_found`: the session or its branch; `refused`: an agent or a setting is wrong.
+    async fn context(&self, session: &str, query: &ContextQuery) -> Result<Context>;
+
+    /// A frozen context, rebuilt from the journal and checked against its id.
+    ///
+    /// # Errors
+    /// `not_found`; `failed`: it cannot be rebuilt.
+    async fn snapshot(&self, session: &str, snapshot: &str) -> Result<Snapshot>;
+
+    /// The messages that are pinned on a branch, the oldest first, and what they take.
+    ///
+    /// # Errors
+    /// `not_found`: the session or its branch.
+    async fn pins(&self, session: &str, query: &BranchPageQuery) -> Result<Pins>;
+
+    /// Pins a message of a branch, by its id or its number, or takes its pin away; answers what is
+    /// pinned then. A call and its results are pinned together.
+    ///
+    /// # Errors
+    /// `not_found`: the session, the branch or the message.
+    async fn pin(&self, session: &str, branch: &str, message: &str, pinned: bool) -> Result<Pins>;
+}

@@ -1,0 +1,56 @@
+//! Summaries, and what a conversation was about.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::Page;
+use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, NewCompaction};
+use unisono_api::service::{Compactions, Result};
+use unisono_api::session::BranchPageQuery;
+use unisono_api::topic::{Seal, Topic};
+
+use crate::Client;
+
+#[async_trait]
+impl Compactions for Client {
+    async fn checkpoints(
+        &self,
+        session: &str,
+        query: &BranchPageQuery,
+    ) -> Result<Page<Checkpoint>> {
+        let path = format!("/v1/sessions/{session}/checkpoints");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn checkpoint(
+        &self,
+        session: &str,
+        number: &str,
+        branch: &str,
+    ) -> Result<CheckpointDetail> {
+        let path = format!("/v1/sessions/{session}/checkpoints/{number}");
+        let request = self.request(Method::GET, &path);
+        self.json(request.query(&[("branch", branch)])).await
+    }
+
+    async fn estimate(&self, session: &str, new: &NewCompaction) -> Result<Estimate> {
+        let new = NewCompaction {
+            settings: self.with_flags(&new.settings),
+            ..new.clone()
+        };
+        let path = format!("/v1/sessions/{session}/compactions/dry-run");
+        self.json(self.post(&path, &new)).await
+    }
+
+    async fn topics(&self, session: &str, query: &BranchPageQuery) -> Result<Page<Topic>> {
+        let path = format!("/v1/sessions/{session}/topics");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn seal(&self, session: &str, branch: &str) -> Result<Topic> {
+        let path = format!("/v1/sessions/{session}/topics/seal");
+        let branch = branch.to_owned();
+        self.json(self.post(&path, &Seal { branch })).await
+    }
+}

@@ -1,0 +1,40 @@
+//! What a model sees of a conversation.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::context::{Context, ContextQuery, Snapshot};
+use unisono_api::pin::Pins;
+use unisono_api::service::{Contexts, Result};
+use unisono_api::session::BranchPageQuery;
+
+use crate::Client;
+
+#[async_trait]
+impl Contexts for Client {
+    async fn context(&self, session: &str, query: &ContextQuery) -> Result<Context> {
+        let query = ContextQuery {
+            settings: self.with_flags(&query.settings),
+            ..query.clone()
+        };
+        let path = format!("/v1/sessions/{session}/context");
+        self.json(self.request(Method::GET, &path).query(&query))
+            .await
+    }
+
+    async fn snapshot(&self, session: &str, snapshot: &str) -> Result<Snapshot> {
+        let path = format!("/v1/sessions/{session}/snapshots/{snapshot}");
+        self.json(self.request(Method::GET, &path)).await
+    }
+
+    async fn pins(&self, session: &str, query: &BranchPageQuery) -> Result<Pins> {
+        let path = format!("/v1/sessions/{session}/pins");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn pin(&self, session: &str, branch: &str, message: &str, pinned: bool) -> Result<Pins> {
+        let method = if pinned { Method::PUT } else { Method::DELETE };
+        let request = self.request(method, &format!("/v1/sessions/{session}/pins/{message}"));
+        self.json(request.query(&[("branch", branch)])).await
+    }
+}
