@@ -73,6 +73,21 @@ pub struct CheckpointDetail {
     pub cost_usd: Option<f64>,
     /// What taking it back would do; none where it is not in the context.
     pub restore: Option<Restoring>,
+    /// Why it is not in the context, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inactive: Option<Inactive>,
+}
+
+/// Why a checkpoint is not in the context of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Inactive {
+    /// Why, for people.
+    pub reason: String,
+    /// The number of the checkpoint that stands in its place, to be taken back first.
+    pub restore_first: Option<u32>,
+    /// Where the branch has other messages than those it stands for: the branches that have them.
+    pub branches: Option<Vec<String>>,
 }
 
 /// Messages one after the other.

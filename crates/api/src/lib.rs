@@ -17,7 +17,6 @@ pub mod context;
 pub mod delegation;
 pub mod event;
 pub mod harmless;
-pub mod journal;
 pub mod message;
 pub mod openai;
 pub mod page;

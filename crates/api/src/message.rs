@@ -1,5 +1,6 @@
 //! What was said.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
@@ -147,6 +148,32 @@ pub struct Message {
     pub usage: Option<ReportedUsage>,
     /// How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped`.
     pub form: String,
+}
+
+impl Message {
+    /// All that it says, as text.
+    pub fn text(&self) -> String {
+        let pieces: Vec<Cow<'_, str>> = self.parts.iter().map(Part::text).collect();
+        pieces.join("\n")
+    }
+}
+
+impl Part {
+    /// What it says, as text.
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Part::Text { text } => Cow::Borrowed(text),
+            Part::ToolCall {
+                name, arguments, ..
+            } => Cow::Owned(format!("{name}({arguments})")),
+            Part::ToolResult { content, .. } => Cow::Borrowed(content),
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            } => Cow::Owned(format!("[attachment {filename} {mime} {size_bytes} bytes]")),
+        }
+    }
 }
 
 /// A part of a message.

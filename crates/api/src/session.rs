@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::store::LostEvents;
-use crate::turn::{Fault, Settings};
+use crate::turn::{Fault, Member, Settings};
+use crate::usage::Budget;
 
 /// Which sessions of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct SessionQuery {
     /// that changed last, those of MCP clients aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Only sessions that may have open turns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
     /// `next` of the part before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -59,7 +63,7 @@ pub struct Listed {
 }
 
 /// A session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Session {
     /// Its id.
@@ -83,8 +87,14 @@ pub struct Session {
     pub checkpoints: u64,
     /// Turns that have not ended, oldest first.
     pub open_turns: Few<String>,
+    /// What the agents of those turns are at.
+    #[serde(default)]
+    pub open_runs: Vec<OpenRun>,
     /// Turns that have, newest first.
     pub ended_turns: Few<EndedTurn>,
+    /// Its bounds, and those of its oldest open turn.
+    #[serde(default)]
+    pub budgets: Vec<Budget>,
     /// What a repair of the store has lost of it, until that is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostEvents>,
@@ -132,6 +142,64 @@ pub struct EndedTurn {
     pub error: Option<Fault>,
     /// The ordinal of the answer's message.
     pub answer_message: Option<u32>,
+    /// For `compacted` and `restored`: what the context took before, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_before: Option<u64>,
+    /// What it took then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_after: Option<u64>,
+}
+
+/// What an agent of an open turn is at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct OpenRun {
+    /// The turn.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub turn: String,
+    /// Its branch.
+    pub branch: String,
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: Member,
+}
+
+/// How a session is written to a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct ExportQuery {
+    /// `unisono` (everything), `openai` or `sharegpt` (one branch): `unisono`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// The branch; without it `main`, or all of them where the format holds all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
+/// A conversation as it stands in a file.
+#[derive(Debug)]
+pub struct ImportFile {
+    /// What the file is called.
+    pub name: String,
+    /// `unisono`, `openai` or `sharegpt`; none: it is recognised.
+    pub format: Option<String>,
+    /// Whether bad lines are left out.
+    pub skip_bad: bool,
+    /// Whether it becomes another session where it says which one it is.
+    pub copy: bool,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What is in a file.
+#[derive(Debug)]
+pub enum Content {
+    /// Bytes in memory.
+    Bytes(Vec<u8>),
+    /// A file, from where it stands.
+    File(std::fs::File),
 }
 
 /// A link by which one browser can come in, once.
@@ -170,6 +238,48 @@ pub struct Branch {
     pub head: String,
     /// Messages on it.
     pub messages: u32,
+    /// Topics on it; 0 where nothing was ever decided about topics.
+    #[serde(default)]
+    pub topics: u32,
+}
+
+/// Which part of the tree of messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct TreeQuery {
+    /// Whether each message is a stretch of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
+    /// `next` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
+    pub limit: Option<NonZeroUsize>,
+}
+
+/// A message of the tree, whichever branches have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct TreeMessage {
+    /// Its id.
+    pub id: String,
+    /// The id of the message before it; none for the first one.
+    pub parent: Option<String>,
+    /// Its place on its branches, from 1.
+    pub ordinal: u32,
+    /// Who says it.
+    pub role: String,
+    /// The agent that wrote it.
+    pub author: Option<String>,
+    /// When.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub at: String,
+    /// What it says.
+    pub text: String,
 }
 
 /// Messages one after the other, up to where something happens: a fork, an end, a branch's head.

@@ -67,3 +67,22 @@ pub struct LossQuery {
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
+
+/// What an archive has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Archived {
+    /// Sessions.
+    pub sessions: u64,
+    /// Events.
+    pub events: u64,
+    /// Stored states.
+    pub checkpoints: u64,
+}
+
+/// The headers that say so of an archive that is sent: its sessions, events and stored states.
+pub const ARCHIVED: [&str; 3] = [
+    "unisono-archive-sessions",
+    "unisono-archive-events",
+    "unisono-archive-checkpoints",
+];

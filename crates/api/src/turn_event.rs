@@ -11,8 +11,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Approval;
-use crate::turn::{Fault, Turn};
+use crate::turn::Turn;
 use crate::usage::{Amounts, Budget};
+
+pub use crate::turn::Member;
 
 /// One update of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,46 +196,6 @@ pub struct ChangedAgent {
     pub agent: String,
     /// What changed, for people.
     pub change: String,
-}
-
-/// An agent of a turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Member {
-    /// Its place among the agents of the turn, from 0.
-    pub place: u64,
-    /// Its run; none before it begins.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub run: Option<String>,
-    /// The agent.
-    pub agent: String,
-    /// `delegate`, `lead` or `child`.
-    pub role: String,
-    /// For a `delegate` of a pipeline: its place in that, from 1.
-    pub stage: Option<u32>,
-    /// The run that gave it its task, for a `child`.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub parent: Option<String>,
-    /// `waiting` (to begin, or for those it gave tasks to), `running`, `done`, `partial`, `failed`
-    /// or `cancelled`.
-    pub state: String,
-    /// The attempt, from 1; none where it does not run.
-    pub attempt: Option<u32>,
-    /// What it came back with.
-    pub text: Option<String>,
-    /// Why it failed, or is not complete.
-    pub error: Option<Fault>,
-    /// What it used, once it is done.
-    pub usage: Option<Amounts>,
-    /// How long it took, all attempts, in milliseconds.
-    pub duration_ms: Option<u64>,
-}
-
-impl Member {
-    /// Whether it is still to end.
-    pub fn is_open(&self) -> bool {
-        matches!(self.state.as_str(), "waiting" | "running")
-    }
 }
 
 /// How many summaries models may write by themselves.

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono::Local;
 use unisono::local::{self, Opened};
+use unisono::models;
 use unisono::telemetry;
 use unisono_api::store::LostEvents;
 use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
 use unisono_config::settings::{Override, Own, Program, Sources};
 use unisono_config::setup::Setup;
+use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
 use unisono_server::http::Running;
 use unisono_store::{Error, Health, Salvage};
 
 use crate::args::Global;
-use crate::host::{Host, Where};
 use crate::output::Out;
+use crate::place::Place;
 use crate::problem::{Problem, Result};
-use crate::service::request_settings;
-use crate::sessions::Sessions;
 use crate::show;
 
 /// A client of a daemon that holds a store.
@@ -109,17 +109,11 @@ impl App {
         self.out.say(self.out.paint_messages.dim(said));
     }
 
-    /// Opens the store to read it. One that does not exist is empty, and is not made; one that is
-    /// named in this call has to exist.
-    pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
-        Ok(self.store_to_read(setup).await?.sessions())
-    }
-
     /// Opens the store where nothing in it is to be changed: one that cannot be written is looked
     /// at as it is. One that does not exist is empty, and is not made.
-    pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Where> {
+    pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Place> {
         if !self.has_store(setup)? {
-            return Ok(Where::Here(Opened::nothing()));
+            return Ok(Place::Process(Opened::nothing()));
         }
         let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
@@ -135,11 +129,11 @@ impl App {
             self.out
                 .warn(format_args!("the store is only looked at: {reason}"));
         }
-        Ok(Where::Here(opened))
+        Ok(Place::Process(opened))
     }
 
     /// Opens the store to work on it, also where it cannot be written for now.
-    pub(crate) async fn store_to_serve(&self, setup: &Setup) -> Result<Where> {
+    pub(crate) async fn store_to_serve(&self, setup: &Setup) -> Result<Place> {
         let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
             Ok(found) => return Ok(found),
@@ -148,7 +142,7 @@ impl App {
         };
         let first = error.to_string();
         match local::open_degraded(path, error).await {
-            Ok(opened) => Ok(Where::Here(opened)),
+            Ok(opened) => Ok(Place::Process(opened)),
             // What cannot be read either is told as what it was first.
             Err(_) => Err(Problem::failed(first)),
         }
@@ -156,11 +150,11 @@ impl App {
 
     /// Opens the store for a change of something in it. A missing store counts as empty and is not
     /// created; a store that this call names must exist.
-    pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
+    pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Place> {
         if self.has_store(setup)? {
             return self.store_or_daemon(setup).await;
         }
-        Ok(Where::Here(Opened::nothing()))
+        Ok(Place::Process(Opened::nothing()))
     }
 
     /// Whether a store is at its path. One that is named in this call and is not there is an error.
@@ -235,24 +229,24 @@ impl App {
     }
 
     /// Opens the store, or finds the daemon that has it open.
-    pub(crate) async fn store_or_daemon(&self, setup: &Setup) -> Result<Where> {
+    pub(crate) async fn store_or_daemon(&self, setup: &Setup) -> Result<Place> {
         Ok(self.open_or_find(setup).await??)
     }
 
     /// As [`Self::store_or_daemon`]; or why the store cannot be opened.
-    async fn open_or_find(&self, setup: &Setup) -> Result<Result<Where, Error>> {
+    async fn open_or_find(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let path = &setup.loaded.config.store.path;
         self.check_named(path)?;
         self.say_store(setup);
         let held = match local::open_store(path).await {
             Ok(opened) => {
                 self.tell_opening(&opened);
-                return Ok(Ok(Where::Here(opened)));
+                return Ok(Ok(Place::Process(opened)));
             }
             Err(error) => error,
         };
         Ok(match self.holder(setup, &held) {
-            Some(running) => Ok(Where::There(client(&running)?)),
+            Some(running) => Ok(Place::Daemon(client(&running)?)),
             None => Err(held),
         })
     }
@@ -269,14 +263,6 @@ impl App {
     /// Starts a daemon on a store that is open.
     pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Local> {
         Ok(Local::on(opened, setup, self.extensions.clone()).await?)
-    }
-
-    /// Who works on the sessions of a store: this process from now on, or the daemon that has it.
-    pub(crate) async fn host(&self, store: Where, setup: Setup) -> Result<Host> {
-        Ok(match store {
-            Where::Here(opened) => Host::Here(Box::new(self.daemon(opened, setup).await?)),
-            Where::There(client) => Host::There(client.flagged(request_settings(&setup))),
-        })
     }
 
     /// What a repair saved and lost.
@@ -320,6 +306,11 @@ impl App {
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));
         done
     }
+}
+
+/// What is known of models' tokens in the store that is configured here.
+pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
+    models::learnt(&setup.loaded.config.store.path)
 }
 
 /// A store that has to be there and is not.

@@ -11,13 +11,13 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use unisono_config::setup::Setup;
 use unisono_runtime::Extensions;
-use unisono_session::Fact;
 
 use crate::app::App;
 use crate::args::Global;
 use crate::help;
 use crate::output;
 use crate::problem::{Problem, Result};
+use crate::service::all_sessions;
 use crate::show;
 
 /// The variable by which a shell asks: its value is the shell's name.
@@ -125,23 +125,20 @@ fn setup(app: &App) -> Result<Setup> {
 
 fn sessions(app: &App) -> Result<Found> {
     let setup = setup(app)?;
-    let newest = app.wait_for(async {
+    let mut newest = app.wait_for(async {
         let listed = async {
-            let sessions = app.sessions(&setup).await?;
-            let newest = sessions.newest(SESSIONS).await?;
-            sessions.close().await?;
-            Ok(newest)
+            let service = app.reader(&setup).await?;
+            let listed = all_sessions(&*service).await;
+            service.close().await;
+            listed
         };
         let in_time = tokio::time::timeout(WITHIN, listed).await;
         in_time.unwrap_or_else(|_| Err(Problem::failed("the store does not answer in time")))
     })?;
-    let each = newest.into_iter().map(|session| {
-        let title = match &session.created {
-            Fact::Created { title, .. } => show::line(title, TITLE_CHARS),
-            _ => String::new(),
-        };
-        (session.id.to_string(), title)
-    });
+    // The one that grew last is first.
+    newest.sort_by(|a, b| (&b.updated, &b.session).cmp(&(&a.updated, &a.session)));
+    let each = newest.into_iter().take(SESSIONS);
+    let each = each.map(|one| (one.session, show::line(&one.title, TITLE_CHARS)));
     let latest = ("latest".to_owned(), "the newest".to_owned());
     Ok(std::iter::once(latest).chain(each).collect())
 }

@@ -2,10 +2,14 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
+use unisono::Service;
 use unisono::spool::{Spool, Spooled};
-use unisono_context::Digest;
+use unisono_api::Code;
+use unisono_api::session::{Content, ImportFile, Listed, SessionQuery};
+use unisono_context::{Digest, SessionId};
 use unisono_interchange::transcript::{self, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
@@ -124,6 +128,66 @@ fn unreadable(name: &str, kind: &str, error: &std::io::Error) -> Problem {
     };
     let problem = Problem::usage(format!("cannot read {name}: {what}"));
     problem.hint(format!("name {kind}, or `-` for standard input"))
+}
+
+/// A conversation in a file, and how it is taken.
+#[derive(Debug)]
+pub(crate) struct Taken<'t> {
+    pub(crate) import: Import,
+    pub(crate) source: Source,
+    pub(crate) format: Option<&'t str>,
+    pub(crate) skip_bad: bool,
+    /// Whether it becomes another session where it says which one it is.
+    pub(crate) copy: bool,
+}
+
+impl Taken<'_> {
+    /// The file as it is handed to whoever keeps it, from its start.
+    pub(crate) fn file(self) -> Result<ImportFile> {
+        let name = self.source.file_name();
+        let mut held = self.source.held;
+        let rewound = held.rewind();
+        rewound.map_err(|error| Problem::failed(format!("cannot read the file again: {error}")))?;
+        Ok(ImportFile {
+            name,
+            format: self.format.map(str::to_owned),
+            skip_bad: self.skip_bad,
+            copy: self.copy,
+            content: match held {
+                Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
+                Spooled::File(file) => Content::File(file),
+            },
+        })
+    }
+}
+
+/// The newest session with that label.
+pub(crate) async fn labelled(
+    service: &dyn Service,
+    label: &str,
+    value: &str,
+) -> Result<Option<Listed>> {
+    let mut query = SessionQuery {
+        label: Some(format!("{label}={value}")),
+        limit: NonZeroUsize::new(1),
+        ..SessionQuery::default()
+    };
+    loop {
+        let mut page = service.sessions(&query).await?;
+        if !page.items.is_empty() || page.next.is_none() {
+            return Ok(page.items.pop());
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// Whether there is a session of that id.
+pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool> {
+    match service.session(&id.to_string()).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == Code::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Source {

@@ -27,18 +27,18 @@ mod commands;
 mod completing;
 mod conversation;
 mod help;
-mod host;
 mod live;
 mod markdown;
 mod output;
+mod place;
 mod port;
 mod problem;
 #[cfg(test)]
 mod reference;
-mod remote;
 mod service;
-mod sessions;
 mod show;
+mod team;
+mod worker;
 
 use std::process::ExitCode;
 

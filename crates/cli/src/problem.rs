@@ -9,8 +9,6 @@ use unisono_client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
 use unisono_store::Error as StoreError;
 
-use crate::remote;
-
 /// What to ask where a daemon does not answer.
 const STILL_RUNNING: &str = "is it still running? what it had on disk is whole";
 
@@ -170,10 +168,6 @@ impl From<StoreError> for Problem {
                     .hint("wait until it is done or stop it, or use another store (--store DIR)"),
                 None => Problem::failed(what),
             },
-            StoreError::Engine {
-                doing: remote::REACH,
-                ..
-            } => Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING),
             _ => {
                 let problem = Problem::with_hint_of(Exit::Failed, &what);
                 problem.code(unisono::Error::Store(error).code())

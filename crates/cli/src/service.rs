@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use unisono::Service;
 use unisono::local::{Local, Opened};
-use unisono_api::session::{Branch, BranchPageQuery, Listed, SessionQuery};
-use unisono_api::turn::Settings;
+use unisono_api::compaction::Checkpoint;
+use unisono_api::session::{Branch, BranchPageQuery, Listed, Session, SessionQuery};
+use unisono_api::turn::{Settings, Turn};
 use unisono_api::{Page, PageQuery};
+use unisono_config::settings::Own;
 use unisono_config::setup::Setup;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
-use crate::host::{Where, flags};
+use crate::place::Place;
 use crate::problem::{Problem, Result};
 
 impl App {
@@ -32,29 +34,14 @@ impl App {
     }
 
     /// A store that is open, or the daemon that has it, as a service.
-    pub(crate) fn service_on(&self, store: Where, setup: &Setup) -> Result<Arc<dyn Service>> {
+    pub(crate) fn service_on(&self, store: Place, setup: &Setup) -> Result<Arc<dyn Service>> {
         Ok(match store {
-            Where::Here(opened) => {
+            Place::Process(opened) => {
                 let extensions = self.extensions.clone();
                 Arc::new(Local::reader(opened, setup.clone(), extensions)?)
             }
-            Where::There(client) => Arc::new(client.flagged(request_settings(setup))),
+            Place::Daemon(client) => Arc::new(client.flagged(request_settings(setup))),
         })
-    }
-
-    /// To look at a store that is worked on afterwards.
-    pub(crate) fn service_beside(&self, store: &Where, setup: &Setup) -> Result<Arc<dyn Service>> {
-        let store = match store {
-            Where::Here(opened) => Where::Here(Opened {
-                journal: opened.journal.clone(),
-                directory: opened.directory.clone(),
-                // What looks at it does not take the search index.
-                degraded: true,
-                ..Opened::nothing()
-            }),
-            Where::There(client) => Where::There(client.clone()),
-        };
-        self.service_on(store, setup)
     }
 
     /// As [`App::changer`]; a store that does not exist is made.
@@ -71,14 +58,17 @@ impl App {
             degraded: true,
             ..Opened::nothing()
         };
-        self.service_on(Where::Here(opened), setup)
+        self.service_on(Place::Process(opened), setup)
     }
 }
 
 /// The settings among the flags of this call that count for what is asked of another process.
 pub(crate) fn request_settings(setup: &Setup) -> Settings {
-    let flags = flags(setup).into_iter();
-    flags.map(|flag| (flag.key, flag.value.into())).collect()
+    let flags = setup.loaded.sources().overrides.iter();
+    // The others concern this process.
+    let meant = flags.filter(|flag| flag.key != "store.path" && !flag.key.starts_with("log."));
+    let each = meant.map(|flag| (flag.key.clone(), flag.value.clone().into()));
+    each.collect()
 }
 
 /// The session a person means: an id, a unique beginning or end of one, or `latest`.
@@ -119,11 +109,22 @@ fn no_latest(all: usize) -> Problem {
 
 /// Every session, the one that was made last first.
 pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<Listed>> {
-    let mut all = Vec::new();
-    let mut query = SessionQuery {
-        limit: NonZeroUsize::new(500),
+    sessions_of(service, SessionQuery::default()).await
+}
+
+/// The sessions that may have open turns.
+pub(crate) async fn unfinished(service: &dyn Service) -> Result<Vec<Listed>> {
+    let open = true;
+    let query = SessionQuery {
+        open,
         ..SessionQuery::default()
     };
+    sessions_of(service, query).await
+}
+
+async fn sessions_of(service: &dyn Service, mut query: SessionQuery) -> Result<Vec<Listed>> {
+    query.limit = NonZeroUsize::new(500);
+    let mut all = Vec::new();
     loop {
         let page = service.sessions(&query).await?;
         all.extend(page.items);
@@ -131,6 +132,67 @@ pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<Listed>> {
             return Ok(all);
         }
         query.cursor = page.next;
+    }
+}
+
+/// The settings of a session of its own.
+pub(crate) async fn own_settings(service: &dyn Service, session: &str) -> Result<Own> {
+    let settings = service.session(session).await?.settings.into_iter();
+    Ok(settings
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect())
+}
+
+/// The checkpoints of a session as they stand on a branch, the newest first.
+pub(crate) async fn all_checkpoints(
+    service: &dyn Service,
+    session: &str,
+    branch: &str,
+) -> Result<Vec<Checkpoint>> {
+    let mut all = Vec::new();
+    let mut query = of_branch(branch);
+    loop {
+        let page = service.checkpoints(session, &query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// The turns of a session that have not ended, the oldest first.
+pub(crate) async fn open_turns(service: &dyn Service, session: &Session) -> Result<Vec<String>> {
+    if !session.open_turns.has_more {
+        return Ok(session.open_turns.items.clone());
+    }
+    let turns = all_turns(service, &session.session)
+        .await?
+        .into_iter()
+        .rev();
+    let open = turns.filter(|turn| turn.ended.is_none());
+    Ok(open.map(|turn| turn.turn).collect())
+}
+
+/// The turns of a session, the newest first.
+pub(crate) async fn all_turns(service: &dyn Service, session: &str) -> Result<Vec<Turn>> {
+    let mut all = Vec::new();
+    let mut query = largest_part();
+    loop {
+        let page = service.turns(session, &query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// The first part of a list, as large as a part may be.
+pub(crate) fn largest_part() -> PageQuery {
+    PageQuery {
+        cursor: None,
+        limit: NonZeroUsize::new(500),
     }
 }
 
@@ -174,10 +236,7 @@ pub(crate) async fn branch_length(
 /// The branches of a session, by name.
 pub(crate) async fn all_branches(service: &dyn Service, session: &str) -> Result<Vec<Branch>> {
     let mut all = Vec::new();
-    let mut query = PageQuery {
-        limit: NonZeroUsize::new(500),
-        ..PageQuery::default()
-    };
+    let mut query = largest_part();
     loop {
         let page = service.branches(session, &query).await?;
         all.extend(page.items);

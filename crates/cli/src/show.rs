@@ -2,14 +2,11 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
-use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unisono::short;
 use unisono_api::harmless::for_terminal;
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::{Cost, Timestamp, Tokens};
-use unisono_session::budget::Left;
-use unisono_session::event::Outcome;
 
 use crate::output;
 
@@ -73,27 +70,6 @@ pub(crate) fn budget_line(of: &Budget) -> String {
 /// Dollars as a number; none where a price is unknown.
 pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
-}
-
-/// Why a turn failed, as JSON has it; none for one that did not.
-pub(crate) fn fault(outcome: &Outcome) -> Option<Value> {
-    match outcome {
-        Outcome::Failed { code, reason } => Some(json!({"code": code, "reason": reason})),
-        _ => None,
-    }
-}
-
-/// How a bound stands, in dollars, tokens or seconds.
-pub(crate) fn budget(of: &Left) -> Value {
-    let amount = |amount| of.in_units(amount);
-    json!({
-        "level": of.level.name(),
-        "resource": of.resource.name(),
-        "cap": amount(of.cap),
-        "spent": amount(of.spent),
-        "reserved": amount(of.reserved),
-        "left": amount(of.left()),
-    })
 }
 
 /// The compression ratio of a step in parentheses, with a space before; nothing where nothing was

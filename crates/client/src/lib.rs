@@ -25,7 +25,6 @@ use serde::de::DeserializeOwned;
 use unisono_api::Problem;
 use unisono_api::turn::Settings;
 
-pub use calls::{Content, File};
 pub use mcp::Messages;
 pub use unisono_api::service::Error;
 

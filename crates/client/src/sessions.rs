@@ -1,12 +1,14 @@
 //! Conversations.
 
 use async_trait::async_trait;
-use reqwest::Method;
+use reqwest::{Body, Method, header};
 use unisono_api::Page;
 use unisono_api::service::{Result, Sessions};
-use unisono_api::session::{Listed, NewSession, Session, SessionQuery};
+use unisono_api::session::{
+    Content, ExportQuery, ImportFile, Listed, NewSession, Session, SessionQuery,
+};
 
-use crate::Client;
+use crate::{Client, Error};
 
 #[async_trait]
 impl Sessions for Client {
@@ -24,9 +26,44 @@ impl Sessions for Client {
         self.json(self.post("/v1/sessions", &new)).await
     }
 
+    async fn import_file(&self, file: ImportFile) -> Result<Session> {
+        let mut query = vec![
+            ("name", file.name.clone()),
+            ("skip_bad", file.skip_bad.to_string()),
+            ("copy", file.copy.to_string()),
+        ];
+        query.extend(file.format.map(|format| ("format", format)));
+        let request = self.request(Method::POST, "/v1/imports").query(&query);
+        let request = request.header(header::CONTENT_TYPE, "application/octet-stream");
+        let (length, body) = body(file.content).map_err(|error| Error::Unreadable {
+            name: file.name,
+            reason: error.to_string(),
+        })?;
+        let request = request.header(header::CONTENT_LENGTH, length);
+        self.json(request.body(body)).await
+    }
+
+    async fn export(&self, session: &str, query: &ExportQuery) -> Result<String> {
+        let path = format!("/v1/sessions/{session}/export");
+        let request = self.request(Method::GET, &path).query(query);
+        let text = self.send(request).await?.text().await;
+        text.map_err(|error| self.broken(&error))
+    }
+
     async fn delete_session(&self, session: &str, purge: bool) -> Result<()> {
         let path = format!("/v1/sessions/{session}?purge={purge}");
         self.send(self.request(Method::DELETE, &path)).await?;
         Ok(())
     }
+}
+
+/// What is in a file as a body, with its length.
+fn body(content: Content) -> std::io::Result<(u64, Body)> {
+    Ok(match content {
+        Content::Bytes(bytes) => (bytes.len() as u64, bytes.into()),
+        Content::File(file) => (
+            file.metadata()?.len(),
+            tokio::fs::File::from_std(file).into(),
+        ),
+    })
 }

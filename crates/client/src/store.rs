@@ -1,14 +1,18 @@
 //! The store itself.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqwest::Method;
-use unisono_api::Page;
+use reqwest::{Method, Response};
 use unisono_api::service::{Result, Store};
-use unisono_api::store::{Acknowledged, Loss, LossQuery, Vacuumed};
+use unisono_api::store::{ARCHIVED, Acknowledged, Archived, Loss, LossQuery, Vacuumed};
+use unisono_api::{Code, Page};
 
-use crate::Client;
+use crate::{Client, Error};
 
 #[async_trait]
 impl Store for Client {
@@ -26,5 +30,44 @@ impl Store for Client {
         self.json(request).await
     }
 
+    async fn archive(&self, file: &Path) -> Result<Archived> {
+        let response = self.send(self.request(Method::GET, "/v1/archive")).await?;
+        let [sessions, events, checkpoints] = ARCHIVED.map(|name| {
+            let value = response.headers().get(name);
+            let text = value.and_then(|value| value.to_str().ok());
+            text.and_then(|text| text.parse().ok()).unwrap_or_default()
+        });
+        let unwritten = |error: io::Error| {
+            let detail = format!("cannot write {}: {error}", file.display());
+            Error::new(Code::Failed, detail)
+        };
+        let mut options = OpenOptions::new();
+        // The archive is its owner's alone, as the store is.
+        let new = options.write(true).create_new(true).mode(0o600).open(file);
+        let written = self.write_body(response, new.map_err(unwritten)?).await;
+        if !matches!(written, Ok(Ok(()))) {
+            // What stays behind would be no archive.
+            let _ = std::fs::remove_file(file);
+        }
+        written?.map_err(unwritten)?;
+        Ok(Archived {
+            sessions,
+            events,
+            checkpoints,
+        })
+    }
+
     async fn close(self: Arc<Self>) {}
+}
+
+impl Client {
+    /// Writes a body to a file as it comes.
+    async fn write_body(&self, mut body: Response, mut file: File) -> Result<io::Result<()>> {
+        while let Some(part) = body.chunk().await.map_err(|error| self.broken(&error))? {
+            if let Err(error) = file.write_all(&part) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(file.sync_all())
+    }
 }

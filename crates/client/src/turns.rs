@@ -4,8 +4,10 @@ use async_trait::async_trait;
 use futures_util::stream;
 use reqwest::{Method, header};
 use unisono_api::service::{Result, TurnUpdates, Turns};
+use unisono_api::session::EndedTurn;
 use unisono_api::turn::{Asked, Turn};
 use unisono_api::turn_event::{TurnEvent, TurnUpdate};
+use unisono_api::{Page, PageQuery};
 
 use crate::Client;
 use crate::events::Events;
@@ -22,6 +24,18 @@ impl Turns for Client {
             request = request.header("idempotency-key", key);
         }
         self.json(request).await
+    }
+
+    async fn turns(&self, session: &str, query: &PageQuery) -> Result<Page<Turn>> {
+        let path = format!("/v1/sessions/{session}/turns");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
+    }
+
+    async fn ended_turns(&self, session: &str, query: &PageQuery) -> Result<Page<EndedTurn>> {
+        let path = format!("/v1/sessions/{session}/ended-turns");
+        self.json(self.request(Method::GET, &path).query(query))
+            .await
     }
 
     async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {

@@ -23,7 +23,7 @@ mod events;
 mod extract;
 mod guard;
 mod health;
-mod journal;
+mod imports;
 mod lingering;
 mod mcp;
 mod messages;
@@ -430,7 +430,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("usage", usage::routes()),
         ("metrics", metrics::routes()),
         ("settings", settings::routes()),
-        ("journal", journal::routes()),
+        ("imports", imports::routes()),
         ("store", store::routes()),
         ("openai", openai::routes()),
         ("health", health::routes()),

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::message::{Appended, Message, MessageQuery, NewMessage};
-use crate::session::{Branch, NewBranch, Stretch};
+use crate::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
 use crate::{Page, PageQuery};
 
 /// Messages, branches, and the tree that they make.
@@ -41,5 +41,11 @@ pub trait Messages {
     ///
     /// # Errors
     /// `not_found`.
-    async fn tree(&self, session: &str, query: &PageQuery) -> Result<Page<Stretch>>;
+    async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<Stretch>>;
+
+    /// All messages of a session, whichever branches have them, in the order in which they came.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn tree_messages(&self, session: &str, query: &PageQuery) -> Result<Page<TreeMessage>>;
 }

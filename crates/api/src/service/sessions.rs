@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::session::{Listed, NewSession, Session, SessionQuery};
+use crate::session::{ExportQuery, ImportFile, Listed, NewSession, Session, SessionQuery};
 
 /// Conversations.
 #[async_trait]
@@ -23,6 +23,18 @@ pub trait Sessions {
     /// # Errors
     /// `refused`: a message or a setting is wrong.
     async fn create_session(&self, new: NewSession) -> Result<Session>;
+
+    /// Keeps a conversation as it stands in a file. On disk when it returns.
+    ///
+    /// # Errors
+    /// `refused`: it cannot be read; `conflict`: the session it says it is exists.
+    async fn import_file(&self, file: ImportFile) -> Result<Session>;
+
+    /// A session as it stands in a file that can be imported.
+    ///
+    /// # Errors
+    /// `not_found`: the session; `refused`: there is no such branch or format.
+    async fn export(&self, session: &str, query: &ExportQuery) -> Result<String>;
 
     /// Deletes a session for good. With `purge`, none of its bytes are on disk when this returns;
     /// otherwise they leave the disk with the next vacuum.

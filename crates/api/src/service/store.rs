@@ -1,12 +1,13 @@
 //! The store itself.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::store::{Acknowledged, Loss, LossQuery, Vacuumed};
+use crate::store::{Acknowledged, Archived, Loss, LossQuery, Vacuumed};
 
 /// The store itself.
 #[async_trait]
@@ -29,6 +30,13 @@ pub trait Store {
     /// # Errors
     /// `failed`: the store cannot be written.
     async fn acknowledge_losses(&self) -> Result<Acknowledged>;
+
+    /// Writes all sessions with their journals into a new file, for a store of this version or a
+    /// later one.
+    ///
+    /// # Errors
+    /// `failed`: the file exists, or cannot be written.
+    async fn archive(&self, file: &Path) -> Result<Archived>;
 
     /// Ends what this process works on and closes its store; a daemon goes on. Open turns stay open.
     async fn close(self: Arc<Self>);

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use futures_core::Stream;
 
 use super::Result;
+use crate::session::EndedTurn;
 use crate::turn::{Asked, Turn};
 use crate::turn_event::TurnUpdate;
+use crate::{Page, PageQuery};
 
 /// The updates of a turn, in the order of the journal. The last one is its end.
 pub type TurnUpdates<'s> = Pin<Box<dyn Stream<Item = Result<TurnUpdate>> + Send + 's>>;
@@ -21,6 +23,18 @@ pub trait Turns {
     /// # Errors
     /// `not_found`; `refused`: an agent or a setting is wrong; `busy`: too many wait.
     async fn begin(&self, session: &str, asked: &Asked, key: Option<&str>) -> Result<Turn>;
+
+    /// The turns of a session, the newest first.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn turns(&self, session: &str, query: &PageQuery) -> Result<Page<Turn>>;
+
+    /// What became of the turns of a session that have ended, the newest first.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn ended_turns(&self, session: &str, query: &PageQuery) -> Result<Page<EndedTurn>>;
 
     /// A turn, as far as it has come.
     ///

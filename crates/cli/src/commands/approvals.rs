@@ -9,8 +9,9 @@ use crate::app::App;
 use crate::approvals;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
-use crate::sessions::{is_meant, only};
+use crate::service::lookup::only;
 use crate::show;
+use unisono::service::sessions::is_meant;
 
 const LIST_HELP: &str = "\
 A call waits for approval where a rule asks for it (`approve` of an agent or a server,
@@ -176,7 +177,7 @@ fn hinted(problem: Problem) -> Problem {
 async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let store = app.store_or_nothing(&setup).await?;
-    let who = match store.is_there() {
+    let who = match store.daemon().is_some() {
         true => "the daemon",
         false => "`unisono resume`",
     };

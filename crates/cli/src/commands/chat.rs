@@ -5,22 +5,19 @@ mod order;
 mod talk;
 
 use unisono::ask::Ask;
-use unisono_config::settings::own;
-use unisono_session::State;
+use unisono_config::settings::Own;
 use unisono_session::state::MAIN;
 
 use self::input::{Input, Read};
 use self::order::{ORDERS, Order, Said};
 use self::talk::{Next, Talk};
-use super::run::{say_model, team};
-use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::Workers;
-use crate::host::{Host, Where};
 use crate::live::{Interrupt, Interrupts};
 use crate::problem::{Exit, Problem, Result};
-use crate::sessions;
+use crate::service::{find_session, own_settings};
 use crate::show;
+use crate::team::team;
 
 const HELP: &str = "\
 A line is a message; one that ends in a backslash goes on in the next line. The answer comes as the
@@ -68,41 +65,36 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         team(&setup, &asked)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let store = match args.session {
-        Some(_) => app.store_or_nothing(&setup).await?,
-        None => app.store_or_daemon(&setup).await?,
+    let desk = match args.session {
+        Some(_) => app.desk(&setup).await?,
+        None => app.new_desk(&setup).await?,
     };
-    let sessions = store.sessions();
     let known = match &args.session {
-        Some(name) => Some(sessions.find(name).await?),
+        Some(name) => Some(find_session(desk.service(), name).await?.session),
         None => None,
     };
-    if let Where::There(client) = &store {
-        app.out.say(format_args!("daemon     {}", client.url()));
+    if let Some(url) = desk.daemon() {
+        app.out.say(format_args!("daemon     {url}"));
     }
-    let host = app.host(store, setup.clone()).await?;
-    if let Host::Here(local) = &host {
-        let state = match known {
-            Some(id) => host.state(id).await?,
-            None => State::default(),
-        };
-        let setup = app.setup_with(&setup, &own(&state))?;
-        say_model(&app.out, &setup, &team(&setup, &asked)?, local).await;
-    }
-    let mut talk = Talk::new(app, &setup, &host, &args);
+    let own = match &known {
+        Some(session) => own_settings(desk.service(), session).await?,
+        None => Own::default(),
+    };
+    let worker = desk.work(app, Some((&own, &asked))).await?;
+    let mut talk = Talk::new(app, &setup, &worker, &args);
     let done = match known {
-        Some(id) => talk.open(id).await,
+        Some(session) => talk.open(session).await,
         None => Ok(()),
     };
     let done = match done {
         Ok(()) => converse(app, &mut talk, &mut interrupts).await,
         Err(problem) => Err(problem),
     };
-    let (session, end) = (talk.session(), talk.end());
+    let (session, end) = (talk.session().map(str::to_owned), talk.end());
     let branch = talk.other_branch().map(str::to_owned);
-    host.stop(end).await;
-    if let Some(id) = session.filter(|_| app.out.watched) {
-        let short = sessions::short(id);
+    worker.stop(end).await;
+    if let Some(session) = session.filter(|_| app.out.watched) {
+        let short = show::short_id(&session);
         let branch = branch.map(|name| format!(" --branch {}", show::argument(&name)));
         let branch = branch.unwrap_or_default();
         app.out
@@ -114,7 +106,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// Takes line after line until there are no more.
 async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -> Result<()> {
     let mut input = Input::open(&app.out)?;
-    input.recall(talk.said_before()).await;
+    input.recall(talk.said_before().await?).await;
     if input.is_terminal() {
         talk.greet();
     }

@@ -3,11 +3,11 @@
 use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
+use unisono_api::turn::Asked;
 use unisono_api::turn_event::MadeCheckpoint;
-use unisono_config::setup::Setup;
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
-use unisono_context::{Cost, Ordinal, SessionId, Tokens};
+use unisono_context::{Cost, Ordinal, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{Unwritten, Writing};
 use unisono_session::state::MAIN;
@@ -15,11 +15,11 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
 use crate::ask::{can_ask, confirmed, otherwise};
-use crate::host::{self, Host, Where};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::service::{find_session, spoken_length};
 use crate::show;
+use crate::worker::{Desk, Worker};
 
 /// The code of a turn whose summary could not be written.
 const UNWRITTEN: &str = "compaction_failed";
@@ -138,22 +138,22 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_nothing(&setup).await?;
-    let service = app.service_beside(&store, &setup)?;
-    let session = find_session(&*service, &args.session).await?.session;
-    spoken_length(&*service, &session, &args.branch).await?;
+    let desk = app.desk(&setup).await?;
+    let service = desk.service();
+    let session = find_session(service, &args.session).await?.session;
+    spoken_length(service, &session, &args.branch).await?;
     let estimate = service
         .estimate(&session, &ask.compaction_request())
         .await?;
-    drop(service);
-    let id = host::id("session", &session)?;
     if args.dry_run {
         tell_estimate(app, &estimate);
-        return store.sessions().close().await;
+        desk.close().await;
+        return Ok(());
     }
     if estimate.step.is_none() {
-        nothing(app, id, &estimate);
-        return store.sessions().close().await;
+        nothing(app, &session, &estimate);
+        desk.close().await;
+        return Ok(());
     }
     if estimate.tokens_before < SHORT {
         let before = show::number(estimate.tokens_before);
@@ -163,7 +163,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     if !args.yes && !confirmed(&app.out, &question(&estimate))? {
         app.out.say("nothing was changed");
-        return store.sessions().close().await;
+        desk.close().await;
+        return Ok(());
     }
     let otherwise = Otherwise {
         asks: !args.yes && args.writer.is_open(),
@@ -171,8 +172,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ask: &compaction,
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
-    let (watch, end) =
-        follow_each(app, setup, store, id, ask.clone(), &mut interrupts, next).await?;
+    let at = (session.as_str(), args.branch.as_str());
+    let asked = ask.request();
+    let (watch, end) = follow_each(app, desk, at, asked, &mut interrupts, next).await?;
     report(app, &watch, end)
 }
 
@@ -188,7 +190,7 @@ pub(crate) struct Otherwise<'a> {
 
 impl Otherwise<'_> {
     /// What is to be asked for next; none: it is left.
-    pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<Ask>> {
+    pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<Asked>> {
         let Some((UNWRITTEN, reason)) = watch.error() else {
             return Ok(None);
         };
@@ -201,7 +203,7 @@ impl Otherwise<'_> {
             Unwritten::Retry => {}
             Unwritten::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
         }
-        Ok(Some((self.ask)(writing)))
+        Ok(Some((self.ask)(writing).request()))
     }
 }
 
@@ -304,10 +306,10 @@ fn by_itself(next: &NextTurn) -> String {
     )
 }
 
-fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
+fn nothing(app: &App, session: &str, estimate: &Estimate) {
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "state": "nothing_to_do", "checkpoint": null,
+            "session": session, "state": "nothing_to_do", "checkpoint": null,
             "messages": 0, "tokens_before": estimate.tokens_before,
             "tokens_after": estimate.tokens_before,
             "tokens_saved": 0, "compression_ratio": null, "preview": null,
@@ -319,53 +321,50 @@ fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
     }
 }
 
-/// Asks for a turn without agents and follows it to its end.
+/// Asks a session, on a branch, for a turn without agents and follows it to its end.
 pub(crate) async fn follow_one(
     app: &App,
-    setup: Setup,
-    store: Where,
-    id: SessionId,
-    ask: &Ask,
+    desk: Desk,
+    at: (&str, &str),
+    asked: Asked,
     interrupts: &mut Interrupts,
 ) -> Result<(Watch, End)> {
-    let next = |_: &Watch| Ok(None);
-    follow_each(app, setup, store, id, ask.clone(), interrupts, next).await
+    follow_each(app, desk, at, asked, interrupts, |_| Ok(None)).await
 }
 
 /// The same, and for what is to be asked for after each.
 pub(crate) async fn follow_each(
     app: &App,
-    setup: Setup,
-    store: Where,
-    id: SessionId,
-    ask: Ask,
+    desk: Desk,
+    at: (&str, &str),
+    asked: Asked,
     interrupts: &mut Interrupts,
-    next: impl Fn(&Watch) -> Result<Option<Ask>>,
+    next: impl Fn(&Watch) -> Result<Option<Asked>>,
 ) -> Result<(Watch, End)> {
-    let host = app.host(store, setup).await?;
-    let done = one_by_one(app, &host, id, ask, interrupts, next).await;
-    host.stop(done.as_ref().map_or(End::Ended, |(_, end)| *end))
-        .await;
+    let worker = desk.work(app, None).await?;
+    let done = one_by_one(app, &worker, at, asked, interrupts, next).await;
+    let end = done.as_ref().map_or(End::Ended, |(_, end)| *end);
+    worker.stop(end).await;
     done
 }
 
 async fn one_by_one(
     app: &App,
-    host: &Host,
-    id: SessionId,
-    mut ask: Ask,
+    worker: &Worker,
+    (session, branch): (&str, &str),
+    mut asked: Asked,
     interrupts: &mut Interrupts,
-    next: impl Fn(&Watch) -> Result<Option<Ask>>,
+    next: impl Fn(&Watch) -> Result<Option<Asked>>,
 ) -> Result<(Watch, End)> {
     loop {
-        let mut followed = host.begin(id, &ask).await?;
+        let mut followed = worker.begin(session, &asked, branch).await?;
         let mut screen = Screen::new(&app.out);
         let limits = Limits::leaving(None, interrupts);
-        let end = follow(host.service(), &mut followed, &mut screen, limits).await?;
+        let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
         drop(screen);
         let watch = followed.leave();
         match next(&watch)? {
-            Some(again) => ask = again,
+            Some(again) => asked = again,
             None => return Ok((watch, end)),
         }
     }

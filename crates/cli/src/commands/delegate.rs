@@ -8,9 +8,9 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::time;
 use crate::conversation;
-use crate::host::Where;
 use crate::live::{Interrupts, Limits, Screen, conclude_delegation};
 use crate::problem::{Problem, Result};
+use crate::service::find_session;
 
 use super::run::{self, From};
 
@@ -83,13 +83,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let ask = args.ask()?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_nothing(&setup).await?;
+    let desk = app.desk(&setup).await?;
     let screen = Screen::new(&app.out);
-    if let Where::There(client) = &store {
-        screen.headline("daemon", client.url());
+    if let Some(url) = desk.daemon() {
+        screen.headline("daemon", url);
     }
-    let from = From::Session(store.sessions().find(&args.session).await?);
+    let found = find_session(desk.service(), &args.session).await?;
+    let from = From::Session(found.session);
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run::followed(app, (setup, store), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run::followed(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)
 }

@@ -17,8 +17,7 @@ use unisono_server::deployment::Check;
 use unisono_server::http::Running;
 use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
 
-use crate::app::{self, App};
-use crate::host::learnt_here;
+use crate::app::{self, App, learnt_here};
 use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 

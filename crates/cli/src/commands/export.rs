@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use unisono_interchange::transcript::{self, Format};
-use unisono_store::{archive, private};
+use unisono::Service;
+use unisono_api::session::ExportQuery;
+use unisono_interchange::transcript::Format;
+use unisono_store::private;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
-use crate::sessions::Sessions;
+use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
@@ -43,19 +45,22 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
+    let service = app.reader(&setup).await?;
     match &args.all {
-        Some(file) => all(app, &sessions, file).await?,
-        None => one(app, &sessions, &args).await?,
+        Some(file) => all(app, &*service, file).await?,
+        None => one(app, &*service, &args).await?,
     }
-    sessions.close().await
+    service.close().await;
+    Ok(())
 }
 
-async fn one(app: &App, sessions: &Sessions, args: &Args) -> Result<()> {
-    let state = sessions.state(sessions.find(&args.session).await?).await?;
-    let format = Format::from_name(&args.format).unwrap_or(Format::Unisono);
-    let text = transcript::write(&state, args.branch.as_deref(), format)
-        .map_err(|error| Problem::usage(error.to_string()))?;
+async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
+    let session = find_session(service, &args.session).await?.session;
+    let query = ExportQuery {
+        format: Some(args.format.clone()),
+        branch: args.branch.clone(),
+    };
+    let text = service.export(&session, &query).await?;
     let Some(file) = &args.output else {
         app.out.bytes(text.as_bytes());
         return Ok(());
@@ -88,8 +93,8 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
-async fn all(app: &App, sessions: &Sessions, file: &Path) -> Result<()> {
-    let moved = archive::export(sessions.journal().engine().as_ref(), file).await?;
+async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {
+    let moved = service.archive(file).await?;
     if app.out.json {
         app.out.json(&json!({
             "file": file, "sessions": moved.sessions, "events": moved.events,

@@ -3,15 +3,17 @@
 use std::path::Path;
 
 use serde_json::json;
+use unisono::local::Opened;
+use unisono_api::session::{Branch, Session};
 use unisono_interchange::transcript::Format;
 use unisono_store::archive;
 
 use crate::app::App;
-use crate::conversation::{self, DIGEST, LeftOut};
-use crate::host::{Imported, Taken, Where};
+use crate::conversation::{self, DIGEST, LeftOut, Taken, exists, labelled};
 use crate::live::End;
+use crate::place::Place;
 use crate::problem::{Problem, Result, alone};
-use crate::sessions::{self, Sessions};
+use crate::service::all_branches;
 use crate::show;
 
 /// How an archive of a whole store begins.
@@ -54,34 +56,35 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut source = conversation::open(&args.file, &setup.loaded.config.store.path)?;
     if source.begins_with(ARCHIVE)? && args.format.is_none() {
-        let sessions = match app.store_or_daemon(&setup).await? {
-            Where::Here(opened) => Sessions::new(opened.journal),
-            Where::There(client) => return Err(alone("an archive is read into", client.url())),
+        let opened = match app.store_or_daemon(&setup).await? {
+            Place::Process(opened) => opened,
+            Place::Daemon(client) => return Err(alone("an archive is read into", client.url())),
         };
-        return import_archive(app, sessions, &args.file).await;
+        return import_archive(app, &opened, &args.file).await;
     }
     let format = args.format.as_deref().and_then(Format::from_name);
     let (import, left_out) = source.conversation(format, args.skip_bad, &app.out)?;
-    let store = app.store_or_daemon(&setup).await?;
-    let sessions = store.sessions();
+    let desk = app.new_desk(&setup).await?;
+    let service = desk.service();
     if args.copy {
         // Nothing that is known of it matters.
-    } else if let Some(known) = sessions.labelled(DIGEST, source.digest()).await? {
+    } else if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
         app.out.say(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
         ));
-        let known = Imported::of(known, &sessions.state(known).await?);
-        tell(app, &known, (true, left_out));
-        sessions.close().await?;
+        let known = service.session(&known.session).await?;
+        let branches = all_branches(service, &known.session).await?;
+        tell(app, &known, &branches, (true, left_out));
+        desk.close().await;
         return left_out.ending();
     } else if let Some(id) = import.session
-        && sessions.journal().exists(id).await?
+        && exists(service, id).await?
     {
         let problem = format!("{}: session {id} is already in the store", source.name);
         return Err(Problem::usage(problem).hint("--copy imports it under a new id"));
     }
-    let host = app.host(store, setup).await?;
+    let worker = desk.work(app, None).await?;
     let taken = Taken {
         import,
         source,
@@ -89,38 +92,41 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         skip_bad: args.skip_bad,
         copy: args.copy,
     };
-    let made = host.import(taken).await?;
-    tell(app, &made, (false, left_out));
-    host.stop(End::Ended).await;
+    let service = worker.service();
+    let made = service.import_file(taken.file()?).await?;
+    let branches = all_branches(service, &made.session).await?;
+    tell(app, &made, &branches, (false, left_out));
+    worker.stop(End::Ended).await;
     left_out.ending()
 }
 
-fn tell(app: &App, made: &Imported, (known, left_out): (bool, LeftOut)) {
-    let (id, messages) = (made.session, made.messages);
+fn tell(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, LeftOut)) {
+    let (session, messages) = (&made.session, made.messages);
     if app.out.json {
+        let branches: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
         app.out.json(&json!({
-            "session": id.to_string(), "title": made.title, "messages": messages,
-            "branches": made.branches, "known": known, "left_out": left_out.messages,
+            "session": session, "title": made.title, "messages": messages,
+            "branches": branches, "known": known, "left_out": left_out.messages,
             "left_out_parts": left_out.parts,
         }));
         return;
     }
     if !known {
         let messages = show::many(messages, "message");
-        let short = sessions::short(id);
+        let short = show::short_id(session);
         app.out.say(format_args!(
             "imported {messages}: `unisono context {short}` shows them"
         ));
     }
-    app.out.data(id);
+    app.out.data(session);
 }
 
-async fn import_archive(app: &App, sessions: Sessions, file: &str) -> Result<()> {
+async fn import_archive(app: &App, opened: &Opened, file: &str) -> Result<()> {
     if file == "-" {
         let problem = Problem::usage("an archive cannot be read from standard input");
         return Err(problem.hint("name its file"));
     }
-    let moved = archive::import(sessions.journal().engine().as_ref(), Path::new(file)).await?;
+    let moved = archive::import(opened.journal.engine().as_ref(), Path::new(file)).await?;
     if app.out.json {
         app.out.json(&json!({
             "sessions": moved.sessions, "events": moved.events, "checkpoints": moved.checkpoints,
@@ -132,5 +138,5 @@ async fn import_archive(app: &App, sessions: Sessions, file: &str) -> Result<()>
             show::many(moved.events, "event")
         ));
     }
-    sessions.close().await
+    Ok(opened.journal.close().await?)
 }

@@ -8,8 +8,8 @@ use unisono_server::http::Server;
 
 use super::serve::running;
 use crate::app::App;
-use crate::host::Where;
 use crate::live::Interrupts;
+use crate::place::Place;
 use crate::problem::{Problem, Result};
 
 /// Where other calls of the program reach this one.
@@ -35,8 +35,8 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(vec![Override::new("unisono mcp", "server.bind", BIND)])?;
     let mut interrupts = Interrupts::listen()?;
     let opened = match app.store_or_daemon(&setup).await? {
-        Where::Here(opened) => opened,
-        Where::There(client) => return bridge::run(&app.out, client, &mut interrupts).await,
+        Place::Process(opened) => opened,
+        Place::Daemon(client) => return bridge::run(&app.out, client, &mut interrupts).await,
     };
     let store = setup.loaded.config.store.path.clone();
     let local = app.daemon(opened, setup).await?;

@@ -1,16 +1,15 @@
 //! `unisono resume`: open turns go on from their last recorded step.
 
+use unisono::Service;
 use unisono_api::turn_event::ChangedAgent;
-use unisono_config::settings::own;
 use unisono_config::setup::Setup;
-use unisono_context::{SessionId, TurnId};
 
 use crate::app::App;
-use crate::host::Host;
 use crate::live::{End, Interrupts, Limits, Screen, conclude, follow};
 use crate::problem::{Problem, Result};
-use crate::sessions::{self, Sessions};
+use crate::service::{find_session, open_turns, own_settings, unfinished};
 use crate::show;
+use crate::worker::Worker;
 
 const HELP: &str = "\
 A turn stays open when the program is interrupted or killed. Finished work of its agents is not
@@ -32,29 +31,25 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let open = open_turns(&sessions, args.session.as_deref()).await?;
+    let desk = app.desk(&setup).await?;
+    let open = left_open(desk.service(), args.session.as_deref()).await?;
     if open.is_empty() {
         app.out.say("nothing to resume: every turn has ended");
-        return sessions.close().await;
+        desk.close().await;
+        return Ok(());
     }
-    let host = app.host(store, setup.clone()).await?;
+    let worker = desk.work(app, None).await?;
     let mut done = Ok(());
     let mut last = End::Ended;
-    for (session, turns) in open {
-        for turn in turns {
-            let (end, concluded) =
-                one(app, &setup, &host, (session, turn), &mut interrupts).await?;
-            done = concluded.or_else(|problem| worst(app, done, problem));
-            last = end;
-            if end == End::Interrupted {
-                host.stop(last).await;
-                return done;
-            }
+    for left in open {
+        let (end, concluded) = one(app, &setup, &worker, &left, &mut interrupts).await?;
+        done = concluded.or_else(|problem| worst(app, done, problem));
+        last = end;
+        if end == End::Interrupted {
+            break;
         }
     }
-    host.stop(last).await;
+    worker.stop(last).await;
     done
 }
 
@@ -68,42 +63,58 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     Err(now)
 }
 
-type Open = Vec<(SessionId, Vec<TurnId>)>;
+/// A turn that has not ended.
+struct Left {
+    session: String,
+    turn: String,
+    /// How many of its agents were done when it was left.
+    done: usize,
+}
 
-/// The turns that have not ended, by session.
-async fn open_turns(sessions: &Sessions, name: Option<&str>) -> Result<Open> {
-    let ids = match name {
-        Some(name) => vec![sessions.find(name).await?],
-        None => sessions.journal().unfinished().await?,
+/// The turns that have not ended, those of one session after the other.
+async fn left_open(service: &dyn Service, name: Option<&str>) -> Result<Vec<Left>> {
+    let mut sessions = match name {
+        Some(name) => vec![find_session(service, name).await?],
+        None => unfinished(service).await?,
     };
-    let mut open = Vec::new();
-    for id in ids {
-        let state = sessions.state(id).await?;
-        let turns: Vec<TurnId> = state.open_turns().map(|turn| turn.accepted.id).collect();
-        if !turns.is_empty() {
-            open.push((id, turns));
+    // Ids of sessions follow the clock.
+    sessions.sort_by(|a, b| a.session.cmp(&b.session));
+    let mut left = Vec::new();
+    for listed in sessions {
+        let session = service.session(&listed.session).await?;
+        for turn in open_turns(service, &session).await? {
+            let runs = session.open_runs.iter();
+            let done = runs.filter(|run| run.turn == turn && run.agent.state == "done");
+            left.push(Left {
+                done: done.count(),
+                session: session.session.clone(),
+                turn,
+            });
         }
     }
-    Ok(open)
+    Ok(left)
 }
 
 async fn one(
     app: &App,
     setup: &Setup,
-    host: &Host,
-    (id, turn): (SessionId, TurnId),
+    worker: &Worker,
+    Left {
+        session,
+        turn,
+        done,
+    }: &Left,
     interrupts: &mut Interrupts,
 ) -> Result<(End, Result<()>)> {
-    let mut followed = host.join(id, turn).await?;
-    let own = own(&host.state(id).await?);
+    let mut followed = worker.join(session, turn).await?;
+    let own = own_settings(worker.service(), session).await?;
     let setup = app.setup_beside(setup, &own);
     followed = followed.notifying(&setup.loaded.config.compaction);
     let watch = &followed.watch;
     let mut screen = Screen::new(&app.out);
     let text = format!(
-        "session {}, {} of {} done before",
-        sessions::short(id),
-        watch.of_state("done").len(),
+        "session {}, {done} of {} done before",
+        show::short_id(session),
         show::many(watch.agents.len() as u64, "agent")
     );
     screen.headline("resumed", &text);
@@ -119,7 +130,7 @@ async fn one(
         screen.agents(watch);
     }
     let limits = Limits::leaving(None, interrupts);
-    let end = follow(host.service(), &mut followed, &mut screen, limits).await?;
+    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     Ok((end, conclude(&app.out, &followed.leave(), end)))
 }

@@ -1,29 +1,25 @@
 //! `unisono run`: the main job in one command.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use unisono::Local;
+use unisono::Service;
 use unisono::ask::Ask;
-use unisono::models::{self, notices};
-use unisono_config::settings::{AUTO, Override, own};
+use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
-use unisono_context::SessionId;
+use unisono_context::Ordinal;
 use unisono_interchange::transcript::Format;
-use unisono_model::catalogue::EXTRACTIVE;
-use unisono_session::agent::Team;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Workers, time};
-use crate::conversation::{self, DIGEST, LeftOut, Source};
-use crate::host::{Host, Taken, Where};
+use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
-use crate::output::Out;
 use crate::problem::{Problem, Result};
-use crate::sessions::{self, Sessions};
+use crate::service::{all_branches, all_checkpoints, find_session, own_settings};
 use crate::show;
+use crate::team::team;
+use crate::worker::Desk;
 
 /// What is asked where nobody says what.
 const TASK: &str = "Where does this stand? Sum up what was decided and why, what was found out, \
@@ -90,7 +86,7 @@ impl Args {
 
 /// What the conversation comes from.
 pub(super) enum From<'f> {
-    Session(SessionId),
+    Session(String),
     File(Box<Taken<'f>>),
 }
 
@@ -117,24 +113,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let store = match taken {
-        Some(_) => app.store_or_daemon(&setup).await?,
-        None => app.store_or_nothing(&setup).await?,
+    let desk = match taken {
+        Some(_) => app.new_desk(&setup).await?,
+        None => app.desk(&setup).await?,
     };
     let screen = Screen::new(&app.out);
-    if let Where::There(client) = &store {
-        screen.headline("daemon", client.url());
+    if let Some(url) = desk.daemon() {
+        screen.headline("daemon", url);
     }
-    let sessions = store.sessions();
     let from = match taken {
-        Some(taken) => from_file(&sessions, taken).await?,
+        Some(taken) => from_file(desk.service(), taken).await?,
         None => {
             let name = args.session.as_deref().unwrap_or("latest");
-            From::Session(sessions.find(name).await?)
+            From::Session(find_session(desk.service(), name).await?.session)
         }
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = followed(app, (setup, store), from, &ask, (screen, limits)).await?;
+    let (watch, end) = followed(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
     left_out.ending()
 }
@@ -142,29 +137,25 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// Has a turn done, and shows how it comes along; within the session's time where no other is said.
 pub(super) async fn followed(
     app: &App,
-    (setup, store): (Setup, Where),
+    (setup, desk): (Setup, Desk),
     from: From<'_>,
     ask: &Ask,
     (mut screen, limits): (Screen<'_>, Limits<'_>),
 ) -> Result<(Watch, End)> {
-    let host = app.host(store, setup.clone()).await?;
     let own = match &from {
-        From::Session(id) => own(&host.state(*id).await?),
-        From::File(taken) => Arc::new(taken.import.settings.clone()),
+        From::Session(session) => own_settings(desk.service(), session).await?,
+        From::File(taken) => taken.import.settings.clone(),
     };
-    if let Host::Here(local) = &host {
-        let setup = app.setup_with(&setup, &own)?;
-        say_model(&app.out, &setup, &team(&setup, ask)?, local).await;
-    }
+    let worker = desk.work(app, Some((&own, ask))).await?;
     let config = app.setup_beside(&setup, &own).loaded.config;
-    let id = open(&host, from, &screen, ask.on_branch()).await?;
-    let followed = host.begin(id, ask).await?;
+    let session = open(worker.service(), from, &screen, ask.on_branch()).await?;
+    let followed = worker.ask(&session, ask).await?;
     let mut followed = followed.notifying(&config.compaction);
     let limits = limits.within(config.run.timeout());
-    let end = follow(host.service(), &mut followed, &mut screen, limits).await?;
+    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let watch = followed.leave();
-    host.stop(end).await;
+    worker.stop(end).await;
     Ok((watch, end))
 }
 
@@ -173,14 +164,6 @@ pub(super) async fn followed(
 pub(super) fn limit(timeout: Duration) -> Override {
     let seconds = timeout.as_millis().div_ceil(1_000);
     Override::new("--timeout", "run.timeout_seconds", seconds.to_string())
-}
-
-/// Who works, all of whom can be asked from here.
-pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
-    let team = ask.team(setup)?;
-    models::check(setup, &team)?;
-    models::check_prices(setup, &team)?;
-    Ok(team)
 }
 
 /// The conversation of a file, and what was left out of it.
@@ -199,15 +182,15 @@ fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>
 }
 
 /// The same bytes again continue the session they became.
-async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>> {
+async fn from_file<'t>(service: &dyn Service, taken: Taken<'t>) -> Result<From<'t>> {
     let source = &taken.source;
-    if let Some(known) = sessions.labelled(DIGEST, source.digest()).await? {
-        return Ok(From::Session(known));
+    if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
+        return Ok(From::Session(known.session));
     }
     if let Some(id) = taken.import.session
-        && sessions.journal().exists(id).await?
+        && exists(service, id).await?
     {
-        let short = sessions::short(id);
+        let short = show::short_id(&id.to_string());
         let problem = format!(
             "{} is an export of session {short}, which is here",
             source.name
@@ -219,71 +202,40 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
     Ok(From::File(Box::new(taken)))
 }
 
-/// Says once what answers, where nobody chose it, and how to change that; and what is to be known
-/// of the models that are asked.
-pub(super) async fn say_model(out: &Out, setup: &Setup, team: &Team, local: &Local) {
-    let loaded = &setup.loaded;
-    local.ask_servers(setup, team).await;
-    for notice in notices::of_team(setup, team, local.calibrations(), notices::today()) {
-        out.warn(notice);
-    }
-    if loaded.config.models.instead.is_some() {
-        let mut models: Vec<&str> = team.definitions().map(|agent| &*agent.model).collect();
-        models.sort_unstable();
-        models.dedup();
-        let said = format!("model      {}, as chosen", models.join(", "));
-        return out.say(out.paint_messages.dim(&said));
-    }
-    let default = loaded.default_model.as_str();
-    let answers = |agent: &Arc<unisono_session::Definition>| {
-        agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == default
-    };
-    if !team.definitions().any(answers) || loaded.config.models.default != AUTO {
-        return;
-    }
-    let said = if default == EXTRACTIVE {
-        "model      extractive: offline, quotes the conversation; for a language model set \
-         ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or a provider in config/unisono.toml"
-            .to_owned()
-    } else {
-        let provider = default.split('/').next().unwrap_or_default();
-        let key = loaded.providers.key_of(provider).unwrap_or_default();
-        format!("model      {default}{key}; --model extractive stays offline")
-    };
-    out.say(out.paint_messages.dim(&said));
-}
-
-async fn open(host: &Host, from: From<'_>, screen: &Screen<'_>, branch: &str) -> Result<SessionId> {
+async fn open(
+    service: &dyn Service,
+    from: From<'_>,
+    screen: &Screen<'_>,
+    branch: &str,
+) -> Result<String> {
     match from {
         From::File(taken) => {
             let messages = show::many(taken.import.messages.len() as u64, "message");
             let name = taken.source.name.clone();
-            let id = host.import(*taken).await?.session;
-            let short = sessions::short(id);
+            let session = service.import_file(taken.file()?).await?.session;
+            let short = show::short_id(&session);
             screen.headline(
                 "imported",
                 &format!("{messages} from {name}: session {short}"),
             );
-            Ok(id)
+            Ok(session)
         }
-        From::Session(id) => {
-            let state = host.state(id).await?;
-            let head = state.tree().head(branch);
-            let view = head.and_then(|head| state.view(head, false));
-            let messages = view.as_ref().map_or(0, |view| view.len().0);
-            let summary = view.and_then(|view| view.active().last().cloned());
+        From::Session(session) => {
+            let branches = all_branches(service, &session).await?;
+            let found = branches.iter().find(|one| one.name == branch);
+            let messages = found.map_or(0, |branch| branch.messages);
+            let all = all_checkpoints(service, &session, branch).await?;
+            let active = all.iter().filter(|one| one.active);
+            let summary = active.max_by_key(|one| one.last);
             let summary = summary.map(|c| {
-                format!(
-                    ", checkpoint {} stands for {}–{}",
-                    c.number,
-                    c.first(),
-                    c.cutoff
-                )
+                let (number, first, last) = (c.number, Ordinal(c.first), Ordinal(c.last));
+                format!(", checkpoint {number} stands for {first}–{last}")
             });
-            let (messages, short) = (show::many(messages.into(), "message"), sessions::short(id));
+            let messages = show::many(messages.into(), "message");
+            let short = show::short_id(&session);
             let text = format!("session {short}: {messages}{}", summary.unwrap_or_default());
             screen.headline("continues", &text);
-            Ok(id)
+            Ok(session)
         }
     }
 }

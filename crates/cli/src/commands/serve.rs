@@ -9,8 +9,8 @@ use unisono_config::settings::Override;
 use unisono_server::http::{self, Announced, Running, Server};
 
 use crate::app::App;
-use crate::host::Where;
 use crate::live::Interrupts;
+use crate::place::Place;
 use crate::port;
 use crate::problem::{Problem, Result};
 
@@ -49,8 +49,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.overrides())?;
     let mut interrupts = Interrupts::listen()?;
     let opened = match app.store_to_serve(&setup).await? {
-        Where::Here(opened) => opened,
-        Where::There(client) => {
+        Place::Process(opened) => opened,
+        Place::Daemon(client) => {
             let problem = format!("the daemon at {} has the store open", client.url());
             let hint = "use that one, stop it first, or name another store (--store DIR)";
             return Err(Problem::failed(problem).hint(hint));

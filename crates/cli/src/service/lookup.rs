@@ -7,7 +7,6 @@ use unisono_api::run::{ListedRun, Lookup, LookupQuery, RunQuery};
 
 use super::find_session;
 use crate::problem::{Problem, Result};
-use crate::sessions::only;
 
 /// Where to look, as `--session` says.
 #[derive(Debug, clap::Args)]
@@ -98,5 +97,19 @@ pub(crate) async fn runs_of(
             return Ok(all);
         }
         query.cursor = page.next;
+    }
+}
+
+/// The only one that was found.
+pub(crate) fn only<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
+    match found {
+        [one] => Ok(one.clone()),
+        [] => Err(Problem::not_found(format!(
+            "no {what} `{name}` in this store"
+        ))),
+        _ => Err(Problem::usage(format!(
+            "`{name}` is a part of {} {what} ids",
+            found.len()
+        ))),
     }
 }

@@ -325,8 +325,9 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
         format!("/v1/sessions/{id}/messages?limit=0"),
         "/v1/sessions?limit=0".to_owned(),
         "/v1/search?q=x&limit=0".to_owned(),
-        "/v1/journal?limit=0".to_owned(),
-        format!("/v1/journal/{id}/events?from=1&limit=0"),
+        format!("/v1/sessions/{id}/tree?limit=0"),
+        format!("/v1/sessions/{id}/tree/messages?limit=0"),
+        format!("/v1/sessions/{id}/ended-turns?limit=0"),
         "/v1/runs?limit=0".to_owned(),
         "/v1/approvals?limit=0".to_owned(),
         format!("/v1/sessions/{id}/turns?limit=0"),
@@ -334,15 +335,14 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
         let refused = daemon.get(&path).expect(400);
         refused.problem("invalid_request");
     }
-    let events = format!("/v1/journal/{id}/events?from=1");
-    daemon.get(&events).expect(200);
-    daemon
-        .get(&format!("/v1/journal/{id}/events?from=99"))
-        .expect(200);
+    let export = format!("/v1/sessions/{id}/export");
+    daemon.get(&export).expect(200);
+    let unknown = daemon.get(&format!("{export}?format=pdf")).expect(400);
+    unknown.problem("invalid_request");
     daemon
         .request("DELETE", &format!("/v1/sessions/{id}"), None)
         .expect(204);
-    daemon.get(&events).expect(404).problem("not_found");
+    daemon.get(&export).expect(404).problem("not_found");
     daemon.stop();
 }
 

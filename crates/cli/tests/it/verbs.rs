@@ -1,5 +1,6 @@
 //! Every other verb, on one session.
 
+use crate::http::Daemon;
 use crate::support::{Place, example};
 
 fn imported() -> (Place, String) {
@@ -63,6 +64,25 @@ fn the_whole_store_moves() {
         .call(&["export", "--all", "backup.unisono"])
         .expect(1)
         .says(&["backup.unisono"]);
+}
+
+#[test]
+fn the_whole_store_moves_beside_a_daemon() {
+    let (place, session) = imported();
+    let daemon = Daemon::start(&place);
+    let wrote = place.json(&["export", "--all", "backup.unisono"]);
+    assert_eq!(wrote["sessions"], 1, "{wrote}");
+    place
+        .call(&["export", "--all", "backup.unisono"])
+        .expect(1)
+        .says(&["backup.unisono"]);
+    daemon.stop();
+    let moved = place.json(&["import", "backup.unisono", "--store", "other"]);
+    for count in ["sessions", "events"] {
+        assert_eq!(moved[count], wrote[count], "{moved}");
+    }
+    let shown = place.json(&["sessions", "show", "--store", "other"]);
+    assert_eq!(shown["session"].as_str(), Some(&*session));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use unisono_api::service::Messages as _;
-use unisono_api::session::{Branch, NewBranch, Stretch};
+use unisono_api::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -19,6 +19,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(tree))
+        .routes(routes!(tree_messages))
 }
 
 /// The branches of a session, by name.
@@ -56,13 +57,27 @@ async fn create(
 /// The tree of a session's messages: stretches between forks, in the order in which they are drawn.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/tree", tag = "branches",
-    params(("session" = String, Path, description = "The session's id"), PageQuery),
+    params(("session" = String, Path, description = "The session's id"), TreeQuery),
     responses((status = 200, description = "A part of the list", body = Page<Stretch>))
 )]
 async fn tree(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<TreeQuery>,
 ) -> Result<Json<Page<Stretch>>, Fault> {
     Ok(Json(shared.local.tree(&id, &query).await?))
+}
+
+/// All messages of a session, whichever branches have them, in the order in which they came.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/tree/messages", tag = "branches",
+    params(("session" = String, Path, description = "The session's id"), PageQuery),
+    responses((status = 200, description = "A part of the list", body = Page<TreeMessage>))
+)]
+async fn tree_messages(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<TreeMessage>>, Fault> {
+    Ok(Json(shared.local.tree_messages(&id, &query).await?))
 }

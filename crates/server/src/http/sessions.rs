@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use unisono_api::Page;
 use unisono_api::service::Sessions as _;
-use unisono_api::session::{Listed, NewSession, Session, SessionQuery};
+use unisono_api::session::{ExportQuery, Listed, NewSession, Session, SessionQuery};
 use unisono_context::SessionId;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -21,6 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(show, delete))
+        .routes(routes!(export))
 }
 
 /// The session of an address.
@@ -100,4 +101,18 @@ async fn delete(
 ) -> Result<StatusCode, Fault> {
     shared.local.delete_session(&id, how.purge).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A session as it stands in a file: `unisono import` and `/v1/imports` read it.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/export", tag = "sessions",
+    params(("session" = String, Path, description = "Its id"), ExportQuery),
+    responses((status = 200, description = "The file", body = String, content_type = "text/plain"))
+)]
+async fn export(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(query): Query<ExportQuery>,
+) -> Result<String, Fault> {
+    Ok(shared.local.export(&id, &query).await?)
 }

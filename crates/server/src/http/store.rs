@@ -1,12 +1,17 @@
-//! `/v1/vacuum` and `/v1/losses`: the store itself.
+//! `/v1/vacuum`, `/v1/losses` and `/v1/archive`: the store itself.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use unisono_api::Page;
+use axum::http::{HeaderMap, HeaderValue, header};
+use futures_util::stream;
 use unisono_api::service::Store;
-use unisono_api::store::{Acknowledged, Loss, LossQuery, Vacuumed};
+use unisono_api::store::{ARCHIVED, Acknowledged, Archived, Loss, LossQuery, Vacuumed};
+use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -19,6 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(vacuum))
         .routes(routes!(losses))
         .routes(routes!(acknowledge))
+        .routes(routes!(archive))
 }
 
 /// Gives back the room of what was deleted or is outdated, and returns when that is done: nothing of
@@ -51,4 +57,61 @@ async fn losses(
 )]
 async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, Fault> {
     Ok(Json(Store::acknowledge_losses(&*shared.local).await?))
+}
+
+/// Bytes of an archive that are sent at a time.
+const PART_BYTES: usize = 256 * 1024;
+
+/// All sessions with their journals as one file, which `unisono import` reads into another store.
+/// What it has is in the headers `unisono-archive-sessions`, `-events` and `-checkpoints`.
+#[utoipa::path(
+    get, path = "/v1/archive", tag = "about", operation_id = "archive",
+    responses((status = 200, description = "The archive", body = Vec<u8>,
+               content_type = "application/octet-stream"))
+)]
+async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body), Fault> {
+    let directory = shared.local.directory();
+    let place = match directory {
+        Some(directory) => tempfile::tempdir_in(directory),
+        None => tempfile::tempdir(),
+    };
+    let place = place.map_err(|error| unkept(&error))?;
+    let path = place.path().join("archive");
+    let archived = shared.local.archive(&path).await?;
+    // It is read from a file without a name, which is gone with the request.
+    let file = File::open(&path).map_err(|error| unkept(&error))?;
+    place.close().map_err(|error| unkept(&error))?;
+    let Archived {
+        sessions,
+        events,
+        checkpoints,
+    } = archived;
+    let mut headers = HeaderMap::new();
+    let binary = HeaderValue::from_static("application/octet-stream");
+    headers.insert(header::CONTENT_TYPE, binary);
+    for (name, many) in ARCHIVED.into_iter().zip([sessions, events, checkpoints]) {
+        headers.insert(name, HeaderValue::from(many));
+    }
+    Ok((headers, Body::from_stream(stream::try_unfold(file, part))))
+}
+
+/// The next part of a file, and what follows it.
+async fn part(mut file: File) -> io::Result<Option<(Bytes, File)>> {
+    let read = move || {
+        let mut part = Vec::with_capacity(PART_BYTES);
+        let limit = PART_BYTES as u64;
+        let count = (&mut file).take(limit).read_to_end(&mut part)?;
+        Ok((count > 0).then(|| (part.into(), file)))
+    };
+    let done = tokio::task::spawn_blocking(read).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn unkept(error: &io::Error) -> Fault {
+    let code = match unisono_store::is_full(error) {
+        true => Code::DiskFull,
+        false => Code::Failed,
+    };
+    let detail = format!("the archive cannot be kept in the store's directory: {error}");
+    Fault::new(code, detail)
 }

@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use unisono_api::Code;
-use unisono_api::page::Page;
 use unisono_api::service::Turns as _;
+use unisono_api::session::EndedTurn;
 use unisono_api::turn::{NewTurn, Turn};
+use unisono_api::{Code, Page, PageQuery};
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -20,7 +20,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
-use super::part;
 use super::problem::Fault;
 use super::{Shared, events, sessions};
 use unisono::append::{self, KEY_CHARS};
@@ -31,6 +30,7 @@ use unisono::service::asked;
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(create, list))
+        .routes(routes!(ended))
         .routes(routes!(show))
         .routes(routes!(cancel))
 }
@@ -38,18 +38,29 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// The turns of a session, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns", tag = "turns",
-    params(("session" = String, Path, description = "The session's id"), part::Part),
+    params(("session" = String, Path, description = "The session's id"), PageQuery),
     responses((status = 200, description = "A part of the list", body = Page<Turn>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(part): Query<part::Part>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<Turn>>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    let journal = shared.local.journal();
-    let turns = turn_view::turns(journal, &session, part.after()?, part.limit()).await?;
-    Ok(Json(turns))
+    Ok(Json(shared.local.turns(&id, &query).await?))
+}
+
+/// What became of the turns of a session that have ended, the newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/ended-turns", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"), PageQuery),
+    responses((status = 200, description = "A part of the list", body = Page<EndedTurn>))
+)]
+async fn ended(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<EndedTurn>>, Fault> {
+    Ok(Json(shared.local.ended_turns(&id, &query).await?))
 }
 
 /// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use unisono_api::compaction::{
-    Checkpoint, CheckpointDetail, Estimate, KeyFact, NewCompaction, Range, ratio,
+    Checkpoint, CheckpointDetail, Estimate, Inactive, KeyFact, NewCompaction, Range, ratio,
 };
 use unisono_api::service::{Compactions, Result as Answer};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::topic::Topic;
 use unisono_api::{Code, Page};
-use unisono_context::checkpoint::{self, Body, Kind};
-use unisono_context::{CheckpointId, Cost};
+use unisono_context::checkpoint::{self, Body, Kind, NotActive};
+use unisono_context::{CheckpointId, Cost, MessageId};
 use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
@@ -178,6 +178,7 @@ async fn detail(
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;
     let checkpoint = described(&state, &Active::of(&state, branch), &found);
+    let inactive = inactive(&state, head, &found);
     let ask = Ask::restore(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
     let learnt = local.calibrations().clone();
@@ -200,5 +201,27 @@ async fn detail(
         duration_ms: found.duration_ms,
         cost_usd: values::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
         restore: without.map(|without| without.to_api()),
+        inactive,
+    })
+}
+
+/// Why a checkpoint is not in the context of a branch.
+fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Option<Inactive> {
+    let (tree, all) = (state.tree(), state.checkpoints());
+    let why = all.standing(tree, head, of.id).err()?;
+    let text = why.to_string();
+    let reason = text
+        .split_once(": restore")
+        .map_or(&*text, |(what, _)| what);
+    let applying = tree.branches();
+    let applying = applying.filter(|(_, head)| of.applies_to(tree, *head));
+    let names = applying.map(|(name, _)| name.to_owned());
+    Some(Inactive {
+        reason: reason.to_owned(),
+        restore_first: match why {
+            NotActive::Superseded { by, .. } | NotActive::GivesWay { to: by, .. } => Some(by),
+            _ => None,
+        },
+        branches: matches!(why, NotActive::Elsewhere { .. }).then(|| names.collect()),
     })
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
 use unisono_api::service::{Messages, Result as Answer};
-use unisono_api::session::{Branch, NewBranch, Stretch};
+use unisono_api::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
@@ -93,7 +93,7 @@ impl Messages for Local {
             Some(Page::first(left, limit, |last| last.name.clone()))
         };
         let found = session.inspect(look).await.map_err(Error::from)?;
-        Ok(found.ok_or_else(|| no_place(query))?)
+        Ok(found.ok_or_else(|| no_place(query.cursor.as_deref()))?)
     }
 
     async fn fork(&self, session: &str, new: &NewBranch) -> Answer<Branch> {
@@ -123,12 +123,12 @@ impl Messages for Local {
         Ok(session.inspect(look).await.map_err(Error::from)?)
     }
 
-    async fn tree(&self, session: &str, query: &PageQuery) -> Answer<Page<Stretch>> {
+    async fn tree(&self, session: &str, query: &TreeQuery) -> Answer<Page<Stretch>> {
         let session = self.view(id("session", session)?).await?;
         let after = cursor::<MessageId>(query.cursor.as_deref())?;
-        let limit = Page::<()>::size(query.limit);
+        let (limit, full) = (Page::<()>::size(query.limit), query.full);
         let look = move |state: &State| {
-            let stretches = outline::stretches(state.tree(), false);
+            let stretches = outline::stretches(state.tree(), full);
             let before = match after {
                 None => 0,
                 Some(after) => 1 + stretches.iter().position(|one| one.first.id == after)?,
@@ -137,13 +137,43 @@ impl Messages for Local {
             Some(Page::first(left, limit, |last| last.first.clone()))
         };
         let found = session.inspect(look).await.map_err(Error::from)?;
-        Ok(found.ok_or_else(|| no_place(query))?)
+        Ok(found.ok_or_else(|| no_place(query.cursor.as_deref()))?)
+    }
+
+    async fn tree_messages(&self, session: &str, query: &PageQuery) -> Answer<Page<TreeMessage>> {
+        let session = self.view(id("session", session)?).await?;
+        let after = cursor::<MessageId>(query.cursor.as_deref())?;
+        let limit = Page::<()>::size(query.limit);
+        let look = move |state: &State| {
+            let all = || state.tree().iter();
+            let before = match after {
+                None => 0,
+                Some(after) => 1 + all().position(|node| node.message.id == after)?,
+            };
+            let left = all().skip(before).map(tree_message);
+            Some(Page::first(left, limit, |last| last.id.clone()))
+        };
+        let found = session.inspect(look).await.map_err(Error::from)?;
+        Ok(found.ok_or_else(|| no_place(query.cursor.as_deref()))?)
     }
 }
 
 /// What a cursor names that is no place of the list.
-fn no_place(query: &PageQuery) -> Error {
-    no_cursor(query.cursor.as_deref().unwrap_or_default())
+fn no_place(cursor: Option<&str>) -> Error {
+    no_cursor(cursor.unwrap_or_default())
+}
+
+fn tree_message(node: &Node) -> TreeMessage {
+    let said = &node.message;
+    TreeMessage {
+        id: said.id.to_string(),
+        parent: said.parent.map(|id| id.to_string()),
+        ordinal: said.ordinal.0,
+        role: said.role.name().to_owned(),
+        author: said.author.as_ref().map(ToString::to_string),
+        at: values::instant(said.at),
+        text: said.countable_text(),
+    }
 }
 
 fn wrong_message(error: append::Error) -> Error {

@@ -1,5 +1,8 @@
 //! Conversations of the store.
 
+mod described;
+mod files;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +10,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
-use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session, SessionQuery};
+use unisono_api::session::{ExportQuery, ImportFile, Listed, NewSession, Session, SessionQuery};
 use unisono_api::store::LostEvents;
-use unisono_api::turn::Fault as Failed;
 use unisono_api::{Code, Page};
-use unisono_context::{MessageId, SessionId};
+use unisono_context::SessionId;
 use unisono_interchange::transcript::{self, Format, Stamps};
 use unisono_runtime::clock;
-use unisono_session::event::Outcome;
 use unisono_session::machine::Import;
-use unisono_session::{Event, Fact, State};
+use unisono_session::{Event, Fact};
 use unisono_store::{Loss, SessionInfo};
 use uuid::Uuid;
 
@@ -29,6 +30,8 @@ use crate::labels::{Label, MCP_CHANNEL};
 use crate::values;
 use crate::view::Inspect as _;
 
+pub use described::{branch, describe, ended_turn};
+
 #[async_trait]
 impl Sessions for Local {
     async fn sessions(&self, query: &SessionQuery) -> service::Result<Page<Listed>> {
@@ -38,6 +41,9 @@ impl Sessions for Local {
         );
         if let Some(text) = &query.label {
             return Ok(labelled(self, before, limit, &label(text)?).await?);
+        }
+        if query.open {
+            return Ok(unfinished(self, before, limit).await?);
         }
         if let Some(name) = &query.id {
             let found = named(self, name, limit).await?;
@@ -69,6 +75,15 @@ impl Sessions for Local {
         let id = session.id().to_string();
         let described = session.inspect(move |state| describe(&id, state)).await;
         Ok(described.map_err(Error::from)?)
+    }
+
+    async fn import_file(&self, file: ImportFile) -> service::Result<Session> {
+        Ok(self.keep_file(file, None).await?)
+    }
+
+    async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<String> {
+        let session = self.view(id("session", session)?).await?;
+        Ok(files::written(&session, query).await?)
     }
 
     async fn delete_session(&self, session: &str, purge: bool) -> service::Result<()> {
@@ -210,6 +225,28 @@ pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
             Err(Error::new(Code::Refused, detail))
         }
     }
+}
+
+/// A part of the sessions that may have open turns, the newest first.
+async fn unfinished(
+    local: &Local,
+    before: Option<SessionId>,
+    limit: usize,
+) -> Result<Page<Listed>, Error> {
+    let mut ids = local.unfinished().await?;
+    ids.retain(|id| before.is_none_or(|before| *id < before));
+    ids.sort_unstable_by_key(|id| Reverse(*id));
+    let part = Page::first(ids, limit, ToString::to_string);
+    let mut found = Vec::new();
+    for id in part.items {
+        let info = local.journal().engine().session(id.into()).await?;
+        // One that was deleted meanwhile is none.
+        found.extend(info.map(|info| Found { id, info }));
+    }
+    Ok(Page {
+        items: listed(local, found).await?,
+        next: part.next,
+    })
 }
 
 /// Whether an id begins or ends with that, hyphens aside.
@@ -380,51 +417,19 @@ pub fn lost_of(losses: &[Loss], session: SessionId) -> Option<LostEvents> {
     losses.iter().rev().find(of).map(lost_events)
 }
 
-/// A session as clients see it, without what a repair has lost of it.
-pub fn describe(id: &str, state: &State) -> Session {
-    let tree = state.tree();
-    let names = tree.branches();
-    let told = names.map(|(name, head)| branch(state, name, head));
-    // Ids of turns follow the clock.
-    let ended = state.ended_turns().rev();
-    let ended = ended.map(|(turn, ended)| EndedTurn {
-        turn: turn.to_string(),
-        state: ended.outcome.name().to_owned(),
-        error: match &ended.outcome {
-            Outcome::Failed { code, reason } => Some(Failed {
-                code: code.to_string(),
-                reason: reason.to_string(),
-            }),
-            _ => None,
-        },
-        answer_message: ended
-            .answer
-            .and_then(|id| tree.get(id))
-            .map(|node| node.ordinal().0),
-    });
-    let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
-    let at = |list: &str| format!("/v1/sessions/{id}/{list}");
-    Session {
-        session: id.to_owned(),
-        title: state.title().to_owned(),
-        system: state.system().to_string(),
-        labels: plain(state.labels()),
-        settings: plain(state.settings()),
-        events: state.events(),
-        messages: tree.len() as u64,
-        branches: Few::of(tree.branches().count(), told, at("branches")),
-        checkpoints: state.checkpoints().iter().len() as u64,
-        open_turns: Few::of(state.open_turns().count(), open, at("turns")),
-        ended_turns: Few::of(state.ended_turns().len(), ended, at("turns")),
-        lost: None,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A branch that ends in a message.
-pub fn branch(state: &State, name: &str, head: MessageId) -> Branch {
-    Branch {
-        name: name.to_owned(),
-        head: head.to_string(),
-        messages: state.tree().get(head).map_or(0, |node| node.ordinal().0),
+    #[test]
+    fn a_session_is_meant_by_a_beginning_or_an_end_of_its_id() {
+        let id = SessionId::from_u128(0x0192_1111_0000_7000_8000_0000_0000_0002);
+        for name in ["01921", "01921111-00", "0192111100", "0002"] {
+            assert!(is_meant(name, &id), "{name}");
+        }
+        // Too little of an end, something else, nothing.
+        for name in ["002", "ff", ""] {
+            assert!(!is_meant(name, &id), "{name}");
+        }
     }
 }

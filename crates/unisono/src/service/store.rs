@@ -2,13 +2,15 @@
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use unisono_api::Page;
 use unisono_api::service::{Result, Store};
-use unisono_api::store::{Acknowledged, Loss, LossQuery, LostEvents, Vacuumed};
+use unisono_api::store::{Acknowledged, Archived, Loss, LossQuery, LostEvents, Vacuumed};
+use unisono_store::archive;
 use uuid::Uuid;
 
 use super::cursor;
@@ -52,6 +54,16 @@ impl Store for Local {
         let losses = Local::acknowledge_losses(self).await;
         Ok(Acknowledged {
             losses: losses.map_err(Error::from)? as u64,
+        })
+    }
+
+    async fn archive(&self, file: &Path) -> Result<Archived> {
+        let moved = archive::export(self.journal().engine().as_ref(), file).await;
+        let moved = moved.map_err(Error::from)?;
+        Ok(Archived {
+            sessions: moved.sessions,
+            events: moved.events,
+            checkpoints: moved.checkpoints,
         })
     }
 

@@ -2,14 +2,16 @@
 
 use async_trait::async_trait;
 use futures_util::stream;
-use unisono_api::Code;
 use unisono_api::service::{self, TurnUpdates, Turns};
+use unisono_api::session::EndedTurn;
 use unisono_api::turn::{Asked, Turn};
 use unisono_api::turn_event::TurnUpdate;
+use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{RunId, TurnId};
-use unisono_session::Input;
+use unisono_session::{Input, State};
 
-use super::{asked, id};
+use super::sessions::ended_turn;
+use super::{asked, cursor, id};
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::past::{self, Sought};
@@ -32,6 +34,34 @@ impl Turns for Local {
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
         let turn = Local::begin(self, &session, &ask.keyed(key)).await?;
         Ok(self.turn_of(&session, turn).await?)
+    }
+
+    async fn turns(&self, session: &str, query: &PageQuery) -> service::Result<Page<Turn>> {
+        let session = self.view(id("session", session)?).await?;
+        let (before, limit) = (
+            cursor(query.cursor.as_deref())?,
+            Page::<()>::size(query.limit),
+        );
+        let turns = turn_view::turns(self.journal(), &session, before, limit).await;
+        Ok(turns.map_err(Error::from)?)
+    }
+
+    async fn ended_turns(
+        &self,
+        session: &str,
+        query: &PageQuery,
+    ) -> service::Result<Page<EndedTurn>> {
+        let session = self.view(id("session", session)?).await?;
+        let before: Option<TurnId> = cursor(query.cursor.as_deref())?;
+        let limit = Page::<()>::size(query.limit);
+        let look = move |state: &State| {
+            // Ids of turns follow the clock.
+            let ended = state.ended_turns().rev();
+            let left = ended.filter(|(turn, _)| before.is_none_or(|before| *turn < before));
+            let left = left.map(|(turn, ended)| ended_turn(state, turn, ended));
+            Page::first(left, limit, |last| last.turn.clone())
+        };
+        Ok(session.inspect(look).await.map_err(Error::from)?)
     }
 
     async fn turn(&self, session: &str, turn: &str) -> service::Result<Turn> {

@@ -1,9 +1,6 @@
 //! `unisono agents reload`.
 
-use unisono_api::service::Agents as _;
-
 use crate::app::App;
-use crate::host::Where;
 use crate::problem::{Exit, Problem, Result};
 
 const HELP: &str = "\
@@ -19,18 +16,14 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let client = match app.store_or_nothing(&setup).await? {
-        Where::There(client) => client,
-        Where::Here(_) => {
-            let path = setup.loaded.config.store.path.display();
-            let problem = format!("no daemon has the store {path} open");
-            let problem = Problem::of(Exit::Unreachable, problem);
-            return Err(
-                problem.hint("nothing is to be done: without one every call reads agents anew")
-            );
-        }
-    };
-    let reload = client.reload_agents().await?;
+    let store = app.store_or_nothing(&setup).await?;
+    if store.daemon().is_none() {
+        let path = setup.loaded.config.store.path.display();
+        let problem = format!("no daemon has the store {path} open");
+        let problem = Problem::of(Exit::Unreachable, problem);
+        return Err(problem.hint("nothing is to be done: without one every call reads agents anew"));
+    }
+    let reload = app.service_on(store, &setup)?.reload_agents().await?;
     if app.out.json {
         app.out.json(&reload);
         return Ok(());

@@ -6,8 +6,7 @@ use unisono_config::agents::Agent;
 use unisono_context::Tokens;
 use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure, Stage};
 
-use crate::app::App;
-use crate::host::learnt_here;
+use crate::app::{App, learnt_here};
 use crate::problem::{Problem, Result};
 use crate::show;
 

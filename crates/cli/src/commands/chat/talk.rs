@@ -1,29 +1,34 @@
 //! A chat: what is said to the agents, and the orders between.
 
+use std::num::NonZeroUsize;
+
 use unisono::ask::Ask;
 use unisono_api::context::Context;
-use unisono_config::settings::own;
+use unisono_api::message::{Message, MessageQuery};
+use unisono_api::session::{Branch, NewBranch, NewSession};
+use unisono_config::settings::Own;
 use unisono_config::setup::Setup;
-use unisono_context::{Ordinal, Role, SessionId};
-use unisono_session::State;
+use unisono_context::Role;
 use unisono_session::event::Writing;
 use unisono_session::state::MAIN;
 
 use super::input::{Input, Prompt};
-use super::{Args, HELP, Order, unknown_branch};
+use super::{Args, HELP, Order};
 use crate::app::App;
 use crate::args::Workers;
-use crate::commands::sessions::branch::message_at;
 use crate::commands::{compact, context, seal};
-use crate::host::Host;
 use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
 use crate::problem::{Problem, Result};
+use crate::service::{all_branches, unknown_branch};
 use crate::show;
+use crate::worker::Worker;
 
 /// Characters of the first message that name a new session.
 const TITLE_CHARS: usize = 60;
 /// Messages of a person that the arrow keys go back to.
 const RECALLED: usize = 200;
+/// Messages that are read at a time.
+const READ: u32 = 500;
 
 /// What comes after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,24 +46,30 @@ pub(super) enum Next {
 pub(super) struct Talk<'t> {
     app: &'t App,
     setup: &'t Setup,
-    host: &'t Host,
-    /// None before the first message of a new one.
-    session: Option<SessionId>,
-    /// As the journal has it after the last line.
-    state: State,
+    worker: &'t Worker,
+    /// As it was after the last line; none before the first message of a new one.
+    session: Option<Known>,
     branch: String,
     workers: Workers,
     left: bool,
 }
 
+/// A session that is talked in.
+#[derive(Debug)]
+struct Known {
+    id: String,
+    title: String,
+    own: Own,
+    branches: Vec<Branch>,
+}
+
 impl<'t> Talk<'t> {
-    pub(super) fn new(app: &'t App, setup: &'t Setup, host: &'t Host, args: &Args) -> Talk<'t> {
+    pub(super) fn new(app: &'t App, setup: &'t Setup, worker: &'t Worker, args: &Args) -> Talk<'t> {
         Talk {
             app,
             setup,
-            host,
+            worker,
             session: None,
-            state: State::default(),
             branch: args.branch.clone(),
             workers: args.workers.clone(),
             left: false,
@@ -66,17 +77,34 @@ impl<'t> Talk<'t> {
     }
 
     /// Continues a session.
-    pub(super) async fn open(&mut self, id: SessionId) -> Result<()> {
-        self.session = Some(id);
-        self.look().await?;
-        match self.state.tree().head(&self.branch) {
-            None if !self.state.tree().is_empty() => Err(unknown_branch(&self.state, &self.branch)),
+    pub(super) async fn open(&mut self, session: String) -> Result<()> {
+        self.look(session).await?;
+        let branches = self.branches();
+        match self.has(&self.branch) {
+            false if !branches.is_empty() => Err(unknown_branch(branches, &self.branch)),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn session(&self) -> Option<SessionId> {
-        self.session
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.id.as_str())
+    }
+
+    /// The branches, as they were after the last line.
+    fn branches(&self) -> &[Branch] {
+        let known = self.session.as_ref();
+        known.map_or(&[], |session| &session.branches)
+    }
+
+    fn has(&self, branch: &str) -> bool {
+        self.branches().iter().any(|one| one.name == branch)
+    }
+
+    /// How many messages the branch has.
+    fn length(&self) -> u32 {
+        let mut branches = self.branches().iter();
+        let found = branches.find(|one| one.name == self.branch);
+        found.map_or(0, |branch| branch.messages)
     }
 
     /// The branch that is talked on, unless it is the first one.
@@ -93,16 +121,11 @@ impl<'t> Talk<'t> {
 
     /// Says where it is.
     pub(super) fn greet(&self) {
-        let messages = self.state.tree().head(&self.branch).map_or(0, |head| {
-            let node = self.state.tree().get(head);
-            node.map_or(0, |node| node.message.ordinal.0)
-        });
         let about = match &self.session {
-            Some(_) => format!(
-                "{}: {}",
-                self.state.title(),
-                show::many(messages.into(), "message")
-            ),
+            Some(session) => {
+                let messages = show::many(self.length().into(), "message");
+                format!("{}: {messages}", session.title)
+            }
             None => "a new conversation".to_owned(),
         };
         self.app
@@ -110,18 +133,30 @@ impl<'t> Talk<'t> {
             .say(format_args!("{about}; /help lists orders, Ctrl-D ends"));
     }
 
-    /// What a person said on this branch, the oldest first.
-    pub(super) fn said_before(&self) -> Vec<String> {
-        let tree = self.state.tree();
-        let Some(head) = tree.head(&self.branch) else {
-            return Vec::new();
+    /// The messages of the branch from one number to another.
+    async fn messages(&self, first: u32, last: u32) -> Result<Vec<Message>> {
+        let query = MessageQuery {
+            branch: self.branch.clone(),
+            cursor: Some(first.to_string()),
+            limit: NonZeroUsize::new((last - first + 1) as usize),
         };
-        let nodes = tree.range(head, Ordinal::FIRST..=Ordinal(u32::MAX));
-        let said = nodes.iter().map(|node| &node.message);
-        let said = said.filter(|message| message.role == Role::User);
-        let mut lines: Vec<String> = said.map(|message| message.countable_text()).collect();
+        let service = self.worker.service();
+        Ok(service.messages(self.begun()?, &query).await?.items)
+    }
+
+    /// What a person said on this branch, the oldest first.
+    pub(super) async fn said_before(&self) -> Result<Vec<String>> {
+        let (mut lines, mut last) = (Vec::new(), self.length());
+        while last > 0 && lines.len() < RECALLED {
+            let first = last.saturating_sub(READ - 1).max(1);
+            let messages = self.messages(first, last).await?.into_iter();
+            let said = messages.filter(|message| message.role == Role::User.name());
+            let said = said.map(|message| message.text());
+            lines = said.chain(lines).collect();
+            last = first - 1;
+        }
         lines.drain(..lines.len().saturating_sub(RECALLED));
-        lines
+        Ok(lines)
     }
 
     /// What stands in front of the input: the branch, and how full its context is.
@@ -151,16 +186,14 @@ impl<'t> Talk<'t> {
     /// How full the context is.
     async fn percent(&self) -> Result<u64> {
         match self.session {
-            Some(_) if self.state.tree().head(&self.branch).is_some() => {
-                Ok(self.seen().await?.occupancy_percent)
-            }
+            Some(_) if self.length() > 0 => Ok(self.seen().await?.occupancy_percent),
             _ => Ok(0),
         }
     }
 
     /// What those who are asked see of the branch: as the daemon has them, where one works.
     async fn seen(&self) -> Result<Context> {
-        self.host.context(self.begun()?, &self.ask("")).await
+        self.worker.context(self.begun()?, &self.ask("")).await
     }
 
     fn ask(&self, text: &str) -> Ask {
@@ -175,18 +208,21 @@ impl<'t> Talk<'t> {
         input: &mut Input,
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
-        let session = match self.session {
-            Some(session) => session,
-            None => self.host.create(&show::line(text, TITLE_CHARS)).await?,
+        let session = match self.session() {
+            Some(session) => session.to_owned(),
+            None => self.create(text).await?,
         };
-        self.session = Some(session);
-        let setup = self.app.setup_beside(self.setup, &own(&self.state));
+        let own = self.session.as_ref().map(|session| &session.own);
+        let setup = match own {
+            Some(own) => self.app.setup_beside(self.setup, own),
+            None => self.setup.clone(),
+        };
         let config = &setup.loaded.config;
-        let followed = self.host.begin(session, &self.ask(text)).await?;
+        let followed = self.worker.ask(&session, &self.ask(text)).await?;
         let mut followed = followed.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);
         let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
-        let end = follow(self.host.service(), &mut followed, &mut answer, limits).await?;
+        let end = follow(self.worker.service(), &mut followed, &mut answer, limits).await?;
         let watch = followed.leave();
         let out = &self.app.out;
         if out.json {
@@ -200,6 +236,17 @@ impl<'t> Talk<'t> {
         self.ended(&watch, end).await
     }
 
+    /// Makes the session of a first message.
+    async fn create(&mut self, text: &str) -> Result<String> {
+        let new = NewSession {
+            title: Some(show::line(text, TITLE_CHARS)),
+            ..NewSession::default()
+        };
+        let made = self.worker.service().create_session(new).await?;
+        self.look(made.session.clone()).await?;
+        Ok(made.session)
+    }
+
     /// Takes over what a turn left behind, and says how it ended.
     async fn ended(&mut self, watch: &Watch, end: End) -> Result<Next> {
         self.left = end == End::Interrupted;
@@ -207,7 +254,7 @@ impl<'t> Talk<'t> {
         if self.left {
             return Ok(Next::Left);
         }
-        self.look().await?;
+        self.look(watch.session.clone()).await?;
         match watch.outcome() {
             Some("cancelled") if end == End::Ended => {
                 self.app.out.say("cancelled");
@@ -217,17 +264,24 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// Looks at the session again.
-    async fn look(&mut self) -> Result<()> {
-        match self.session {
-            Some(session) => self.host.look(session, &mut self.state).await,
-            None => Ok(()),
-        }
+    /// Looks at the session, again.
+    async fn look(&mut self, id: String) -> Result<()> {
+        let service = self.worker.service();
+        let session = service.session(&id).await?;
+        let own = session.settings.into_iter();
+        let branches = all_branches(service, &id).await?;
+        self.session = Some(Known {
+            id,
+            title: session.title,
+            own: own.map(|(key, value)| (key.into(), value.into())).collect(),
+            branches,
+        });
+        Ok(())
     }
 
     /// The session, where there is one to do something with.
-    fn begun(&self) -> Result<SessionId> {
-        self.session
+    fn begun(&self) -> Result<&str> {
+        self.session()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
     }
 
@@ -239,12 +293,12 @@ impl<'t> Talk<'t> {
         match order {
             Order::Context { full } => self.context(full).await?,
             Order::Compact(instructions) => return self.compact(instructions, interrupts).await,
-            Order::Branches => self.branches()?,
+            Order::Branches => self.list_branches()?,
             Order::Branch { name, at } => self.branch(name, at).await?,
             Order::Agents => self.list_agents().await?,
             Order::Choose(agents) => self.choose(agents).await?,
             Order::Seal => self.seal().await?,
-            Order::History(newest) => self.history(newest),
+            Order::History(newest) => self.history(newest).await?,
             Order::Help => self.app.out.say(orders()),
             Order::Quit => return Ok(Next::Stop),
         }
@@ -253,7 +307,8 @@ impl<'t> Talk<'t> {
 
     async fn context(&self, full: bool) -> Result<()> {
         let context = self.seen().await?;
-        context::print(self.app, self.state.title(), &context, full);
+        let title = self.session.as_ref().map_or("", |session| &session.title);
+        context::print(self.app, title, &context, full);
         Ok(())
     }
 
@@ -262,13 +317,13 @@ impl<'t> Talk<'t> {
         instructions: Option<String>,
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
-        let session = self.begun()?;
+        let session = self.begun()?.to_owned();
         let ask = Ask::compaction(None, Writing::with_instructions(instructions))
             .branch(self.branch.as_str());
-        let mut followed = self.host.begin(session, &ask).await?;
+        let mut followed = self.worker.ask(&session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
-        let end = follow(self.host.service(), &mut followed, &mut screen, limits).await?;
+        let end = follow(self.worker.service(), &mut followed, &mut screen, limits).await?;
         let watch = followed.leave();
         if watch.outcome() == Some("compacted") {
             compact::report(self.app, &watch, end)?;
@@ -276,16 +331,14 @@ impl<'t> Talk<'t> {
         self.ended(&watch, end).await
     }
 
-    fn branches(&self) -> Result<()> {
+    fn list_branches(&self) -> Result<()> {
         self.begun()?;
-        let tree = self.state.tree();
-        let rows = tree.branches().map(|(name, head)| {
-            let mark = if name == self.branch { "*" } else { "" };
-            let messages = tree.get(head).map_or(0, |node| node.message.ordinal.0);
+        let rows = self.branches().iter().map(|branch| {
+            let mark = if branch.name == self.branch { "*" } else { "" };
             vec![
                 mark.to_owned(),
-                name.to_owned(),
-                show::number(messages.into()),
+                branch.name.clone(),
+                show::number(branch.messages.into()),
             ]
         });
         let rows = rows.collect();
@@ -296,25 +349,39 @@ impl<'t> Talk<'t> {
     }
 
     async fn branch(&mut self, name: String, at: Option<u32>) -> Result<()> {
-        let session = self.begun()?;
-        let exists = self.state.tree().head(&name).is_some();
+        let session = self.begun()?.to_owned();
+        let exists = self.has(&name);
         if exists && at.is_some() {
             let problem = Problem::usage(format!("branch `{name}` exists"));
             return Err(problem.hint("choose another name, or go to it without a number"));
         }
         if !exists {
-            let (at, ordinal) = message_at(&self.state, &self.branch, at)?;
-            self.host.fork(session, &name, at).await?;
+            let (from, last) = (&self.branch, self.length());
+            if !self.has(from) {
+                return Err(unknown_branch(self.branches(), from));
+            }
+            let at = at.unwrap_or(last);
+            if !(1..=last).contains(&at) {
+                let problem = format!("there is no message #{at} on branch `{from}`");
+                let problem = Problem::not_found(problem);
+                return Err(problem.hint(format!("the last message is #{last}")));
+            }
+            let new = NewBranch {
+                name: name.clone(),
+                at: format!("#{at}"),
+                from: from.clone(),
+            };
+            self.worker.service().fork(&session, &new).await?;
             self.app
                 .out
-                .say(format_args!("branch {name} begins after {ordinal}"));
+                .say(format_args!("branch {name} begins after #{at}"));
         }
         self.branch = name;
-        self.look().await
+        self.look(session).await
     }
 
     async fn list_agents(&self) -> Result<()> {
-        let agents = self.host.agents(self.session, &self.ask("")).await?;
+        let agents = self.worker.agents(self.session(), &self.ask("")).await?;
         let rows = agents.into_iter().map(|agent| {
             let works = match agent.role.as_deref() {
                 Some("lead") => "answers",
@@ -335,7 +402,7 @@ impl<'t> Talk<'t> {
     async fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.workers.clone();
         self.workers.choose(agents);
-        let agents = match self.host.agents(self.session, &self.ask("")).await {
+        let agents = match self.worker.agents(self.session(), &self.ask("")).await {
             Ok(agents) => agents,
             Err(problem) => {
                 self.workers = before;
@@ -359,33 +426,32 @@ impl<'t> Talk<'t> {
     }
 
     async fn seal(&mut self) -> Result<()> {
-        let id = self.begun()?;
-        let service = self.host.service();
-        let topic = service.seal(&id.to_string(), &self.branch).await?;
+        let session = self.begun()?.to_owned();
+        let service = self.worker.service();
+        let topic = service.seal(&session, &self.branch).await?;
         seal::tell(self.app, &topic);
-        self.look().await
+        self.look(session).await
     }
 
-    fn history(&self, newest: u32) {
-        let tree = self.state.tree();
-        let Some(head) = tree.head(&self.branch) else {
-            return self.app.out.say("nothing was said yet");
-        };
-        let last = tree
-            .get(head)
-            .map_or(Ordinal::FIRST, |node| node.message.ordinal);
-        let first = Ordinal(last.0.saturating_sub(newest - 1).max(1));
-        let paint = self.app.out.paint;
-        for node in tree.range(head, first..=last) {
-            let message = &node.message;
-            let name = message
-                .author
-                .as_ref()
-                .map_or(message.role.name(), |author| author.as_str());
-            let head = paint.bold(format_args!("{} {name}", message.ordinal));
-            let text = show::indented(&message.countable_text(), "  ");
-            self.app.out.data(format_args!("{head}\n{text}"));
+    async fn history(&self, newest: u32) -> Result<()> {
+        let last = self.length();
+        if last == 0 {
+            self.app.out.say("nothing was said yet");
+            return Ok(());
         }
+        let mut first = last.saturating_sub(newest - 1).max(1);
+        let paint = self.app.out.paint;
+        while first <= last {
+            let end = last.min(first + READ - 1);
+            for message in self.messages(first, end).await? {
+                let name = message.author.as_deref().unwrap_or(&message.role);
+                let head = paint.bold(format_args!("#{} {name}", message.ordinal));
+                let text = show::indented(&message.text(), "  ");
+                self.app.out.data(format_args!("{head}\n{text}"));
+            }
+            first = end + 1;
+        }
+        Ok(())
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
-use unisono::ask::Ask;
-use unisono_context::checkpoint::Body;
+use unisono_api::compaction::NewText;
+use unisono_api::turn::Asked;
 use unisono_model::redact::redact;
 use unisono_session::state::MAIN;
 use unisono_store::private;
@@ -15,7 +15,7 @@ use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-use super::restore::standing;
+use super::restore::found;
 
 const HELP: &str = "\
 The text may have as many tokens as a summary of the preset (2,048 unless configured), and leave the
@@ -48,15 +48,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let state = sessions.state(id).await?;
-    let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
-    let old = match &checkpoint.body {
-        Body::Summary(text) => text,
-        Body::Tombstone => "",
-    };
+    let desk = app.desk(&setup).await?;
+    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let old = detail.checkpoint.text.as_deref().unwrap_or_default();
     let text = match &args.text {
         Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)
             .map_err(|_| Problem::usage(format!("{file} is not UTF-8 text")))?,
@@ -65,10 +59,19 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let text = redact(text.trim()).into_owned();
     if text == old.trim() {
         app.out.say("nothing was changed: the text is the same");
-        return sessions.close().await;
+        desk.close().await;
+        return Ok(());
     }
-    let ask = Ask::edit(&checkpoint, &text)?.branch(args.branch.as_str());
-    let (watch, end) = follow_one(app, setup, store, id, &ask, &mut interrupts).await?;
+    let asked = Asked::Edit {
+        checkpoint: detail.checkpoint.number.to_string(),
+        new: NewText {
+            text,
+            branch: args.branch.clone(),
+            wait: false,
+        },
+    };
+    let at = (session.as_str(), args.branch.as_str());
+    let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
     report(app, &watch, end)
 }
 

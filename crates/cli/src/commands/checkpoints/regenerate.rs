@@ -1,6 +1,7 @@
 //! `unisono checkpoints regenerate`: a summary is written anew.
 
 use unisono::ask::Ask;
+use unisono_context::CheckpointId;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
@@ -8,9 +9,9 @@ use crate::args::Writer;
 use crate::ask::confirmed;
 use crate::commands::compact::{Otherwise, follow_each, report};
 use crate::live::{Interrupts, Watch};
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 
-use super::restore::standing;
+use super::restore::found;
 
 const HELP: &str = "\
 The summary is made again of what it was made of: the summary before it, and the messages it stands
@@ -43,19 +44,19 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let state = sessions.state(id).await?;
-    let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
-    let (number, model) = (checkpoint.number, &checkpoint.model);
+    let desk = app.desk(&setup).await?;
+    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
     let question = format!("Write checkpoint {number} (by {model}) anew?");
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.say("nothing was changed");
-        return sessions.close().await;
+        desk.close().await;
+        return Ok(());
     }
+    let wrong = |_| Problem::failed("the checkpoint has no id");
+    let checkpoint: CheckpointId = detail.checkpoint.id.parse().map_err(wrong)?;
     let anew = |writing| {
-        let ask = Ask::regenerate(checkpoint.id, writing);
+        let ask = Ask::regenerate(checkpoint, writing);
         ask.branch(args.branch.as_str())
     };
     let otherwise = Otherwise {
@@ -64,7 +65,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ask: &anew,
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
-    let ask = anew(args.writer.writing());
-    let (watch, end) = follow_each(app, setup, store, id, ask, &mut interrupts, next).await?;
+    let asked = anew(args.writer.writing()).request();
+    let at = (session.as_str(), args.branch.as_str());
+    let (watch, end) = follow_each(app, desk, at, asked, &mut interrupts, next).await?;
     report(app, &watch, end)
 }

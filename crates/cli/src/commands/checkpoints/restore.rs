@@ -1,19 +1,17 @@
 //! `unisono checkpoints restore`: a summary is taken back.
 
 use serde_json::json;
-use unisono::ask::Ask;
-use unisono_api::compaction::Restoring;
-use unisono_context::checkpoint::{Checkpoint, NotActive};
-use unisono_context::{MessageId, SessionId};
-use unisono_session::State;
+use unisono::Service;
+use unisono_api::compaction::{CheckpointDetail, Inactive, Restoring, TakeBack};
+use unisono_api::turn::Asked;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::ask::confirmed;
 use crate::commands::compact::follow_one;
-use crate::commands::sessions::branch::unknown_branch;
 use crate::live::{Interrupts, conclude};
 use crate::problem::{Problem, Result};
+use crate::service::{all_checkpoints, find_session, spoken_length};
 use crate::show;
 
 use super::show::missing;
@@ -47,82 +45,74 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let state = sessions.state(id).await?;
-    let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
-    let ask = Ask::restore(checkpoint.id).branch(args.branch.as_str());
-    let service = app.service_beside(&store, &setup)?;
-    let (session, number) = (id.to_string(), checkpoint.number.to_string());
-    let detail = service.checkpoint(&session, &number, &args.branch).await?;
-    drop(service);
+    let desk = app.desk(&setup).await?;
+    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let number = detail.checkpoint.number;
     let gone = || Problem::failed("the checkpoint is not in the context any more");
-    let question = question(checkpoint.number, detail.restore.ok_or_else(gone)?)?;
+    let question = question(number, detail.restore.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.say("nothing was changed");
-        return sessions.close().await;
+        desk.close().await;
+        return Ok(());
     }
-    let (watch, end) = follow_one(app, setup, store, id, &ask, &mut interrupts).await?;
+    let asked = Asked::Restore {
+        checkpoint: number.to_string(),
+        new: TakeBack {
+            branch: args.branch.clone(),
+            wait: false,
+        },
+    };
+    let at = (session.as_str(), args.branch.as_str());
+    let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
     match watch.amounts() {
         Some(amounts) if watch.outcome() == Some("restored") => {
-            tell(app, id, &args.branch, &checkpoint, amounts);
+            tell(app, at, number, amounts);
             Ok(())
         }
         _ => conclude(&app.out, &watch, end),
     }
 }
 
-/// The checkpoint a person means, which must stand in the context of the branch.
-pub(super) fn standing(
-    state: &State,
+/// The session and the checkpoint that a person means, which must stand in the context of the
+/// branch; without a number, the newest one that does.
+pub(super) async fn found(
+    service: &dyn Service,
+    session: &str,
     branch: &str,
     number: Option<u32>,
-) -> Result<(MessageId, Checkpoint)> {
-    let (tree, all) = (state.tree(), state.checkpoints());
-    let head = tree.head(branch);
-    let head = head.ok_or_else(|| unknown_branch(state, branch))?;
-    let active = all.active(tree, head);
+) -> Result<(String, CheckpointDetail)> {
+    let session = find_session(service, session).await?.session;
+    spoken_length(service, &session, branch).await?;
+    let all = all_checkpoints(service, &session, branch).await?;
     let meant = match number {
-        Some(number) => all.iter().find(|c| c.number == number),
-        None => active.iter().max_by_key(|c| c.number),
+        Some(number) => all.iter().find(|one| one.number == number),
+        None => all.iter().find(|one| one.active),
     };
-    let meant = match (meant, number) {
-        (Some(meant), _) => meant,
-        (None, None) if all.iter().len() > 0 => {
+    let number = match (meant, number) {
+        (Some(meant), _) => meant.number.to_string(),
+        (None, None) if !all.is_empty() => {
             let problem = format!("no checkpoint is in the context of branch `{branch}`");
             return Err(Problem::usage(problem).hint("`unisono checkpoints list` shows all"));
         }
-        (None, number) => return Err(missing(number, all.iter().len())),
+        (None, number) => return Err(missing(number, all.len())),
     };
-    match all.standing(tree, head, meant.id) {
-        Ok(found) => Ok((head, Checkpoint::clone(found))),
-        Err(why) => Err(explained(state, meant, &why)),
+    let detail = service.checkpoint(&session, &number, branch).await?;
+    match &detail.inactive {
+        Some(why) => Err(not_active(why)),
+        None => Ok((session, detail)),
     }
 }
 
-fn explained(state: &State, checkpoint: &Checkpoint, why: &NotActive) -> Problem {
-    let problem = Problem::usage(match why.to_string().split_once(": restore") {
-        Some((what, _)) => what.to_owned(),
-        None => why.to_string(),
-    });
-    match why {
-        NotActive::Superseded { by, .. } | NotActive::GivesWay { to: by, .. } => {
-            problem.hint(format!("take checkpoint {by} back first"))
+fn not_active(why: &Inactive) -> Problem {
+    let problem = Problem::usage(&why.reason);
+    match (why.restore_first, why.branches.as_deref()) {
+        (Some(first), _) => problem.hint(format!("take checkpoint {first} back first")),
+        (None, Some([])) => problem.hint("no branch has those messages any more"),
+        (None, Some(branches)) => {
+            let names = branches.join(" or ");
+            problem.hint(format!("name the branch: --branch {names}"))
         }
-        NotActive::Elsewhere { .. } => {
-            let tree = state.tree();
-            let branches = tree.branches();
-            let applying = branches.filter(|(_, head)| checkpoint.applies_to(tree, *head));
-            let names: Vec<&str> = applying.map(|(name, _)| name).collect();
-            match names[..] {
-                [] => problem.hint("no branch has those messages any more"),
-                _ => problem.hint(format!("name the branch: --branch {}", names.join(" or "))),
-            }
-        }
-        NotActive::Unknown | NotActive::Retired { .. } => {
-            problem.hint("`unisono checkpoints list` shows which are active")
-        }
+        (None, None) => problem.hint("`unisono checkpoints list` shows which are active"),
     }
 }
 
@@ -143,17 +133,10 @@ fn question(number: u32, restoring: Restoring) -> Result<String> {
     ))
 }
 
-fn tell(
-    app: &App,
-    id: SessionId,
-    branch: &str,
-    checkpoint: &Checkpoint,
-    (before, after): (u64, u64),
-) {
-    let number = checkpoint.number;
+fn tell(app: &App, (session, branch): (&str, &str), number: u32, (before, after): (u64, u64)) {
     if app.out.json {
         app.out.json(&json!({
-            "session": id.to_string(), "branch": branch, "state": "restored",
+            "session": session, "branch": branch, "state": "restored",
             "checkpoint": number, "tokens_before": before, "tokens_after": after,
         }));
         return;

@@ -29,7 +29,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let store = app.store_or_nothing(&setup).await?;
-    let service = app.service_on(store.clone(), &setup)?;
+    let in_daemon = store.daemon().is_some();
+    let service = app.service_on(store, &setup)?;
     let found = args.within.work(&*service, &args.id).await?;
     let before = runs_of(&*service, &found.session, &found.turn).await?;
     let after = match &found.run {
@@ -48,7 +49,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let ids: Vec<String> = cancelled.iter().map(end).collect();
         let rest = match ended {
             true => format!("turn {} has ended", end(&after.turn)),
-            false if store.is_there() => "the daemon goes on with the rest".to_owned(),
+            false if in_daemon => "the daemon goes on with the rest".to_owned(),
             false => "`unisono resume` goes on with the rest".to_owned(),
         };
         let runs = show::many(ids.len() as u64, "run");

@@ -3,7 +3,6 @@
 use serde_json::json;
 use unisono::Service;
 use unisono_api::session::NewBranch;
-use unisono_context::{MessageId, Ordinal};
 use unisono_session::state::MAIN;
 
 use crate::app::App;
@@ -88,35 +87,4 @@ async fn new_branch(service: &dyn Service, session: &str, args: &Args) -> Result
         at: format!("#{at}"),
         from: args.from.clone(),
     })
-}
-
-/// A message of a branch by its number; without one, the last.
-pub(crate) fn message_at(
-    state: &unisono_session::State,
-    branch: &str,
-    at: Option<u32>,
-) -> Result<(MessageId, Ordinal)> {
-    let tree = state.tree();
-    let head = tree
-        .head(branch)
-        .ok_or_else(|| unknown_branch(state, branch))?;
-    let last = tree
-        .get(head)
-        .map_or(Ordinal::FIRST, |node| node.message.ordinal);
-    let ordinal = at.map_or(last, Ordinal);
-    let node = tree.at(head, ordinal).ok_or_else(|| {
-        let problem = format!("there is no message {ordinal} on branch `{branch}`");
-        Problem::not_found(problem).hint(format!("the last message is {last}"))
-    })?;
-    Ok((node.message.id, ordinal))
-}
-
-/// No branch of that name.
-pub(crate) fn unknown_branch(state: &unisono_session::State, name: &str) -> Problem {
-    let known: Vec<&str> = state.tree().branches().map(|(name, _)| name).collect();
-    let problem = Problem::not_found(format!("the session has no branch `{name}`"));
-    match known[..] {
-        [] => problem.hint("it has no messages yet"),
-        _ => problem.hint(format!("it has: {}", known.join(", "))),
-    }
 }

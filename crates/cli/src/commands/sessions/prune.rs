@@ -1,17 +1,20 @@
 //! `unisono sessions prune`.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
+use unisono::Service;
 use unisono::labels::Label;
-use unisono::retention::{self, Old};
+use unisono_api::Code;
+use unisono_api::session::Listed;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
-use unisono_search::{Bound, Search, instant};
+use unisono_search::{Bound, instant};
 
 use crate::app::App;
 use crate::ask::confirmed;
-use crate::host::Where;
 use crate::problem::{Problem, Result};
-use crate::sessions;
+use crate::service::{all_sessions, unfinished};
 use crate::show;
 
 const HELP: &str = "\
@@ -46,48 +49,73 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let wrong = |wrong| Problem::usage(format!("--older-than {}: {wrong}", args.older_than));
     let before = instant(&args.older_than, clock::now(), Bound::Since).map_err(wrong)?;
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
-    let sessions = store.sessions();
-    let found = retention::older_than(sessions.journal(), before, &args.label).await?;
-    let many = show::many(found.old.len() as u64, "session");
+    let service = app.changer(&setup).await?;
+    let Found { old, open } = older_than(&*service, before, &args.label).await?;
+    let many = show::many(old.len() as u64, "session");
     let mut gone = Vec::new();
     if args.dry_run {
-        gone = found.old;
-    } else if !found.old.is_empty() {
+        gone = old;
+    } else if !old.is_empty() {
         let question = format!("Delete {many} that did not change since {}?", date(before));
         if !args.yes && !confirmed(&app.out, &question)? {
             app.out.say("kept");
-            return sessions.close().await;
+            service.close().await;
+            return Ok(());
         }
-        for old in found.old {
-            if retention::is_still_old(sessions.journal(), &old).await? {
-                store.delete(old.session, false).await?;
+        for old in old {
+            if is_deleted(&*service, &old).await? {
                 gone.push(old);
             }
         }
-        if let Where::Here(opened) = &store
-            && let Some(directory) = &opened.directory
-        {
-            let index = unisono_search::directory(directory);
-            if index.exists() {
-                let search = Search::on_disk(sessions.journal().clone(), index);
-                gone.iter().for_each(|old| search.removed(old.session));
-                let settled = search.settle(None).await;
-                search.close().await;
-                settled?;
-            }
-        }
     }
-    tell(app, &args, before, &gone, found.open);
-    sessions.close().await
+    service.close().await;
+    tell(app, &args, before, &gone, open);
+    Ok(())
 }
 
-fn tell(app: &App, args: &Args, before: Timestamp, gone: &[Old], open: usize) {
+/// What was found.
+struct Found {
+    /// Sessions that can go, the oldest first.
+    old: Vec<Listed>,
+    /// How many are as old and may have open turns.
+    open: usize,
+}
+
+/// The sessions with these labels that last changed before then.
+async fn older_than(service: &dyn Service, before: Timestamp, labels: &[Label]) -> Result<Found> {
+    let unfinished = unfinished(service).await?.into_iter();
+    let unfinished: BTreeSet<String> = unfinished.map(|one| one.session).collect();
+    let mut old = all_sessions(service).await?;
+    old.retain(|one| updated(one) < before && labels.iter().all(|label| label.is_of(&one.labels)));
+    let all = old.len();
+    old.retain(|one| !unfinished.contains(&one.session));
+    old.sort_by_key(updated);
+    let open = all - old.len();
+    Ok(Found { old, open })
+}
+
+/// Deletes a session that is as it was when it was found, and says whether it is gone.
+async fn is_deleted(service: &dyn Service, old: &Listed) -> Result<bool> {
+    match service.session(&old.session).await {
+        Ok(now) if now.events == old.events && now.open_turns.count == 0 => {}
+        Ok(_) => return Ok(false),
+        Err(error) if error.code() == Code::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    match service.delete_session(&old.session, false).await {
+        Ok(()) => Ok(true),
+        // It was gone on with, or deleted, meanwhile.
+        Err(error) if matches!(error.code(), Code::Conflict | Code::NotFound) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn tell(app: &App, args: &Args, before: Timestamp, gone: &[Listed], open: usize) {
     if app.out.json {
         let each = gone.iter().map(|old| {
             json!({
-                "session": old.session.to_string(), "title": old.title,
-                "updated": show::instant(updated(old)), "events": old.info.last_seq,
+                "session": old.session, "title": old.title,
+                "updated": show::instant(updated(old)), "events": old.events,
             })
         });
         app.out.json(&json!({
@@ -99,7 +127,7 @@ fn tell(app: &App, args: &Args, before: Timestamp, gone: &[Old], open: usize) {
     let rows: Vec<Vec<String>> = gone
         .iter()
         .map(|old| {
-            let (id, title) = (sessions::short(old.session), show::line(&old.title, 60));
+            let (id, title) = (show::short_id(&old.session), show::line(&old.title, 60));
             vec![id, date(updated(old)), title]
         })
         .collect();
@@ -129,6 +157,9 @@ fn date(at: Timestamp) -> String {
     show::date(at)
 }
 
-fn updated(old: &Old) -> Timestamp {
-    Timestamp(i64::try_from(old.info.updated_unix_ms).unwrap_or(i64::MAX))
+/// When it last changed.
+fn updated(old: &Listed) -> Timestamp {
+    let updated: Option<jiff::Timestamp> = old.updated.parse().ok();
+    // One whose time cannot be read is not old.
+    Timestamp(updated.map_or(i64::MAX, |at| at.as_millisecond()))
 }

@@ -1,20 +1,23 @@
 //! `unisono sessions show`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
-use unisono::context::topics;
-use unisono_runtime::clock;
-use unisono_session::State;
-use unisono_session::budget::Left;
+use unisono::Service;
+use unisono_api::session::{Branch, EndedTurn, Session};
+use unisono_context::Ordinal;
 
 use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
+use crate::service::{all_branches, find_session, largest_part, open_turns};
 use crate::show;
 
 const HELP: &str = "\
 JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
-turns, the newest first, [{turn, state, error {code, reason}, answer_message}],
+turns, the newest first, [{turn, state, error {code, reason}, answer_message, tokens_before and
+tokens_after where the context was compacted or restored}],
 budgets [{level, resource, cap, spent, reserved, left}] in dollars, tokens or seconds,
 lost {first, last, found, quarantine} (events that a repair of the store has lost) or null.";
 
@@ -28,119 +31,138 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_to_read(&setup).await?;
-    let sessions = store.sessions();
-    let id = sessions.find(&args.session).await?;
-    let state = sessions.state(id).await?;
-    let lost = store.lost(id).await?;
+    let service = app.reader(&setup).await?;
+    let listed = find_session(&*service, &args.session).await?;
+    let shown = Shown::of(&*service, &listed.session).await?;
     if app.out.json {
-        let mut shown = json(&state, &id.to_string());
-        shown["lost"] = json!(lost);
-        app.out.json(&shown);
+        app.out.json(&shown.json());
     } else {
-        let shown = text(app, &state, &id.to_string());
-        app.out.data(show::fitted(&shown, 13));
+        let open = open::lines(&*service, &shown.session, app.out.paint).await?;
+        let text = shown.text(app) + &open;
+        app.out.data(show::fitted(&text, 13));
     }
-    if let Some(lost) = &lost {
-        app.tell_lost(&show::short_id(&id.to_string()), lost);
+    service.close().await;
+    if let Some(lost) = &shown.session.lost {
+        app.tell_lost(&show::short_id(&shown.session.session), lost);
     }
-    sessions.close().await
+    Ok(())
 }
 
-/// Name, id of the last message, number of messages.
-fn branches(state: &State) -> Vec<(&str, String, u32)> {
-    let length = |head| {
-        state
-            .tree()
-            .get(head)
-            .map_or(0, |node| node.message.ordinal.0)
-    };
-    let branches = state.tree().branches();
-    branches
-        .map(|(name, head)| (name, head.to_string(), length(head)))
-        .collect()
+/// A session with all of its branches and turns.
+struct Shown {
+    session: Session,
+    branches: Vec<Branch>,
+    open: Vec<String>,
+    /// Those that have ended, the newest first.
+    ended: Vec<EndedTurn>,
 }
 
-/// How the bounds of the session stand, and those of its oldest open turn.
-fn budgets(state: &State) -> Vec<Left> {
-    let turn = state.open_turns().next().map(|turn| turn.accepted.id);
-    state.budgets(turn, clock::now())
-}
-
-fn text(app: &App, state: &State, id: &str) -> String {
-    let paint = app.out.paint;
-    let field =
-        |name: &str, value: String| format!("{} {value}\n", paint.bold(format_args!("{name:<12}")));
-    let mut out = field("session", id.to_owned());
-    out += &field("title", show::line(state.title(), 100));
-    out += &field("messages", show::number(state.tree().len() as u64));
-    out += &field("events", show::number(state.events()));
-    let branches = branches(state);
-    let branches = branches.iter().map(|(name, _, n)| {
-        let topics = match topics::of_branch(state, name).len() {
-            0 => String::new(),
-            many => format!(", {}", show::many(many as u64, "topic")),
+impl Shown {
+    async fn of(service: &dyn Service, session: &str) -> Result<Shown> {
+        let session = service.session(session).await?;
+        let branches = all_branches(service, &session.session).await?;
+        let open = open_turns(service, &session).await?;
+        let ended = match session.ended_turns.has_more {
+            false => session.ended_turns.items.clone(),
+            true => all_ended(service, &session.session).await?,
         };
-        format!("{name} ({n} messages{topics})")
-    });
-    out += &field("branches", branches.collect::<Vec<_>>().join(", "));
-    out += &field("checkpoints", state.checkpoints().iter().len().to_string());
-    let labels = state
-        .labels()
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"));
-    out += &field("labels", labels.collect::<Vec<_>>().join("  "));
-    let settings = state.settings().iter();
-    let settings: Vec<String> = settings
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    if !settings.is_empty() {
-        out += &field("settings", settings.join("  "));
+        Ok(Shown {
+            session,
+            branches,
+            open,
+            ended,
+        })
     }
-    for budget in budgets(state) {
-        out += &field("budget", budget.to_string());
+
+    fn text(&self, app: &App) -> String {
+        let paint = app.out.paint;
+        let session = &self.session;
+        let field = |name: &str, value: String| {
+            format!("{} {value}\n", paint.bold(format_args!("{name:<12}")))
+        };
+        let mut out = field("session", session.session.clone());
+        out += &field("title", show::line(&session.title, 100));
+        out += &field("messages", show::number(session.messages));
+        out += &field("events", show::number(session.events));
+        let branches = self.branches.iter().map(|branch| {
+            let topics = match branch.topics {
+                0 => String::new(),
+                many => format!(", {}", show::many(many.into(), "topic")),
+            };
+            format!("{} ({} messages{topics})", branch.name, branch.messages)
+        });
+        out += &field("branches", branches.collect::<Vec<_>>().join(", "));
+        out += &field("checkpoints", session.checkpoints.to_string());
+        out += &field("labels", pairs(&session.labels).join("  "));
+        let settings = pairs(&session.settings);
+        if !settings.is_empty() {
+            out += &field("settings", settings.join("  "));
+        }
+        for budget in &session.budgets {
+            out += &field("budget", show::budget_line(budget));
+        }
+        let (ended, open) = (self.ended.len(), self.open.len());
+        out += &field("turns", format!("{ended} ended, {open} open"));
+        for ended in &self.ended {
+            let answer = ended.answer_message.map(Ordinal);
+            let answer = answer.map(|ordinal| format!(", answer {ordinal}"));
+            let outcome = show::line(&outcome(ended), 100);
+            out += &format!(
+                "  {}  {outcome}{}\n",
+                ended.turn,
+                answer.unwrap_or_default()
+            );
+        }
+        out
     }
-    let open = state.open_turns().count();
-    let ended = state.ended_turns().count();
-    out += &field("turns", format!("{ended} ended, {open} open"));
-    for (turn, ended) in state.ended_turns().rev() {
-        let answer = ended.answer.and_then(|id| state.tree().get(id));
-        let answer = answer.map(|node| format!(", answer {}", node.message.ordinal));
-        let outcome = show::line(&ended.outcome.to_string(), 100);
-        out += &format!("  {turn}  {outcome}{}\n", answer.unwrap_or_default());
+
+    fn json(&self) -> Value {
+        let session = &self.session;
+        json!({
+            "session": session.session,
+            "title": session.title,
+            "system": session.system,
+            "labels": session.labels,
+            "settings": session.settings,
+            "events": session.events,
+            "messages": session.messages,
+            "branches": self.branches,
+            "checkpoints": session.checkpoints,
+            "budgets": session.budgets,
+            "open_turns": self.open,
+            "open_runs": open::list(session),
+            "turns": self.ended,
+            "lost": session.lost,
+        })
     }
-    out + &open::lines(state, paint)
 }
 
-fn json(state: &State, id: &str) -> Value {
-    let branches = branches(state).into_iter();
-    let branches = branches.map(|(name, head, messages)| {
-        let topics = topics::of_branch(state, name).len();
-        json!({"name": name, "head": head, "messages": messages, "topics": topics})
-    });
-    let turns = state.ended_turns().rev().map(|(turn, ended)| {
-        let answer = ended.answer.and_then(|id| state.tree().get(id));
-        json!({
-            "turn": turn.to_string(),
-            "state": ended.outcome.name(),
-            "error": show::fault(&ended.outcome),
-            "answer_message": answer.map(|node| node.message.ordinal.0),
-        })
-    });
-    let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
-    json!({
-        "session": id,
-        "title": state.title(),
-        "system": state.system(),
-        "labels": state.labels(),
-        "settings": &**state.settings(),
-        "events": state.events(),
-        "messages": state.tree().len(),
-        "branches": branches.collect::<Vec<_>>(),
-        "checkpoints": state.checkpoints().iter().len(),
-        "budgets": budgets(state).iter().map(show::budget).collect::<Vec<_>>(),
-        "open_turns": open.collect::<Vec<_>>(),
-        "open_runs": open::list(state),
-        "turns": turns.collect::<Vec<_>>(),
-    })
+fn pairs(all: &BTreeMap<String, String>) -> Vec<String> {
+    let each = all.iter();
+    each.map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// What became of all turns that have ended, the newest first.
+async fn all_ended(service: &dyn Service, session: &str) -> Result<Vec<EndedTurn>> {
+    let mut all = Vec::new();
+    let mut query = largest_part();
+    loop {
+        let page = service.ended_turns(session, &query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// How a turn ended, in a line.
+fn outcome(of: &EndedTurn) -> String {
+    match (&of.error, of.tokens_before, of.tokens_after) {
+        (Some(error), ..) => format!("{} ({}): {}", of.state, error.code, error.reason),
+        (None, Some(before), Some(after)) => {
+            format!("{} from {before} to {after} tokens", of.state)
+        }
+        _ => of.state.clone(),
+    }
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-use unisono::outline::{self, Stretch};
-use unisono_session::State;
+use serde_json::json;
+use unisono::Service;
+use unisono_api::session::{Stretch, TreeMessage, TreeQuery};
+use unisono_context::Ordinal;
 
 use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
+use crate::service::{all_branches, find_session, largest_part};
 use crate::show;
 
 const HELP: &str = "\
@@ -30,50 +32,71 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let state = sessions.state(sessions.find(&args.session).await?).await?;
+    let service = app.reader(&setup).await?;
+    let id = find_session(&*service, &args.session).await?.session;
+    let session = service.session(&id).await?;
     if app.out.json {
-        app.out.json(&json(&state));
+        let branches = all_branches(&*service, &id).await?.into_iter();
+        let branches = branches.map(|branch| (branch.name, branch.head));
+        app.out.json(&json!({
+            "messages": messages(&*service, &id).await?,
+            "branches": branches.collect::<BTreeMap<_, _>>(),
+            "open_runs": open::list(&session),
+        }));
     } else {
-        let stretches = outline::stretches(state.tree(), args.full);
+        let stretches = stretches(&*service, &id, args.full).await?;
         let drawing: String = stretches.iter().map(line).collect();
-        let drawn = drawing + &open::lines(&state, app.out.paint);
+        let drawn = drawing + &open::lines(&*service, &session, app.out.paint).await?;
         app.out.data(show::fitted(&drawn, 4));
     }
-    sessions.close().await
+    service.close().await;
+    Ok(())
 }
 
-fn json(state: &State) -> Value {
-    let tree = state.tree();
-    let messages = tree.iter().map(|node| {
-        let message = &node.message;
-        json!({
-            "id": message.id.to_string(),
-            "parent": message.parent.map(|id| id.to_string()),
-            "ordinal": message.ordinal.0,
-            "role": message.role.name(),
-            "author": message.author.as_ref().map(ToString::to_string),
-            "at": show::instant(message.at),
-            "text": message.countable_text(),
-        })
-    });
-    let branches = tree.branches().map(|(name, head)| (name, head.to_string()));
-    json!({
-        "messages": messages.collect::<Vec<_>>(),
-        "branches": branches.collect::<BTreeMap<_, _>>(),
-        "open_runs": open::list(state),
-    })
+/// All messages, in the order in which they came.
+async fn messages(service: &dyn Service, session: &str) -> Result<Vec<TreeMessage>> {
+    let mut all = Vec::new();
+    let mut query = largest_part();
+    loop {
+        let page = service.tree_messages(session, &query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// The tree, as it is drawn.
+async fn stretches(service: &dyn Service, session: &str, full: bool) -> Result<Vec<Stretch>> {
+    let mut all = Vec::new();
+    let mut query = TreeQuery {
+        full,
+        cursor: None,
+        limit: largest_part().limit,
+    };
+    loop {
+        let page = service.tree(session, &query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
 }
 
 /// A stretch as text.
 fn line(stretch: &Stretch) -> String {
-    let indent = "  ".repeat(stretch.depth);
-    let heads = match &stretch.heads[..] {
+    let indent = "  ".repeat(usize::try_from(stretch.depth).unwrap_or_default());
+    let heads = match &stretch.branches[..] {
         [] => String::new(),
         names => format!("  ← {}", names.join(", ")),
     };
-    let (from, to) = (stretch.first.ordinal, stretch.last.ordinal);
-    let role = stretch.first.role;
+    let (from, to) = (
+        Ordinal(stretch.first_ordinal),
+        Ordinal(stretch.last_ordinal),
+    );
+    let role = &stretch.role;
     let (head, tail) = match stretch.messages {
         1 => (format!("{indent}{from} {role}: "), heads),
         many => (
@@ -82,6 +105,6 @@ fn line(stretch: &Stretch) -> String {
         ),
     };
     let taken = head.chars().count() + tail.chars().count();
-    let text = show::line(&stretch.first.countable_text(), show::room(taken, 70));
+    let text = show::line(&stretch.text, show::room(taken, 70));
     format!("{head}{text}{tail}\n")
 }

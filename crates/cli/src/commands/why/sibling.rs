@@ -6,9 +6,10 @@ use unisono_api::run::{Against, Why};
 
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
+use crate::service::lookup::only;
 use crate::service::lookup::runs_of;
-use crate::sessions::{is_meant, only};
 use crate::show;
+use unisono::service::sessions::is_meant;
 
 /// Characters shown from where two requests part.
 const SHOWN: usize = 160;

@@ -1,0 +1,56 @@
+//! Who answers where this process works.
+
+use std::sync::Arc;
+
+use unisono::Local;
+use unisono::ask::Ask;
+use unisono::models::{self, notices};
+use unisono_config::settings::AUTO;
+use unisono_config::setup::Setup;
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_session::agent::Team;
+
+use crate::output::Out;
+use crate::problem::Result;
+
+/// Who works, all of whom can be asked from here.
+pub(crate) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
+    let team = ask.team(setup)?;
+    models::check(setup, &team)?;
+    models::check_prices(setup, &team)?;
+    Ok(team)
+}
+
+/// Says once what answers, where nobody chose it, and how to change that; and what is to be known
+/// of the models that are asked.
+pub(crate) async fn say_model(out: &Out, setup: &Setup, team: &Team, local: &Local) {
+    let loaded = &setup.loaded;
+    local.ask_servers(setup, team).await;
+    for notice in notices::of_team(setup, team, local.calibrations(), notices::today()) {
+        out.warn(notice);
+    }
+    if loaded.config.models.instead.is_some() {
+        let mut models: Vec<&str> = team.definitions().map(|agent| &*agent.model).collect();
+        models.sort_unstable();
+        models.dedup();
+        let said = format!("model      {}, as chosen", models.join(", "));
+        return out.say(out.paint_messages.dim(&said));
+    }
+    let default = loaded.default_model.as_str();
+    let answers = |agent: &Arc<unisono_session::Definition>| {
+        agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == default
+    };
+    if !team.definitions().any(answers) || loaded.config.models.default != AUTO {
+        return;
+    }
+    let said = if default == EXTRACTIVE {
+        "model      extractive: offline, quotes the conversation; for a language model set \
+         ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or a provider in config/unisono.toml"
+            .to_owned()
+    } else {
+        let provider = default.split('/').next().unwrap_or_default();
+        let key = loaded.providers.key_of(provider).unwrap_or_default();
+        format!("model      {default}{key}; --model extractive stays offline")
+    };
+    out.say(out.paint_messages.dim(&said));
+}

@@ -1,0 +1,227 @@
+//! What works on sessions: this process, or the daemon that has the store open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use unisono::Service;
+use unisono::ask::Ask;
+use unisono::local::{Local, Opened};
+use unisono_api::Code;
+use unisono_api::agent::{Agent, AgentQuery};
+use unisono_api::context::{Context, ContextQuery};
+use unisono_api::turn::Asked;
+use unisono_config::settings::Own;
+use unisono_config::setup::Setup;
+
+use crate::app::App;
+use crate::live::{End, Followed, Watch};
+use crate::place::Place;
+use crate::problem::Result;
+use crate::service::{all_branches, unknown_branch};
+use crate::team::{say_model, team};
+
+/// A store that is looked at first, and worked on then.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    place: Place,
+    setup: Setup,
+    service: Arc<dyn Service>,
+}
+
+impl App {
+    /// Opens the store to work on it. A missing store counts as empty and is not created.
+    pub(crate) async fn desk(&self, setup: &Setup) -> Result<Desk> {
+        self.desk_on(self.store_or_nothing(setup).await?, setup)
+    }
+
+    /// The same; a store that does not exist is made.
+    pub(crate) async fn new_desk(&self, setup: &Setup) -> Result<Desk> {
+        self.desk_on(self.store_or_daemon(setup).await?, setup)
+    }
+
+    fn desk_on(&self, place: Place, setup: &Setup) -> Result<Desk> {
+        let looked_at = match &place {
+            Place::Process(opened) => Place::Process(Opened {
+                // What looks at it does not take the search index.
+                degraded: true,
+                salvage: None,
+                ..opened.clone()
+            }),
+            Place::Daemon(client) => Place::Daemon(client.clone()),
+        };
+        Ok(Desk {
+            service: self.service_on(looked_at, setup)?,
+            place,
+            setup: setup.clone(),
+        })
+    }
+}
+
+impl Desk {
+    /// The address of the daemon that works; none: this process is to.
+    pub(crate) fn daemon(&self) -> Option<&str> {
+        self.place.daemon()
+    }
+
+    /// To look at sessions: nothing is started.
+    pub(crate) fn service(&self) -> &dyn Service {
+        &*self.service
+    }
+
+    /// Closes the store, on which nothing was done.
+    pub(crate) async fn close(self) {
+        drop(self.place);
+        self.service.close().await;
+    }
+
+    /// Starts to work, for a session with such settings of its own. Where an answer is asked for here,
+    /// says once what answers.
+    pub(crate) async fn work(self, app: &App, of: Option<(&Own, &Ask)>) -> Result<Worker> {
+        let Desk {
+            place,
+            setup,
+            service,
+        } = self;
+        let opened = match place {
+            Place::Daemon(_) => {
+                let elsewhere = true;
+                return Ok(Worker { service, elsewhere });
+            }
+            Place::Process(opened) => opened,
+        };
+        drop(service);
+        let said = match of {
+            Some((own, ask)) => {
+                let setup = app.setup_with(&setup, own)?;
+                let team = team(&setup, ask)?;
+                Some((setup, team))
+            }
+            None => None,
+        };
+        let local = Local::on(opened, setup, app.extensions.clone()).await?;
+        if let Some((setup, team)) = said {
+            say_model(&app.out, &setup, &team, &local).await;
+        }
+        Ok(Worker {
+            service: Arc::new(local),
+            elsewhere: false,
+        })
+    }
+}
+
+/// What works on sessions.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    service: Arc<dyn Service>,
+    /// Whether it is a daemon.
+    elsewhere: bool,
+}
+
+impl Worker {
+    /// All that can be asked of it.
+    pub(crate) fn service(&self) -> &dyn Service {
+        &*self.service
+    }
+
+    /// What those who would be asked see of a branch.
+    pub(crate) async fn context(&self, session: &str, ask: &Ask) -> Result<Context> {
+        let AgentQuery { lead, agents, .. } = asked_agents(ask);
+        let query = ContextQuery {
+            branch: ask.on_branch().to_owned(),
+            lead,
+            agents,
+            ..ContextQuery::default()
+        };
+        Ok(self.service.context(session, &query).await?)
+    }
+
+    /// All agents, and the part each takes in what is asked. Without a session, it is a new one.
+    pub(crate) async fn agents(&self, session: Option<&str>, ask: &Ask) -> Result<Vec<Agent>> {
+        let query = AgentQuery {
+            session: session.map(str::to_owned),
+            ..asked_agents(ask)
+        };
+        Ok(self.service.agents(&query).await?)
+    }
+
+    /// Asks a session, and follows the turn from its acceptance on.
+    pub(crate) async fn ask(&self, session: &str, ask: &Ask) -> Result<Followed<'_>> {
+        self.begin(session, &ask.request(), ask.on_branch()).await
+    }
+
+    /// The same for a request that is made already, on that branch.
+    pub(crate) async fn begin(
+        &self,
+        session: &str,
+        asked: &Asked,
+        branch: &str,
+    ) -> Result<Followed<'_>> {
+        let turn = match self.service.begin(session, asked, None).await {
+            Ok(turn) => turn.turn,
+            Err(error) if error.code() == Code::NotFound => {
+                let branches = all_branches(&*self.service, session).await?;
+                let known = branches.iter().any(|one| one.name == branch);
+                return Err(match known {
+                    true => error.into(),
+                    false => unknown_branch(&branches, branch),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.follow(session, turn, Some(0)).await
+    }
+
+    /// Follows a turn that has begun: as it is, then on.
+    pub(crate) async fn join(&self, session: &str, turn: &str) -> Result<Followed<'_>> {
+        let mut followed = self.follow(session, turn.to_owned(), None).await?;
+        if let Some(state) = followed.updates.next().await {
+            followed.watch.apply(&state?.event);
+        }
+        Ok(followed)
+    }
+
+    async fn follow(
+        &self,
+        session: &str,
+        turn: String,
+        after: Option<u64>,
+    ) -> Result<Followed<'_>> {
+        let updates = self.service.follow(session, &turn, after).await?;
+        let mut watch = Watch::new(session.to_owned(), turn);
+        watch.elsewhere = self.elsewhere;
+        Ok(Followed { watch, updates })
+    }
+
+    /// Stops what runs here. After an interruption nobody wants to wait for it. A daemon goes on.
+    pub(crate) async fn stop(self, end: End) {
+        let patience = match end {
+            End::Interrupted => Duration::from_secs(2),
+            End::Ended | End::TimedOut => Duration::from_secs(10),
+        };
+        let stopped = tokio::time::timeout(patience, self.service.close()).await;
+        if stopped.is_err() {
+            tracing::warn!("not everything stopped in time; what is on disk is whole");
+        }
+    }
+}
+
+/// Who is asked: of an agent its name alone.
+fn asked_agents(ask: &Ask) -> AgentQuery {
+    let (lead, agents) = match ask.request() {
+        Asked::Task(new) => (new.lead, new.agents),
+        _ => (None, None),
+    };
+    let names = agents.map(|agents| {
+        let names = agents.iter().map(|agent| match agent.split_once('=') {
+            Some((name, _)) => name,
+            None => agent,
+        });
+        names.collect::<Vec<_>>().join(",")
+    });
+    AgentQuery {
+        lead,
+        agents: names,
+        ..AgentQuery::default()
+    }
+}

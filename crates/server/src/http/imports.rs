@@ -1,0 +1,121 @@
+//! `/v1/imports`: a conversation as it stands in a file.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use unisono_api::Code;
+use unisono_api::session::{Content, ImportFile, Session};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::extract::Query;
+use super::problem::Fault;
+use unisono::spool::{Spool, Spooled};
+
+/// Bytes of a body that are written at a time.
+const PART_BYTES: usize = 256 * 1024;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(import))
+}
+
+/// How a file is read.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// What it is called.
+    name: String,
+    /// `unisono`, `openai` or `sharegpt`; without it, that is recognised.
+    format: Option<String>,
+    /// Whether bad lines are left out.
+    #[serde(default)]
+    skip_bad: bool,
+    /// Whether it becomes another session where it says which one it is.
+    #[serde(default)]
+    copy: bool,
+}
+
+/// Keeps a conversation as it stands in a file.
+#[utoipa::path(
+    post, path = "/v1/imports", tag = "sessions", params(File),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 201, description = "It is on disk", body = Session))
+)]
+async fn import(
+    State(shared): State<Arc<Shared>>,
+    Query(file): Query<File>,
+    body: Body,
+) -> Result<(StatusCode, Json<Session>), Fault> {
+    let content = match spooled(&shared, body).await? {
+        Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
+        Spooled::File(file) => Content::File(file),
+    };
+    let File {
+        name,
+        format,
+        skip_bad,
+        copy,
+    } = file;
+    let file = ImportFile {
+        name,
+        format,
+        skip_bad,
+        copy,
+        content,
+    };
+    let most = shared.local.setup().loaded.config.server.import_messages;
+    let made = shared.local.keep_file(file, usize::try_from(most).ok());
+    Ok((StatusCode::CREATED, Json(made.await?)))
+}
+
+/// A body, which is not held in memory where it is large.
+async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, Fault> {
+    let limit = u64::from(shared.local.setup().loaded.config.server.body_limit_bytes);
+    let mut spool = Spool::new(shared.local.directory());
+    let (mut parts, mut part) = (body.into_data_stream(), Vec::new());
+    while let Some(more) = parts.next().await {
+        let more = more.map_err(|error| Fault::new(Code::InvalidRequest, error.to_string()))?;
+        part.extend_from_slice(&more);
+        if spool.bytes() + part.len() as u64 > limit {
+            let detail = "the body is larger than `server.body_limit_bytes`";
+            return Err(Fault::new(Code::TooLarge, detail));
+        }
+        if part.len() >= PART_BYTES {
+            (spool, part) = kept(spool, part).await?;
+        }
+    }
+    let (spool, _) = kept(spool, part).await?;
+    spool.finish().map_err(|error| not_kept(&error))
+}
+
+/// Puts a part of a body where the others are, off the async threads.
+async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), Fault> {
+    let writing = tokio::task::spawn_blocking(move || {
+        spool.write_all(&part)?;
+        part.clear();
+        Ok((spool, part))
+    });
+    let written = writing
+        .await
+        .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
+    written.map_err(|error| not_kept(&error))
+}
+
+fn not_kept(error: &io::Error) -> Fault {
+    let code = match unisono_store::is_full(error) {
+        true => Code::DiskFull,
+        false => Code::Failed,
+    };
+    Fault::new(
+        code,
+        format!("the body cannot be kept in the store's directory: {error}"),
+    )
+}

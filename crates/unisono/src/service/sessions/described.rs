@@ -1,0 +1,101 @@
+//! A session as clients see it.
+
+use unisono_api::session::{Branch, EndedTurn, Few, OpenRun, Session};
+use unisono_api::turn::Fault as Failed;
+use unisono_api::usage::Budget;
+use unisono_context::{MessageId, TurnId};
+use unisono_runtime::clock;
+use unisono_session::event::{Outcome, Work};
+use unisono_session::{State, state};
+
+use super::plain;
+use crate::context::topics;
+use crate::follow::members;
+use crate::values;
+
+/// A session as clients see it, without what a repair has lost of it.
+pub fn describe(id: &str, state: &State) -> Session {
+    let tree = state.tree();
+    let names = tree.branches();
+    let told = names.map(|(name, head)| branch(state, name, head));
+    // Ids of turns follow the clock.
+    let ended = state.ended_turns().rev();
+    let ended = ended.map(|(turn, ended)| ended_turn(state, turn, ended));
+    let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
+    let at = |list: &str| format!("/v1/sessions/{id}/{list}");
+    Session {
+        session: id.to_owned(),
+        title: state.title().to_owned(),
+        system: state.system().to_string(),
+        labels: plain(state.labels()),
+        settings: plain(state.settings()),
+        events: state.events(),
+        messages: tree.len() as u64,
+        branches: Few::of(tree.branches().count(), told, at("branches")),
+        checkpoints: state.checkpoints().iter().len() as u64,
+        open_turns: Few::of(state.open_turns().count(), open, at("turns")),
+        open_runs: open_runs(state),
+        ended_turns: Few::of(state.ended_turns().len(), ended, at("ended-turns")),
+        budgets: budgets(state),
+        lost: None,
+    }
+}
+
+/// What became of a turn.
+pub fn ended_turn(state: &State, turn: TurnId, ended: &state::EndedTurn) -> EndedTurn {
+    let sizes = match &ended.outcome {
+        Outcome::Compacted { before, after } | Outcome::Restored { before, after } => {
+            Some((before.0, after.0))
+        }
+        _ => None,
+    };
+    EndedTurn {
+        turn: turn.to_string(),
+        state: ended.outcome.name().to_owned(),
+        error: match &ended.outcome {
+            Outcome::Failed { code, reason } => Some(Failed {
+                code: code.to_string(),
+                reason: reason.to_string(),
+            }),
+            _ => None,
+        },
+        answer_message: ended
+            .answer
+            .and_then(|id| state.tree().get(id))
+            .map(|node| node.ordinal().0),
+        tokens_before: sizes.map(|(before, _)| before),
+        tokens_after: sizes.map(|(_, after)| after),
+    }
+}
+
+/// What the agents of open turns are at. What is done to summaries on request has none.
+fn open_runs(state: &State) -> Vec<OpenRun> {
+    let turns = state.open_turns();
+    let answers = turns.filter(|turn| matches!(turn.accepted.work, Work::Answer { .. }));
+    let runs = answers.flat_map(|turn| {
+        let agents = members(state, turn).into_iter();
+        agents.map(|agent| OpenRun {
+            turn: turn.accepted.id.to_string(),
+            branch: turn.accepted.branch.to_string(),
+            agent,
+        })
+    });
+    runs.collect()
+}
+
+/// How the bounds of the session stand, and those of its oldest open turn.
+fn budgets(state: &State) -> Vec<Budget> {
+    let turn = state.open_turns().next().map(|turn| turn.accepted.id);
+    let budgets = state.budgets(turn, clock::now());
+    budgets.iter().map(values::budget).collect()
+}
+
+/// A branch that ends in a message.
+pub fn branch(state: &State, name: &str, head: MessageId) -> Branch {
+    Branch {
+        name: name.to_owned(),
+        head: head.to_string(),
+        messages: state.tree().get(head).map_or(0, |node| node.ordinal().0),
+        topics: u32::try_from(topics::of_branch(state, name).len()).unwrap_or(u32::MAX),
+    }
+}

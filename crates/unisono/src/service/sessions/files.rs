@@ -1,0 +1,84 @@
+//! Conversations in files.
+
+use std::io::Cursor;
+
+use unisono_api::Code;
+use unisono_api::session::{Content, ExportQuery, ImportFile, Session};
+use unisono_interchange::transcript::{
+    self, Format, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps,
+};
+use unisono_runtime::clock;
+use unisono_session::State;
+use unisono_session::machine::Import;
+
+use super::{describe, too_many};
+use crate::Local;
+use crate::error::Error;
+use crate::local::off_thread;
+use crate::spool::Spooled;
+use crate::view::{Inspect as _, View};
+
+impl Local {
+    /// Keeps a conversation as it stands in a file, of so many messages at most.
+    ///
+    /// # Errors
+    /// It cannot be read, it is refused, or the store fails.
+    pub async fn keep_file(&self, file: ImportFile, most: Option<usize>) -> Result<Session, Error> {
+        let copy = file.copy;
+        // A large file takes a while to read.
+        let mut import = off_thread(move || read(file, most)).await?;
+        if copy {
+            import.session = None;
+        }
+        let session = self.import(import).await?;
+        let id = session.id().to_string();
+        let look = move |state: &State| describe(&id, state);
+        Ok(session.inspect(look).await?)
+    }
+}
+
+/// The conversation of a file, labelled with where it comes from.
+fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
+    let options = Options {
+        name: file.name.clone(),
+        format: file.format.as_deref().map(format).transpose()?,
+        skip_bad: file.skip_bad,
+        most,
+    };
+    let stamps = Stamps {
+        ids: &mut clock::new_id,
+        now: clock::now(),
+    };
+    let refused = |error: std::io::Error| Error::new(Code::Refused, error.to_string());
+    let content = match file.content {
+        Content::Bytes(bytes) => Spooled::Memory(Cursor::new(bytes)),
+        Content::File(file) => Spooled::file(file).map_err(refused)?,
+    };
+    let read = transcript::read_digested(content, &options, stamps);
+    let (Parsed { mut import, .. }, digest) = read.map_err(|error| match error {
+        transcript::Error::TooMany { .. } => too_many(&error),
+        error => Error::new(Code::Refused, error.to_string()),
+    })?;
+    let digest = digest.to_string();
+    import.labels.insert(SOURCE_DIGEST.into(), digest.into());
+    import.labels.insert(SOURCE_NAME.into(), file.name.into());
+    Ok(import)
+}
+
+/// A session as it stands in a file.
+pub(super) async fn written(session: &View, query: &ExportQuery) -> Result<String, Error> {
+    let format = query.format.as_deref().map(format).transpose()?;
+    let format = format.unwrap_or(Format::Unisono);
+    let branch = query.branch.clone();
+    let write = move |state: &State| {
+        let written = transcript::write(state, branch.as_deref(), format);
+        written.map_err(|error| error.to_string())
+    };
+    let written = session.inspect(write).await?;
+    written.map_err(|why| Error::new(Code::Refused, why))
+}
+
+fn format(name: &str) -> Result<Format, Error> {
+    let unknown = || Error::new(Code::InvalidRequest, format!("there is no format {name:?}"));
+    Format::from_name(name).ok_or_else(unknown)
+}
