@@ -105,6 +105,6 @@ pub fn question() -> Work {
             "Does anything speak against it?",
             clock::now(),
         ),
-        lent: unisono_context::call::Lent::default(),
+        client_options: unisono_context::call::ClientOptions::default(),
     }
 }

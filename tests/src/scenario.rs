@@ -236,7 +236,7 @@ impl Scenario {
             branch: "main".into(),
             work: Work::Answer {
                 input: NewMessage::text(input, Role::User, task, clock::now()),
-                lent: unisono_context::call::Lent::default(),
+                client_options: unisono_context::call::ClientOptions::default(),
             },
             team: Team {
                 lead,

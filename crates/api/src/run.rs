@@ -156,7 +156,7 @@ pub enum Done {
         /// The tools it calls.
         calls: Vec<Call>,
         /// The model that stood in for its own.
-        stand_in: Option<String>,
+        fallback: Option<String>,
         /// The digest of the prompt bytes that it was sent; absent: its own model answered, or
         /// that was not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +192,7 @@ pub enum Done {
     /// or one that was no answer.
     Spent {
         /// The model whose it was, where another one stood in for the agent's.
-        stand_in: Option<String>,
+        fallback: Option<String>,
         /// Tokens in.
         input_tokens: u64,
         /// Tokens out.

@@ -67,7 +67,7 @@ pub struct Hit {
     /// Whether the model sees it on the branch, if only a part of it.
     pub active: bool,
     /// How it stands there: `verbatim`, `masked`, `cut`, `covered` or `elsewhere`.
-    pub standing: String,
+    pub status: String,
     /// The number of the checkpoint that covers it.
     pub checkpoint: Option<u32>,
     /// The branches that have it.

@@ -29,7 +29,7 @@ pub struct Topic {
     /// What ended it: `phrase`, `silence`, `share` or `person`; none: it goes on.
     pub ended_by: Option<String>,
     /// How it stands in the context: `verbatim`, `summarised` or `in part`.
-    pub standing: String,
+    pub status: String,
 }
 
 /// A request to let the current topic of a branch end.

@@ -231,9 +231,9 @@ impl From<unisono::models::Unpriced> for Problem {
     }
 }
 
-impl From<unisono::past::Error> for Problem {
-    fn from(error: unisono::past::Error) -> Problem {
-        use unisono::past::Error;
+impl From<unisono::history::Error> for Problem {
+    fn from(error: unisono::history::Error) -> Problem {
+        use unisono::history::Error;
         match error {
             Error::Store(error) => error.into(),
             Error::Session(error) => error.into(),
@@ -276,7 +276,9 @@ impl From<unisono::Error> for Problem {
             unisono::Error::Runtime(error) => error.into(),
             unisono::Error::Agents(error) => error.into(),
             unisono::Error::Model(error) => error.into(),
-            error @ (unisono::Error::Summariser(_) | unisono::Error::Lent(_)) => refused(error),
+            error @ (unisono::Error::Summariser(_) | unisono::Error::ClientOptions(_)) => {
+                refused(error)
+            }
             error @ unisono::Error::Tools(_) => {
                 let problem = Problem::with_hint_of(Exit::Failed, &error.to_string());
                 problem.code(Code::Unavailable)

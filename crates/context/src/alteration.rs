@@ -168,11 +168,9 @@ impl Alterations {
 
     /// All that stands of what was ever done, in the order in which it was, each with the number of
     /// the session's newest checkpoint then (0: there was none).
-    pub fn standing(&self) -> Vec<(u32, &Alteration)> {
-        let standing = self.0.values().flatten().filter(|made| !made.undone);
-        let mut all: Vec<_> = standing
-            .map(|made| (made.after, &made.alteration))
-            .collect();
+    pub fn current(&self) -> Vec<(u32, &Alteration)> {
+        let status = self.0.values().flatten().filter(|made| !made.undone);
+        let mut all: Vec<_> = status.map(|made| (made.after, &made.alteration)).collect();
         all.sort_by_key(|(after, _)| *after);
         all
     }
@@ -218,6 +216,6 @@ impl Alterations {
 
 /// What stands of what was done to a message.
 fn current(slot: &[Made], message: MessageId) -> Option<&Alteration> {
-    let standing = |made: &&Made| !made.undone && made.alteration.message == message;
-    slot.iter().rfind(standing).map(|made| &made.alteration)
+    let status = |made: &&Made| !made.undone && made.alteration.message == message;
+    slot.iter().rfind(status).map(|made| &made.alteration)
 }

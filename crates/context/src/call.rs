@@ -22,7 +22,7 @@ pub struct Reply {
     /// Why it ended.
     pub stop: Stop,
     /// Who answered, where it is not the model that was asked.
-    pub stand_in: Option<StandIn>,
+    pub fallback: Option<FallbackUsed>,
     /// The provider's id of the request.
     pub request_id: Option<Arc<str>>,
 }
@@ -39,26 +39,26 @@ impl Reply {
 
 /// A model that answered in place of the one that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StandIn {
+pub struct FallbackUsed {
     /// Its name, as definitions write it.
     pub model: Arc<str>,
     /// How it was asked; none: that was not recorded.
     pub sent: Option<Sent>,
 }
 
-/// Where a request to a stand-in differs from the one it was made of.
+/// Where a request to a fallback differs from the one it was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Digest of the prefix, which is in the stand-in's own dialect.
+    /// Digest of the prefix, which is in the fallback's own dialect.
     pub prefix: Digest,
-    /// The longest reply, which is no longer than the stand-in can give.
+    /// The longest reply, which is no longer than the fallback can give.
     pub max_output: Tokens,
 }
 
-impl StandIn {
+impl FallbackUsed {
     /// One of which only the name is known.
-    pub fn named(model: impl Into<Arc<str>>) -> StandIn {
-        StandIn {
+    pub fn named(model: impl Into<Arc<str>>) -> FallbackUsed {
+        FallbackUsed {
             model: model.into(),
             sent: None,
         }
@@ -120,7 +120,7 @@ pub struct ToolResult {
 /// reply. It is told of the tools as of its own; a call of one ends its run, since whoever asked makes
 /// it and asks again with the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lent {
+pub struct ClientOptions {
     /// Their names.
     pub tools: Vec<Arc<str>>,
     /// Whether one has to be called.
@@ -145,10 +145,12 @@ pub enum Choice {
     This(Arc<str>),
 }
 
-impl Lent {
+impl ClientOptions {
     /// Whether the tool is one of them.
     pub fn has(&self, tool: &str) -> bool {
-        self.tools.iter().any(|lent| **lent == *tool)
+        self.tools
+            .iter()
+            .any(|client_options| **client_options == *tool)
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Item<'a> {
 
 /// How a message of a branch stands in its context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MessageStatus {
     /// As it was said.
     Verbatim,
     /// Masked or cut.
@@ -197,15 +197,17 @@ impl<'a> View<'a> {
     }
 
     /// How the message at that position stands in the context; none beyond the tip.
-    pub fn standing(&self, ordinal: Ordinal) -> Option<Standing> {
+    pub fn status(&self, ordinal: Ordinal) -> Option<MessageStatus> {
         let node = self.tree.at(self.head, ordinal)?;
         let covers = |c: &&Arc<Checkpoint>| c.covers.iter().any(|span| span.contains(ordinal));
         let covering = self.active.iter().find(covers);
         if let Some(checkpoint) = covering.filter(|_| !self.is_pinned(ordinal)) {
-            return Some(Standing::Covered(checkpoint.clone()));
+            return Some(MessageStatus::Covered(checkpoint.clone()));
         }
         let alteration = self.alteration(node);
-        Some(alteration.map_or(Standing::Verbatim, |a| Standing::Shortened(a.form)))
+        Some(alteration.map_or(MessageStatus::Verbatim, |a| {
+            MessageStatus::Shortened(a.form)
+        }))
     }
 
     /// How the message is shortened on this branch, if it is. One that is pinned is not.

@@ -46,7 +46,7 @@ fn summarise(chat: &mut Chat) -> CheckpointId {
 
 fn why_not(chat: &Chat, id: CheckpointId) -> NotActive {
     chat.checkpoints
-        .standing(&chat.tree, chat.head(), id)
+        .status(&chat.tree, chat.head(), id)
         .unwrap_err()
 }
 
@@ -69,8 +69,8 @@ fn restores_go_back_one_by_one_and_say_which_comes_first() {
     chat.restore(second);
     assert_eq!(chat.freeze().id(), between);
     assert_eq!(why_not(&chat, second), NotActive::Retired { number: 2 });
-    let standing = chat.checkpoints.standing(&chat.tree, chat.head(), first);
-    assert_eq!(standing.unwrap().number, 1);
+    let status = chat.checkpoints.status(&chat.tree, chat.head(), first);
+    assert_eq!(status.unwrap().number, 1);
     chat.restore(first);
     chat.fork_at(3);
     assert_eq!(chat.freeze().id(), start);

@@ -16,18 +16,18 @@
 //! Dropping the future of a call drops its connection. Keys are in the headers of requests and
 //! nowhere else: not in errors, logs or what types print.
 
+mod admission;
 mod attempt;
 mod body;
 pub mod breaker;
 pub mod breakers;
 pub mod cooldown;
-mod entrance;
 pub mod gate;
 pub mod headers;
-mod heard;
 mod incoming;
 pub mod limits;
 mod post;
+mod progress;
 mod report;
 pub mod retry;
 mod secrets;
@@ -49,10 +49,10 @@ use unisono_context::Tokens;
 use crate::dialect::{Dialect, Failure, Mode};
 use crate::language::{self, Class, Listener, Reply, Stage, Usage};
 use crate::provider::{self, Settings};
+use admission::{Admission, Admitted};
 use attempt::{Answer, Failed};
-use entrance::{Admitted, Entrance};
-use heard::Heard;
 pub use post::Post;
+use progress::ReplyProgress;
 use retry::Decision;
 use secrets::Secrets;
 
@@ -63,7 +63,7 @@ pub use transport::plain;
 pub struct Client {
     settings: Settings,
     http: reqwest::Client,
-    entrance: Arc<Entrance>,
+    admission: Arc<Admission>,
     secrets: Arc<Secrets>,
 }
 
@@ -134,7 +134,7 @@ pub enum Error {
 struct Progress {
     attempts: u32,
     last: Option<Failed>,
-    heard: Heard,
+    reply_progress: ReplyProgress,
 }
 
 impl Client {
@@ -156,7 +156,7 @@ impl Client {
         }
         Ok(Client {
             http: transport::connections(&settings)?,
-            entrance: Arc::new(Entrance::new(&settings)),
+            admission: Arc::new(Admission::new(&settings)),
             secrets: Arc::new(Secrets::of(&settings)),
             settings,
         })
@@ -172,7 +172,7 @@ impl Client {
                 ..self.settings.clone()
             },
             http: self.http.clone(),
-            entrance: self.entrance.clone(),
+            admission: self.admission.clone(),
             secrets: self.secrets.clone(),
         }
     }
@@ -223,7 +223,7 @@ impl Client {
             Err(_) => Err(self.too_late(call, &mut progress)),
         };
         outcome.map_err(|error| language::Error {
-            begun: progress.heard.any_lost,
+            begun: progress.reply_progress.any_lost,
             ..error
         })
     }
@@ -245,15 +245,18 @@ impl Client {
             Mode::Count => 0,
         };
         loop {
-            let admitted = match self.entrance.admit(&call.name, tokens, patience()).await {
+            let admitted = match self.admission.admit(&call.name, tokens, patience()).await {
                 Ok(admitted) => admitted,
                 Err(refused) => return Err(self.refused(call, refused, progress)),
             };
             progress.attempts += 1;
             let attempt = progress.attempts;
-            let heard = &mut progress.heard;
-            heard.begin();
-            let failed = match self.traced(call, url, heard, &admitted, attempt).await {
+            let reply_progress = &mut progress.reply_progress;
+            reply_progress.begin();
+            let failed = match self
+                .traced(call, url, reply_progress, &admitted, attempt)
+                .await
+            {
                 Ok(answer) => {
                     admitted.succeeded(answer.used());
                     return Ok(answer);
@@ -261,12 +264,12 @@ impl Client {
                 Err(failed) => failed,
             };
             admitted.failed(&failed.failure, failed.reached);
-            call.lost(progress.heard.failed(failed.failure.class));
+            call.lost(progress.reply_progress.failed(failed.failure.class));
             let outcome = retry::Failed {
                 class: failed.failure.class,
                 attempt,
                 vetoed: failed.vetoed,
-                spent: call.bounded && progress.heard.any_lost,
+                spent: call.bounded && progress.reply_progress.any_lost,
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let left = left.min(patience());
@@ -288,7 +291,7 @@ impl Client {
         &self,
         call: &Call,
         url: &Url,
-        heard: &mut Heard,
+        reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
         attempt: u32,
     ) -> Result<Answer, Failed> {
@@ -301,7 +304,9 @@ impl Client {
         );
         let start = Instant::now();
         async {
-            let outcome = self.attempt(call, url.clone(), heard, admitted).await;
+            let outcome = self
+                .attempt(call, url.clone(), reply_progress, admitted)
+                .await;
             let took_ms = start.elapsed().as_millis() as u64;
             match &outcome {
                 Ok(_) => tracing::debug!(took_ms, "answered"),
@@ -326,7 +331,7 @@ impl Client {
 
     fn too_late(&self, call: &Call, progress: &mut Progress) -> language::Error {
         let failure = transport::late(Stage::Total, &self.settings.timeouts);
-        call.lost(progress.heard.failed(failure.class));
+        call.lost(progress.reply_progress.failed(failure.class));
         let before = progress.last.take().map_or_else(String::new, |last| {
             format!("; before that: {}", last.failure.reason)
         });
@@ -374,7 +379,7 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("settings", &self.settings)
-            .field("entrance", &self.entrance)
+            .field("entrance", &self.admission)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Alterations, Form};
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::{Body, Checkpoint, Checkpoints, Kind, Span, Tier, Writer};
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Preset;
@@ -185,7 +185,7 @@ pub(crate) fn request() -> Request {
         results: Arc::from([]),
         exchange: Vec::new(),
         wrap_up: None,
-        lent: Lent::default(),
+        client_options: ClientOptions::default(),
         max_output: Tokens(4_096),
         temperature_milli: None,
         cache_warm: CacheWarm::Off,

@@ -33,7 +33,7 @@ pub use remote::Remote;
 pub use request::{Colleague, Exchange, Listener, Request, Waits};
 pub use stop_texts::complete_up_to_stop;
 pub use unisono_context::call::{
-    CacheWarm, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
+    CacheWarm, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
 
 /// A reply that is under way. Dropping it gives the request up.

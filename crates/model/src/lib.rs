@@ -14,6 +14,7 @@
 //! All but [`language`] and [`client`] is blocking and free of clocks and randomness; the runtime
 //! crate calls it on threads of its own.
 
+pub mod cache_warming;
 pub mod calibration;
 pub mod catalogue;
 pub mod client;
@@ -32,7 +33,6 @@ pub mod sse;
 pub mod summariser;
 mod think;
 pub mod tokenizer;
-pub mod warm;
 
 pub use catalogue::{Catalogue, Entry, ModelRef};
 pub use tokenizer::Tokenizer;

@@ -69,7 +69,7 @@ pub struct Parser {
 
 /// What of the event under way is still lent from the piece that is being read.
 #[derive(Default)]
-struct Lent<'c> {
+struct Borrowed<'c> {
     name: Option<&'c str>,
     data: Option<&'c str>,
 }
@@ -107,7 +107,7 @@ impl Parser {
         mut on: impl FnMut(Event<'_>) -> Result<ControlFlow<()>, E>,
     ) -> Result<ControlFlow<()>, E> {
         let mut rest = self.without_mark(piece);
-        let mut lent = Lent::default();
+        let mut borrowed = Borrowed::default();
         loop {
             if self.after_return
                 && let Some((&first, others)) = rest.split_first()
@@ -124,19 +124,19 @@ impl Parser {
             self.after_return = tail[0] == b'\r';
             rest = &tail[1..];
             if line.is_empty() && self.line.is_empty() {
-                if let Some(event) = self.event(&lent)
+                if let Some(event) = self.event(&borrowed)
                     && on(event)?.is_break()
                 {
                     return Ok(ControlFlow::Break(()));
                 }
-                lent = Lent::default();
+                borrowed = Borrowed::default();
                 self.clear();
             } else {
-                self.end_line(line, &mut lent)?;
+                self.end_line(line, &mut borrowed)?;
             }
         }
         self.keep(rest)?;
-        self.keep_lent(lent);
+        self.keep_borrowed(borrowed);
         Ok(ControlFlow::Continue(()))
     }
 
@@ -159,14 +159,14 @@ impl Parser {
     }
 
     /// Takes the line that ends with `end`.
-    fn end_line<'c>(&mut self, end: &'c [u8], lent: &mut Lent<'c>) -> Result<(), Error> {
+    fn end_line<'c>(&mut self, end: &'c [u8], borrowed: &mut Borrowed<'c>) -> Result<(), Error> {
         if self.line.is_empty() {
             self.check_line(end.len())?;
-            return self.field(Line::Whole(text(end)?), lent);
+            return self.field(Line::Whole(text(end)?), borrowed);
         }
         self.keep(end)?;
         let mut line = std::mem::take(&mut self.line);
-        self.field(Line::Joined(text(&line)?), lent)?;
+        self.field(Line::Joined(text(&line)?), borrowed)?;
         line.clear();
         self.line = line;
         Ok(())
@@ -188,14 +188,14 @@ impl Parser {
         }
     }
 
-    fn field<'c>(&mut self, line: Line<'c, '_>, lent: &mut Lent<'c>) -> Result<(), Error> {
+    fn field<'c>(&mut self, line: Line<'c, '_>, borrowed: &mut Borrowed<'c>) -> Result<(), Error> {
         let (field, value) = split(line.text());
         match field {
-            "data" => self.take_data(line.lend(value), value, lent),
+            "data" => self.take_data(line.lend(value), value, borrowed),
             "event" => {
                 self.name.clear();
-                lent.name = line.lend(value);
-                if lent.name.is_none() {
+                borrowed.name = line.lend(value);
+                if borrowed.name.is_none() {
                     self.name.push_str(value);
                 }
                 Ok(())
@@ -209,19 +209,19 @@ impl Parser {
         &mut self,
         lendable: Option<&'c str>,
         value: &str,
-        lent: &mut Lent<'c>,
+        borrowed: &mut Borrowed<'c>,
     ) -> Result<(), Error> {
-        let before = lent.data.map_or(self.data.len(), str::len);
-        let first = lent.data.is_none() && !self.has_data;
+        let before = borrowed.data.map_or(self.data.len(), str::len);
+        let first = borrowed.data.is_none() && !self.has_data;
         let cap = self.caps.event;
         if before + usize::from(!first) + value.len() > cap {
             return Err(Error::Event { cap });
         }
         if first && lendable.is_some() {
-            lent.data = lendable;
+            borrowed.data = lendable;
             return Ok(());
         }
-        if let Some(data) = lent.data.take() {
+        if let Some(data) = borrowed.data.take() {
             self.data.push_str(data);
         }
         if !first {
@@ -233,9 +233,9 @@ impl Parser {
     }
 
     /// The event under way; none if it has no data.
-    fn event<'e>(&'e self, lent: &Lent<'e>) -> Option<Event<'e>> {
-        let data = lent.data.or(self.has_data.then_some(&*self.data))?;
-        let name = match lent.name.unwrap_or(&self.name) {
+    fn event<'e>(&'e self, borrowed: &Borrowed<'e>) -> Option<Event<'e>> {
+        let data = borrowed.data.or(self.has_data.then_some(&*self.data))?;
+        let name = match borrowed.name.unwrap_or(&self.name) {
             "" => "message",
             name => name,
         };
@@ -249,11 +249,11 @@ impl Parser {
     }
 
     /// Keeps what was lent from a piece that goes away.
-    fn keep_lent(&mut self, lent: Lent<'_>) {
-        if let Some(name) = lent.name {
+    fn keep_borrowed(&mut self, borrowed: Borrowed<'_>) {
+        if let Some(name) = borrowed.name {
             self.name.push_str(name);
         }
-        if let Some(data) = lent.data {
+        if let Some(data) = borrowed.data {
             self.data.push_str(data);
             self.has_data = true;
         }

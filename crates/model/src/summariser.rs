@@ -24,7 +24,7 @@ mod transcript;
 mod words;
 mod wrap;
 
-use unisono_context::call::{CacheWarm, Lent};
+use unisono_context::call::{CacheWarm, ClientOptions};
 use unisono_context::{AgentId, Tokens};
 
 use crate::language::{LanguageModel, Listener, Request};
@@ -61,7 +61,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         results: [].into(),
         exchange: Vec::new(),
         wrap_up: None,
-        lent: Lent::default(),
+        client_options: ClientOptions::default(),
         max_output,
         temperature_milli: None,
         cache_warm: CacheWarm::Off,

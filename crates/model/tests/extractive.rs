@@ -10,7 +10,7 @@ use unisono_model::extractive::{
     SynthesisInput, answer, summarise, synthesise,
 };
 
-/// A stand-in for a tokenizer: words and signs.
+/// A fallback for a tokenizer: words and signs.
 fn count(text: &str) -> u64 {
     let signs = text
         .chars()

@@ -50,10 +50,10 @@ pub struct Task {
 pub struct Answer {
     /// The answer.
     pub text: Arc<str>,
-    /// Calls that are left to whoever asked, of tools that they lent ([`RunAssignment::lent`]); those of
+    /// Calls that are left to whoever asked, of tools that they lent ([`RunAssignment::client_options`]); those of
     /// any other tool are dropped.
     ///
-    /// [`RunAssignment::lent`]: unisono_session::brief::Brief::lent
+    /// [`RunAssignment::client_options`]: unisono_session::brief::RunAssignment::client_options
     pub calls: Vec<ToolCall>,
     /// Set where it is not complete, saying why.
     pub partial: Option<Arc<str>>,

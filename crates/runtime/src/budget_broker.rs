@@ -49,7 +49,7 @@ pub(crate) struct Request {
     pub(crate) session: SessionId,
     /// Its number among the requests of the session.
     pub(crate) number: u64,
-    pub(crate) standing: SessionUse,
+    pub(crate) session_use: SessionUse,
     pub(crate) needed: Amount,
     /// Whether it is for a run that keeps something for its last call: it goes before others.
     pub(crate) begun: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Back {
     pub(crate) session: SessionId,
-    pub(crate) standing: SessionUse,
+    pub(crate) session_use: SessionUse,
     /// Whether it will free something of that without being granted more.
     pub(crate) spending: bool,
     /// The request it waits for: once that is answered, this is out of date.
@@ -159,11 +159,11 @@ enum Known {
 
 impl State {
     async fn on_raise(&mut self, myself: &ActorRef<Msg>, request: Request, reply: Reply) {
-        let (session, number, standing) = (request.session, request.number, request.standing);
+        let (session, number, session_use) = (request.session, request.number, request.session_use);
         self.holds(&request);
         self.waiting.retain(|(waits, _)| waits.session != session);
         self.waiting.push((request, reply));
-        self.lower(session, standing).await;
+        self.lower(session, session_use).await;
         self.serve().await;
         if self.waiting(session, number).is_some() {
             let myself = myself.clone();
@@ -178,7 +178,7 @@ impl State {
     async fn on_lower(&mut self, back: Back) {
         let Back {
             session,
-            standing,
+            session_use,
             spending,
             pending,
         } = back;
@@ -189,12 +189,12 @@ impl State {
                 let Some((request, _)) = at.and_then(|at| self.waiting.get_mut(at)) else {
                     return;
                 };
-                (request.standing, request.spending) = (standing, spending);
+                (request.session_use, request.spending) = (session_use, spending);
             }
             // What it asked for, it asked for in an earlier life.
             None => self.waiting.retain(|(of, _)| of.session != session),
         }
-        self.lower(session, standing).await;
+        self.lower(session, session_use).await;
         if spending {
             let known = self.holders.get_mut(&session);
             known.into_iter().for_each(|of| of.1 = Known::Spending);
@@ -279,10 +279,10 @@ impl State {
 
     /// What a session holds and does not use is free again. It is of no account whether that could
     /// be written down: then it holds too much for a while.
-    async fn lower(&mut self, session: SessionId, standing: SessionUse) {
+    async fn lower(&mut self, session: SessionId, session_use: SessionUse) {
         if let Some(grant) = self
             .broker
-            .lower(&self.rules, session, standing, clock::now())
+            .lower(&self.rules, session, session_use, clock::now())
             && let Err(error) = self.keep(&[grant]).await
         {
             tracing::error!(%session, %error, "what a session gave back cannot be written down");
@@ -290,7 +290,7 @@ impl State {
     }
 
     fn raise(&self, request: &Request) -> Result<Grant, Shortage> {
-        let amounts = (request.standing, request.needed);
+        let amounts = (request.session_use, request.needed);
         let now = clock::now();
         self.broker
             .raise(&self.rules, request.session, amounts, now)
@@ -324,8 +324,8 @@ async fn settle(
 ) -> Result<Vec<Grant>, unisono_store::Error> {
     let mut lowered = Vec::new();
     for session in broker.holders() {
-        lowered.extend(match standing(journal, session).await? {
-            Some(standing) => broker.lower(rules, session, standing, clock::now()),
+        lowered.extend(match session_use(journal, session).await? {
+            Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
             // Deleted, or it does not fold.
             None => broker.close(rules, session, clock::now()),
         });
@@ -334,7 +334,7 @@ async fn settle(
 }
 
 /// What a session's journal says it has in use, if it says anything.
-async fn standing(
+async fn session_use(
     journal: &Journal,
     session: SessionId,
 ) -> Result<Option<SessionUse>, unisono_store::Error> {
@@ -348,7 +348,7 @@ async fn standing(
             return Ok(None);
         }
     }
-    Ok((next > 1).then(|| state.standing()))
+    Ok((next > 1).then(|| state.session_use()))
 }
 
 impl Actor for BudgetBroker {
@@ -367,7 +367,7 @@ impl Actor for BudgetBroker {
             let lowered = settle(&journal, &rules, &broker).await?;
             match grants.append(&lowered).await {
                 // The next start finds out the same.
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_ephemeral() => {
                     tracing::warn!(%error, "what sessions held cannot be written down");
                 }
                 appended => appended?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::{Snapshot, Tokens};
 use unisono_model::language::{self, CacheWarm, LanguageModel, Listener, Request};
 use unisono_model::prompt::{Group, Persona, Shared};
@@ -67,7 +67,7 @@ fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot
         results: Arc::from([]),
         exchange: Vec::new(),
         wrap_up: None,
-        lent: Lent::default(),
+        client_options: ClientOptions::default(),
         max_output: agent.limits.max_output,
         temperature_milli: agent.temperature_milli,
         cache_warm: CacheWarm::Off,

@@ -222,7 +222,7 @@ pub(crate) struct State {
     places: usize,
     gauge: Arc<Gauge>,
     /// How often each attempt has lent its place and not taken it back.
-    lent: HashMap<Ticket, u32>,
+    client_options: HashMap<Ticket, u32>,
 }
 
 /// An attempt that was started.
@@ -323,7 +323,7 @@ impl State {
     fn give_back(&mut self, ticket: Ticket, reply: oneshot::Sender<()>) -> bool {
         let wanted = self.running.contains_key(&ticket) && reply.send(()).is_ok();
         if wanted {
-            self.lent.remove(&ticket);
+            self.client_options.remove(&ticket);
         }
         wanted
     }
@@ -332,7 +332,7 @@ impl State {
         if !self.running.contains_key(&ticket) {
             return;
         }
-        let times = self.lent.entry(ticket).or_default();
+        let times = self.client_options.entry(ticket).or_default();
         *times += 1;
         if *times == 1
             && let Some(next) = self.fair_queue.done()
@@ -347,7 +347,7 @@ impl State {
         ticket: Ticket,
         reply: oneshot::Sender<()>,
     ) {
-        match self.lent.get_mut(&ticket) {
+        match self.client_options.get_mut(&ticket) {
             Some(times) if *times > 1 => {
                 *times -= 1;
                 // It waits for others still, and takes its place back after that.
@@ -399,7 +399,7 @@ impl State {
 
     /// Gives away the place of an attempt that has ended, unless that is another's already.
     async fn go_on(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
-        if self.lent.remove(&ticket).is_some() {
+        if self.client_options.remove(&ticket).is_some() {
             return;
         }
         if let Some(next) = self.fair_queue.done() {
@@ -429,7 +429,7 @@ impl Actor for Pool {
             resting: Vec::new(),
             places: args.places.max(1),
             gauge: args.gauge,
-            lent: HashMap::new(),
+            client_options: HashMap::new(),
         })
     }
 

@@ -17,7 +17,7 @@ use unisono_session::agent::Kind;
 use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::pending_effects::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
-use unisono_session::run::{self, Asked, Bounds, Delegation, Run, StandIn, Step, ToolResult};
+use unisono_session::run::{self, Asked, Bounds, Delegation, FallbackUsed, Run, Step, ToolResult};
 use unisono_session::turn::Phase;
 
 use crate::agent::llm::{handed, scales};
@@ -252,15 +252,15 @@ impl Conversation {
                 unknown: None,
             };
         };
-        let (mut stand_ins, mut unknown) = (StandIns::default(), None);
+        let (mut fallbacks, mut unknown) = (StandIns::default(), None);
         let retraced = run::retrace(&assignment.steps, &weights, bounds);
         let sent = retraced.asked.iter().filter_map(|asked| {
             let known = assignment.steps.get(..asked.known).unwrap_or_default();
             let request = request::after(&first, known, &asked.masked, wrap_up(assignment, asked));
             let replied = asked.reply.and_then(|at| assignment.steps.get(at));
             let reply = replied.and_then(|step| step.reply());
-            if let Some(by) = reply.and_then(|reply| reply.stand_in.as_ref()) {
-                return match stand_ins.body(assignment, by, request, models) {
+            if let Some(by) = reply.and_then(|reply| reply.fallback.as_ref()) {
+                return match fallbacks.body(assignment, by, request, models) {
                     Ok((prefix, body)) => Some(Sent {
                         stand_in_prefix: Some(prefix),
                         ..sent(assignment, asked, (&by.model, body))
@@ -279,7 +279,7 @@ impl Conversation {
             ))
         });
         let sent = sent.collect();
-        let mut checks = stand_ins.checks();
+        let mut checks = fallbacks.checks();
         let follow = || "each follows from those before it".to_owned();
         let steps = retraced.diverged.map_or_else(follow, |at| at.to_string());
         checks.push(("steps", follow(), steps));
@@ -313,13 +313,13 @@ impl StandIns {
     fn body(
         &mut self,
         assignment: &RunAssignment,
-        by: &StandIn,
+        by: &FallbackUsed,
         mut request: Request,
         models: &Models,
     ) -> Result<(Digest, [Bytes; 2]), String> {
         let model = models
             .get(&by.model)
-            .map_err(|error| format!("the request of a stand-in model is missing: {error}"))?;
+            .map_err(|error| format!("the request of a fallback model is missing: {error}"))?;
         let prefix = self.prefixes.entry(by.model.clone());
         let prefix = prefix.or_insert_with(|| model.render(&request.shared()));
         request.prefix = prefix.clone();

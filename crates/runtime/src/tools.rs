@@ -20,12 +20,12 @@ use unisono_session::tool;
 use crate::agent::{Ctx, Failure};
 use crate::session::Reach;
 
-mod lent;
+mod client_tools;
 mod outside;
 mod recall;
 mod steps;
 
-pub(crate) use lent::handed_over;
+pub(crate) use client_tools::handed_over;
 
 /// The most characters one result has, the note about the rest aside.
 const MAX_CHARS: usize = 16_000;
@@ -267,8 +267,8 @@ impl Sorted {
             }
             name => {
                 let checked = outside::checked(call, spec(name, ctx)?)?;
-                if ctx.assignment().lent.has(name) {
-                    return Err(lent::BESIDE_A_WRONG_ONE.to_owned());
+                if ctx.assignment().client_options.has(name) {
+                    return Err(client_tools::BESIDE_A_WRONG_ONE.to_owned());
                 }
                 self.outside.push(checked);
                 Ok(Way::Outside)
@@ -304,8 +304,8 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let told = &ctx.assignment().tools;
     let built_in = BUILT_IN.contains(&name);
     let known = built_in || told.iter().any(|tool| *tool.name == *name);
-    let lent = &ctx.assignment().lent;
-    if lent.has(name) || known && tool::allows(allowed, name) {
+    let client_options = &ctx.assignment().client_options;
+    if client_options.has(name) || known && tool::allows(allowed, name) {
         return Ok(());
     }
     let what = if known {
@@ -314,7 +314,7 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
         "does not exist"
     };
     let usable = told.iter().map(|tool| &*tool.name);
-    let usable = usable.filter(|name| lent.has(name) || tool::allows(allowed, name));
+    let usable = usable.filter(|name| client_options.has(name) || tool::allows(allowed, name));
     let usable: Vec<&str> = usable.collect();
     let usable = match &usable[..] {
         [] => "it has no tools".to_owned(),

@@ -114,7 +114,7 @@ function follow(root) {
     const ended = source.readyState === EventSource.CLOSED;
     link.textContent = ended ? "disconnected: reload the page" : "disconnected: trying again";
   };
-  source.addEventListener("piece", (event) => {
+  source.addEventListener("text_delta", (event) => {
     const { run, text } = JSON.parse(event.data);
     streamed.set(run, (streamed.get(run) ?? "") + harmless(text));
     const shown = document.querySelector(`[data-run="${CSS.escape(run)}"]`);

@@ -68,7 +68,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use bodies::Bodies;
-use openai::passing::Passings;
+use openai::ephemeral::EphemeralSessions;
 use page::login::Logins;
 use rate::Rate;
 pub use running::{Announced, Running};
@@ -126,7 +126,7 @@ pub(crate) struct Shared {
     answers: metrics::Answers,
     openapi: OpenApi,
     /// Sessions that are there for one request.
-    passings: Passings,
+    ephemeral_sessions: EphemeralSessions,
 }
 
 /// A daemon that listens.
@@ -188,7 +188,7 @@ impl Server {
             stopping,
             answers: metrics::Answers::default(),
             openapi,
-            passings: Passings::new(),
+            ephemeral_sessions: EphemeralSessions::new(),
         });
         let router = router
             .merge(page::routes())
@@ -299,7 +299,7 @@ impl Server {
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
         }
-        let leaving = shared.passings.left();
+        let leaving = shared.ephemeral_sessions.left();
         if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
             tracing::warn!("sessions for one request are left until the next start");
         }
@@ -322,9 +322,9 @@ impl Server {
 /// Does what takes a while on a thread of its own.
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, problem::Fault> {
+) -> Result<T, problem::ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))
+    done.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))
 }
 
 /// A link by which one browser can come in, once, at that host.
@@ -372,7 +372,7 @@ async fn resume(shared: Arc<Shared>) {
     }
     let unfinished = async {
         let unfinished = local.unfinished().await?;
-        shared.passings.without(local, unfinished).await
+        shared.ephemeral_sessions.without(local, unfinished).await
     };
     match unfinished.await {
         Ok(unfinished) => {
@@ -386,7 +386,7 @@ async fn resume(shared: Arc<Shared>) {
             tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
         }
     }
-    if let Err(error) = shared.passings.sweep(local).await {
+    if let Err(error) = shared.ephemeral_sessions.sweep(local).await {
         tracing::warn!(%error, "sessions for one request are left until the next start");
     }
 }
@@ -455,13 +455,13 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn link(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<Link>), problem::Fault> {
+) -> Result<(StatusCode, Json<Link>), problem::ApiError> {
     // The guard has checked it.
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
     let made = login_link(&shared, host.unwrap_or_default());
-    let url = made.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))?;
+    let url = made.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(Link { url })))
 }
 

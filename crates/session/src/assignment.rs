@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
-use unisono_context::call::{Choice, Lent};
+use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::snapshot::ToolSpec;
@@ -81,7 +81,7 @@ pub struct RunAssignment {
     /// How many calls of tools one reply of its model may make; the others are answered unmade.
     pub call_cap: CallCap,
     /// Those of them that it was lent: whoever asked makes its calls of them.
-    pub lent: Lent,
+    pub client_options: ClientOptions,
     /// Whether the turn has other open runs whose prompt begins with the same bytes and whose
     /// choice of tools is the same.
     pub has_peers: bool,
@@ -206,7 +206,7 @@ impl State {
             definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
             call_cap: turn.call_cap,
-            lent: self.lent(run).cloned().unwrap_or_default(),
+            client_options: self.client_options(run).cloned().unwrap_or_default(),
             has_peers: self.has_peers(turn, run),
             place: match run.role {
                 RunRole::Lead => 0,
@@ -237,7 +237,10 @@ impl State {
 
     fn has_peers(&self, turn: &Turn, run: &Run) -> bool {
         // With another choice of tools a provider may not find the same messages again.
-        let choice = |run| self.lent(run).map_or(&Choice::Free, |lent| &lent.choice);
+        let choice = |run| {
+            self.client_options(run)
+                .map_or(&Choice::Free, |client_options| &client_options.choice)
+        };
         let own = choice(run);
         let mut others = self.runs_of(turn).filter(|other| other.id != run.id);
         others.any(|other| other.is_open() && other.prefix == run.prefix && choice(other) == own)

@@ -238,8 +238,8 @@ pub enum Input {
 
 /// What the names of labels begin with that only this program gives.
 pub const RESERVED_LABELS: &str = "unisono.";
-/// The label that says which process's request a session is there for; see [`Import::passing`].
-pub const PASSING: &str = "unisono.passing";
+/// The label that says which process's request a session is there for; see [`Import::ephemeral`].
+pub const EPHEMERAL: &str = "unisono.ephemeral";
 /// Characters of the longest name of a branch.
 pub const MAX_BRANCH: usize = 200;
 
@@ -258,7 +258,7 @@ pub struct Import {
     pub settings: Settings,
     /// The process for one request of which it is there: it goes with that request. No
     /// conversation that somebody brings says so.
-    pub passing: Option<Arc<str>>,
+    pub ephemeral: Option<Arc<str>>,
     /// Messages with their parents, parents first.
     pub messages: Vec<(Option<MessageId>, NewMessage)>,
     /// Branch heads; without any, `main` ends in the last message.

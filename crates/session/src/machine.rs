@@ -16,8 +16,8 @@ use crate::{fold, handle};
 
 pub use crate::event::ImportNotes;
 pub use crate::input::{
-    Append, AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, MAX_BRANCH, NewCall,
-    NewTurn, PASSING, Preceding, RESERVED_LABELS, StepResult, Written,
+    Append, AttemptEnd, CallEnd, Counted, DelegateCall, EPHEMERAL, Import, Input, MAX_BRANCH,
+    NewCall, NewTurn, Preceding, RESERVED_LABELS, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.

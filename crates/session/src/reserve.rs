@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::digest::Hasher;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Counts;
@@ -43,7 +43,7 @@ pub const MESSAGES: u64 = 2;
 pub struct Needs {
     team: Team,
     preamble: Preamble,
-    lent: Option<Lent>,
+    client_options: Option<ClientOptions>,
     results: Ppm,
     /// By definition digest.
     agents: BTreeMap<Digest, Agent>,
@@ -67,19 +67,21 @@ struct Agent {
 
 impl Needs {
     /// The needs of a team. `digests` are those of its definitions, in the order of
-    /// [`Team::definitions`]; `lent` are the tools of whoever asks the lead.
+    /// [`Team::definitions`]; `client_options` are the tools of whoever asks the lead.
     pub fn new(
         team: &Team,
         digests: impl IntoIterator<Item = Digest>,
         preamble: &Preamble,
-        lent: Option<&Lent>,
+        client_options: Option<&ClientOptions>,
         delegation: DelegationLimits,
     ) -> Needs {
         let digests: Vec<Digest> = digests.into_iter().collect();
         let mut needs = Needs {
             team: team.clone(),
             preamble: preamble.clone(),
-            lent: lent.filter(|lent| !lent.tools.is_empty()).cloned(),
+            client_options: client_options
+                .filter(|client_options| !client_options.tools.is_empty())
+                .cloned(),
             results: delegation.results,
             agents: BTreeMap::new(),
         };
@@ -129,14 +131,17 @@ impl Needs {
             h.digest(available);
         }
         let team = h.finish();
-        let lent = self.lent.as_ref().map(|lent| {
+        let client_options = self.client_options.as_ref().map(|client_options| {
             let mut h = Hasher::new("unisono/role-lent", 1);
-            lent.tools.iter().for_each(|tool| {
+            client_options.tools.iter().for_each(|tool| {
                 h.str(tool);
             });
             h.finish()
         });
-        Around { team, lent }
+        Around {
+            team,
+            client_options,
+        }
     }
 
     /// Whether all that is to be known in an encoding is.
@@ -212,10 +217,11 @@ impl Needs {
 
     fn role(&self, agent: &Agent) -> String {
         let definition = &*agent.definition;
-        let lent = self.lent.as_ref().filter(|_| agent.is_lead);
+        let client_options = self.client_options.as_ref().filter(|_| agent.is_lead);
         let names = self.preamble.tools().iter().map(|tool| &*tool.name);
         let allowed = names.filter(|name| {
-            lent.is_some_and(|lent| lent.has(name)) || tool::allows(&definition.tools, name)
+            client_options.is_some_and(|client_options| client_options.has(name))
+                || tool::allows(&definition.tools, name)
         });
         let colleagues = self.team.available.iter();
         let colleagues = colleagues.filter(|_| may_delegate(definition, &self.team));
@@ -235,15 +241,15 @@ impl Needs {
 /// What roles depend on besides their definitions.
 struct Around {
     team: Digest,
-    lent: Option<Digest>,
+    client_options: Option<Digest>,
 }
 
 impl Around {
     fn role(&self, definition: Digest, is_lead: bool) -> Digest {
         let mut h = Hasher::new("unisono/role-of", 1);
         h.digest(&definition).digest(&self.team);
-        if let Some(lent) = self.lent.filter(|_| is_lead) {
-            h.digest(&lent);
+        if let Some(client_options) = self.client_options.filter(|_| is_lead) {
+            h.digest(&client_options);
         }
         h.finish()
     }

@@ -22,7 +22,7 @@ pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
 pub use unisono_context::call::{
-    Choice, Lent, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
+    Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
 
 /// How the reason begins for which an answer is partial whose last reply was as long as it may be.
@@ -61,7 +61,7 @@ pub struct Spent {
     /// What was used.
     pub usage: Usage,
     /// The model whose it was, where another one stood in for the run's.
-    pub stand_in: Option<Arc<str>>,
+    pub fallback: Option<Arc<str>>,
 }
 
 impl Step {
@@ -75,10 +75,10 @@ impl Step {
     }
 
     /// The model that used it, where another one stood in for the run's.
-    pub fn stand_in(&self) -> Option<&Arc<str>> {
+    pub fn fallback(&self) -> Option<&Arc<str>> {
         match self {
-            Step::Model(reply) => reply.stand_in.as_ref().map(|by| &by.model),
-            Step::Spent(spent) => spent.stand_in.as_ref(),
+            Step::Model(reply) => reply.fallback.as_ref().map(|by| &by.model),
+            Step::Spent(spent) => spent.fallback.as_ref(),
             Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => None,
         }
     }

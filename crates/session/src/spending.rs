@@ -208,7 +208,7 @@ impl State {
     }
 
     /// What a session has spent and reserved, over all its turns: what its time must cover.
-    pub fn standing(&self) -> budget::SessionUse {
+    pub fn session_use(&self) -> budget::SessionUse {
         let account = self.budget.session();
         budget::SessionUse {
             spent: account.spent,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use unisono_context::alteration::Alterations;
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
 use unisono_context::message::NewMessage;
@@ -334,11 +334,11 @@ impl State {
     }
 
     /// The tools that an agent was lent: the lead answers to whoever asks.
-    pub(crate) fn lent(&self, run: &Run) -> Option<&Lent> {
+    pub(crate) fn client_options(&self, run: &Run) -> Option<&ClientOptions> {
         if run.role != RunRole::Lead {
             return None;
         }
-        self.turns.get(&run.turn)?.accepted.work.lent()
+        self.turns.get(&run.turn)?.accepted.work.client_options()
     }
 
     /// The turns that work on their branches: the first of each queue.

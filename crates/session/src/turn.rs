@@ -241,8 +241,17 @@ impl Turn {
         let digests = std::iter::once(self.accepted.lead)
             .chain(delegates)
             .chain(self.accepted.available.iter().copied());
-        let (lent, delegation) = (self.accepted.work.lent(), self.accepted.delegation);
-        Needs::new(&self.team, digests, &self.preamble, lent, delegation)
+        let (client_options, delegation) = (
+            self.accepted.work.client_options(),
+            self.accepted.delegation,
+        );
+        Needs::new(
+            &self.team,
+            digests,
+            &self.preamble,
+            client_options,
+            delegation,
+        )
     }
 
     /// The budget of one agent, given what its system text and tools cost.

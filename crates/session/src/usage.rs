@@ -99,7 +99,7 @@ impl Ledger {
                 self.runs.insert(run.id, run_of);
             }
             Fact::RunStepped { run, step } => {
-                self.charge(*run, step.stand_in().cloned(), step.usage());
+                self.charge(*run, step.fallback().cloned(), step.usage());
             }
             Fact::RunEnded { run, ending } => {
                 if let Ending::Finished { usage, .. } = &**ending {
@@ -112,11 +112,11 @@ impl Ledger {
             }
             Fact::CameLate { run, late, .. } => match late {
                 Late::Reply(reply) => {
-                    let by = reply.stand_in.as_ref().map(|by| by.model.clone());
+                    let by = reply.fallback.as_ref().map(|by| by.model.clone());
                     self.charge(*run, by, reply.usage);
                 }
                 Late::Answer { usage, .. } => self.charge_rest(*run, *usage),
-                Late::Spent(spent) => self.charge(*run, spent.stand_in.clone(), spent.usage),
+                Late::Spent(spent) => self.charge(*run, spent.fallback.clone(), spent.usage),
             },
             Fact::SummariserUsed { turn, model, usage } => {
                 self.told.insert(*turn);
@@ -163,15 +163,15 @@ impl Ledger {
         self.charge(run, None, less(all, stepped));
     }
 
-    fn charge(&mut self, run: RunId, stand_in: Option<Arc<str>>, usage: Usage) {
+    fn charge(&mut self, run: RunId, fallback: Option<Arc<str>>, usage: Usage) {
         let Some(run) = self.runs.get_mut(&run) else {
             return;
         };
-        if usage == Usage::NONE && stand_in.is_none() {
+        if usage == Usage::NONE && fallback.is_none() {
             return;
         }
         run.stepped = run.stepped + usage;
-        let model = stand_in.unwrap_or_else(|| run.model.clone());
+        let model = fallback.unwrap_or_else(|| run.model.clone());
         let first = !run.asked.contains(&model);
         if first {
             run.asked.push(model.clone());
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
     use crate::event::{OpenedRun, RunRole};
-    use crate::run::{StandIn, Step};
+    use crate::run::{FallbackUsed, Step};
 
     fn event(fact: Fact) -> Event {
         Event {
@@ -260,10 +260,10 @@ mod tests {
         })
     }
 
-    fn stepped(run: u128, stand_in: Option<&str>, usage: Usage) -> Event {
+    fn stepped(run: u128, fallback: Option<&str>, usage: Usage) -> Event {
         let reply = Reply {
             usage,
-            stand_in: stand_in.map(StandIn::named),
+            fallback: fallback.map(FallbackUsed::named),
             ..Reply::default()
         };
         event(Fact::RunStepped {

@@ -246,7 +246,7 @@ impl Error {
 
     /// Whether a write may be taken later by the same process: nothing of it was written.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
+    pub fn is_ephemeral(&self) -> bool {
         self.is_disk_full() || matches!(self, Self::Unwritable { .. })
     }
 

@@ -37,7 +37,7 @@ impl Grants {
     pub async fn open(journal: &Journal) -> Result<(Grants, Broker)> {
         let engine = journal.engine();
         let claim = match engine.claim(ID).await {
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_ephemeral() => {
                 let (journal, broker) = (journal.clone(), fold(journal, u64::MAX).await?.0);
                 let grants = Grants {
                     journal,

@@ -6,7 +6,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::{ContextPart, Mode};
 use unisono_context::message::{NewMessage, Part, Role};
@@ -37,7 +37,7 @@ use unisono_config::summarisers::{self, Unaskable};
 pub use bounds::{Bounds, Shape};
 pub(crate) use tools::lend;
 pub(crate) use tools::offered_to;
-pub use tools::{NotLent, rules_of, servers_of, tools_of};
+pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
 
 /// A task for a session. What is not said is as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Ask {
     key: Option<RequestKey>,
     settings: Vec<Override>,
     tools: Vec<ToolSpec>,
-    lent: Lent,
+    client_options: ClientOptions,
     /// What tools came back with before the task.
     brought: Vec<Part>,
     /// What is appended before it.
@@ -102,10 +102,10 @@ impl Ask {
 
     /// Lends the lead tools: what it calls of them is left to whoever asks.
     #[must_use]
-    pub fn lending(self, tools: Vec<ToolSpec>, lent: Lent) -> Ask {
+    pub fn lending(self, tools: Vec<ToolSpec>, client_options: ClientOptions) -> Ask {
         Ask {
             tools,
-            lent,
+            client_options,
             ..self
         }
     }
@@ -189,7 +189,7 @@ impl Ask {
             key: None,
             settings: Vec::new(),
             tools: Vec::new(),
-            lent: Lent::default(),
+            client_options: ClientOptions::default(),
             brought: Vec::new(),
             preceding: None,
             bounds: Bounds::default(),
@@ -199,14 +199,14 @@ impl Ask {
     /// Wants replies of that length and shape of the lead.
     #[must_use]
     pub fn bounded(mut self, bounds: Bounds) -> Ask {
-        self.lent.max_output = bounds.max_output;
+        self.client_options.max_output = bounds.max_output;
         Ask { bounds, ..self }
     }
 
     /// Wants the lead's replies to end at the first of these texts.
     #[must_use]
     pub fn stopping_at(mut self, stop: Vec<Arc<str>>) -> Ask {
-        self.lent.stop = stop;
+        self.client_options.stop = stop;
         self
     }
 
@@ -374,7 +374,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
             at: clock::now(),
             usage: None,
         },
-        lent: ask.lent.clone(),
+        client_options: ask.client_options.clone(),
     };
     let work = match &ask.work {
         What::Task(task) => {

@@ -15,8 +15,8 @@ use unisono_store::is_full;
 
 use crate::ask;
 use crate::context::{self, estimate};
+use crate::history;
 use crate::models;
-use crate::past;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +56,10 @@ pub enum Error {
     Price(#[from] models::Unpriced),
     /// Tools of whoever asks cannot be lent.
     #[error(transparent)]
-    Lent(#[from] ask::NotLent),
+    ClientOptions(#[from] ask::ClientToolsRefused),
     /// A journal cannot be looked back at.
     #[error(transparent)]
-    Past(#[from] past::Error),
+    Past(#[from] history::Error),
     /// What a model sees of a branch cannot be worked out.
     #[error(transparent)]
     Context(#[from] context::Error),
@@ -147,7 +147,7 @@ impl Error {
             | Error::Price(_)
             | Error::Summariser(_)
             | Error::Setup(_) => Code::Refused,
-            Error::Lent(_) => Code::InvalidRequest,
+            Error::ClientOptions(_) => Code::InvalidRequest,
             Error::Tools(_) => Code::Unavailable,
             Error::Directory(_) | Error::Context(_) | Error::OnlyReads => Code::Failed,
         }
@@ -216,11 +216,11 @@ fn store_code(error: &unisono_store::Error) -> Code {
     }
 }
 
-fn past_code(error: &past::Error) -> Code {
+fn past_code(error: &history::Error) -> Code {
     match error {
-        past::Error::Store(error) => store_code(error),
-        past::Error::Session(error) => runtime_code(error),
-        past::Error::Unfit { .. } => Code::Failed,
+        history::Error::Store(error) => store_code(error),
+        history::Error::Session(error) => runtime_code(error),
+        history::Error::Unfit { .. } => Code::Failed,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use unisono_context::alteration::altered_parts;
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, Role};
@@ -170,7 +170,7 @@ impl Evaluation {
         let work = match how {
             How::Preset(_) => Work::Answer {
                 input: question(),
-                lent: Lent::default(),
+                client_options: ClientOptions::default(),
             },
             How::Summary => {
                 // What a person asks for leaves the newest user message as it is.

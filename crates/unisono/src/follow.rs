@@ -24,7 +24,7 @@ use unisono_session::{Event, State};
 use unisono_store::Journal;
 
 use crate::error::Error;
-use crate::{Local, past, turn_view};
+use crate::{Local, history, turn_view};
 
 use fold::{Change, TurnFold};
 pub use member::members;
@@ -186,7 +186,7 @@ impl Follower {
     async fn read(&mut self, after: u64, to: u64) -> Result<(), Error> {
         let (journal, id) = (self.journal.clone(), self.session.id());
         let mut found = Vec::new();
-        past::read(&journal, id, |event| {
+        history::read(&journal, id, |event| {
             if self.fold.events() == to {
                 return Ok(false);
             }
@@ -209,13 +209,15 @@ impl Follower {
         Ok(())
     }
 
-    fn apply(&mut self, event: &Event) -> Result<Option<Change>, past::Error> {
+    fn apply(&mut self, event: &Event) -> Result<Option<Change>, history::Error> {
         let (session, seq) = (self.session.id(), self.fold.events() + 1);
-        self.fold.apply(event).map_err(|error| past::Error::Unfit {
-            session,
-            seq,
-            error,
-        })
+        self.fold
+            .apply(event)
+            .map_err(|error| history::Error::Unfit {
+                session,
+                seq,
+                error,
+            })
     }
 
     async fn take(&mut self, event: &Event) -> Result<(), Error> {

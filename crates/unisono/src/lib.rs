@@ -49,7 +49,7 @@
 //!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
 //!   [`outline`] the tree of messages, [`short`] how long things are made short.
 //! - [`turn_view`] is a turn as clients see it, [`follow`] how it goes on, [`approvals`] the calls
-//!   that wait for a person, [`lent`] tools that whoever asks lends, [`values`] times and amounts as
+//!   that wait for a person, [`client_options`] tools that whoever asks lends, [`values`] times and amounts as
 //!   JSON has them.
 //! - [`metrics`] counts what happens, [`telemetry`] writes the log.
 
@@ -57,6 +57,7 @@ pub mod agents;
 pub mod append;
 mod approvals;
 pub mod ask;
+pub mod client_tools;
 pub mod context;
 pub mod conversation;
 mod current;
@@ -64,18 +65,17 @@ mod decisions;
 mod error;
 pub mod evaluation;
 pub mod follow;
-pub mod hits;
+pub mod history;
 pub mod labels;
-pub mod lent;
 pub mod local;
+pub mod message_tree;
 pub mod metrics;
 pub mod models;
 #[cfg(feature = "otel")]
 mod otel;
-pub mod outline;
-pub mod past;
 pub mod replace;
 pub mod retention;
+pub mod search_results;
 pub mod service;
 pub mod short;
 pub mod spool;

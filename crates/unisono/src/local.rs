@@ -22,8 +22,8 @@ use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
 use unisono_context::compaction::Mode;
 use unisono_context::{SessionId, TurnId};
+use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
-use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::Offer;
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
@@ -38,11 +38,11 @@ use crate::context::estimate;
 use crate::current::{self, Current};
 use crate::decisions::RecentDecisions;
 use crate::error::Error;
+use crate::history;
+use crate::history::usage::Folds;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
-use crate::past;
-use crate::past::usage::Folds;
 use crate::view::View;
 use unisono_config::setup::Setup;
 
@@ -82,7 +82,7 @@ pub struct Local {
     metrics: Metrics,
     /// What servers of one's own were asked, and which of their prefixes are warm.
     servers: Servers,
-    warmth: Warmth,
+    warmth: CacheWarmth,
     /// What was logged of models, where it is: each notice once.
     noticed: Noticed,
     #[cfg(feature = "otel")]
@@ -133,7 +133,7 @@ impl Local {
             learnt,
             metrics: Metrics::default(),
             servers: Servers::default(),
-            warmth: Warmth::default(),
+            warmth: CacheWarmth::default(),
             noticed: Noticed::default(),
             #[cfg(feature = "otel")]
             traces: None,
@@ -270,7 +270,7 @@ impl Local {
             Some((id, state)) if id == session => Arc::unwrap_or_clone(state),
             _ => State::default(),
         };
-        past::catch_up(&self.journal, session, &mut state).await?;
+        history::catch_up(&self.journal, session, &mut state).await?;
         if state.events() == 0 {
             return Err(unisono_runtime::Error::UnknownSession(session).into());
         }

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::budget::Limits;
 use unisono_context::{Ppm, Snapshot, Tokens};
+use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_model::client::Client;
 use unisono_model::language::remote::Nowhere;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
-use unisono_model::warm::Warmth;
 use unisono_runtime::{Extensions, measure};
 use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::Calibration;
@@ -75,7 +75,7 @@ pub(crate) fn build(
     setup: &Setup,
     extensions: &Extensions,
     calibrations: &Calibrations,
-    warmth: &Warmth,
+    warmth: &CacheWarmth,
 ) -> Models {
     let loaded = &setup.loaded;
     let workshop = Mutex::new(Workshop {
@@ -173,8 +173,8 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         let Some(cap) = own.or(capped.map(|level| format!("`{level}.max_cost_usd`"))) else {
             continue;
         };
-        let stand_ins = loaded.config.models.fallback.iter().map(String::as_str);
-        let mut all = std::iter::once(&*agent.model).chain(stand_ins);
+        let fallbacks = loaded.config.models.fallback.iter().map(String::as_str);
+        let mut all = std::iter::once(&*agent.model).chain(fallbacks);
         if let Some(model) = all.find_map(unpriced) {
             let agent = agent.id.to_string();
             return Err(Unpriced { agent, model, cap });
@@ -242,7 +242,7 @@ pub async fn count(
     agent: &Definition,
     snapshot: Arc<Snapshot>,
 ) -> Result<u64, String> {
-    let (learnt, warmth) = (Calibrations::default(), Warmth::default());
+    let (learnt, warmth) = (Calibrations::default(), CacheWarmth::default());
     let models = build(setup, extensions, &learnt, &warmth);
     let model = models
         .get(&agent.model)
@@ -300,7 +300,7 @@ struct Workshop {
     own: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
     chains: BTreeMap<String, Arc<dyn LanguageModel>>,
     calibrations: Calibrations,
-    warmth: Warmth,
+    warmth: CacheWarmth,
 }
 
 impl Workshop {

@@ -21,7 +21,7 @@ use unisono_store::Journal;
 
 use self::span::Span;
 use self::spans::Spans;
-use crate::past;
+use crate::history;
 use unisono_config::setup::Setup;
 
 /// Spans that wait to be sent; more are dropped.
@@ -102,9 +102,9 @@ impl Exporter {
             return;
         }
         let mut left = Spans::default();
-        let read = past::read(journal, session, |event| {
+        let read = history::read(journal, session, |event| {
             left.take(session, event);
-            Ok::<_, past::Error>(true)
+            Ok::<_, history::Error>(true)
         });
         match read.await {
             Ok(()) => {

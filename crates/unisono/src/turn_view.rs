@@ -9,7 +9,7 @@ use unisono_session::run::Ending;
 use unisono_session::trace::{self, RunTrace, TurnTrace};
 use unisono_store::Journal;
 
-use crate::past::{self, Sought};
+use crate::history::{self, Lookup};
 use crate::values;
 use crate::view::Inspect;
 
@@ -18,8 +18,8 @@ pub async fn turn(
     journal: &Journal,
     session: &impl Inspect,
     turn: TurnId,
-) -> Result<Option<Turn>, past::Error> {
-    let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
+) -> Result<Option<Turn>, history::Error> {
+    let trace = history::turn(journal, session, Lookup::Turn(turn)).await?;
     Ok(trace.and_then(|trace| one(&trace, session.id(), turn)))
 }
 
@@ -36,10 +36,10 @@ pub async fn turns(
     session: &impl Inspect,
     before: Option<u64>,
     limit: usize,
-) -> Result<Page<Turn>, past::Error> {
+) -> Result<Page<Turn>, history::Error> {
     let before = before.unwrap_or(u64::MAX);
     // One more tells whether there are more.
-    let trace = past::turns(journal, session, before, limit + 1).await?;
+    let trace = history::turns(journal, session, before, limit + 1).await?;
     let turns = trace
         .turns()
         .map(|(id, turn)| (turn.accepted.0.seq, id, turn));

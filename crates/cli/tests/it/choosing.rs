@@ -75,7 +75,7 @@ fn the_chosen_model_is_asked_by_agents_that_name_another() {
 #[test]
 fn a_chosen_model_that_cannot_be_asked_is_refused_whatever_stands_in() {
     let provider = provider();
-    // Without a choice, the stand-in answers for an agent whose key is missing.
+    // Without a choice, the fallback answers for an agent whose key is missing.
     let place = place(&provider, "[models]\nfallback = [\"extractive\"]\n");
     let file = example();
     place.call(&["run", &file]).expect(0);

@@ -156,7 +156,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     let of = |n: usize| &topics[topics.len() - n];
     let second = of(2);
     assert_eq!(second["title"], "New topic: we plan the library number 1");
-    assert_eq!(second["standing"], "summarised");
+    assert_eq!(second["status"], "summarised");
     assert_eq!(second["summary"], done["checkpoint"]);
     assert!(second["sealed_at"].is_string() && second["started_at"].is_string());
     assert_eq!(of(1)["summary"], Value::Null);
@@ -181,7 +181,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     let done = place.json(&["compact", "--attention", "--yes"]);
     assert_eq!(done["state"], "compacted", "{done}");
     let context = place.json(&["context"]);
-    assert_eq!(context["topics"]["items"][0]["standing"], "in part");
+    assert_eq!(context["topics"]["items"][0]["status"], "in part");
     assert_eq!(context["summaries"].as_array().unwrap().len(), 2);
 }
 

@@ -27,7 +27,7 @@ fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
     assert_eq!(found.len(), 5);
     for hit in &found {
         assert_eq!(
-            (&hit["active"], &hit["standing"]),
+            (&hit["active"], &hit["status"]),
             (&true.into(), &"verbatim".into())
         );
         let (text, marks) = (
@@ -45,7 +45,7 @@ fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
     let after = hits(&place, &["ferryman", "reverse", "--limit", "5"]);
     let covered: Vec<&Value> = after
         .iter()
-        .filter(|hit| hit["standing"] == "covered")
+        .filter(|hit| hit["status"] == "covered")
         .collect();
     assert!(!covered.is_empty());
     assert!(

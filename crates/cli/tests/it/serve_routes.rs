@@ -183,7 +183,7 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     assert_eq!(found["complete"], true, "{found}");
     let hits = found["hits"].as_array().unwrap();
     assert!(!hits.is_empty() && hits.len() <= 3, "{found}");
-    assert!(hits.iter().any(|hit| hit["standing"] == "covered"));
+    assert!(hits.iter().any(|hit| hit["status"] == "covered"));
     let (text, marks) = (hits[0]["excerpt"].as_str().unwrap(), &hits[0]["marks"][0]);
     let mark = marks[0].as_u64().unwrap() as usize..marks[1].as_u64().unwrap() as usize;
     assert!(text[mark].to_lowercase().starts_with("replica"), "{text}");

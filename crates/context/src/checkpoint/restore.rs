@@ -53,7 +53,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Why it does not.
-    pub fn standing(
+    pub fn status(
         &self,
         tree: &Tree,
         head: MessageId,

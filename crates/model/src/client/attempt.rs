@@ -11,11 +11,11 @@ use reqwest::{Body, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
 use unisono_context::Tokens;
 
+use super::admission::Admitted;
 use super::body::Pieces;
-use super::entrance::Admitted;
 use super::headers::{self, Form, ResponseHeaders};
-use super::heard::Heard;
 use super::incoming::Incoming;
+use super::progress::ReplyProgress;
 use super::surrogates::Halves;
 use super::{Call, Client, transport};
 use crate::dialect::{Failure, Mode, Seen};
@@ -51,7 +51,7 @@ impl Client {
         &self,
         call: &Call,
         url: Url,
-        heard: &mut Heard,
+        reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
     ) -> Result<Answer, Failed> {
         let settings = &self.settings;
@@ -69,14 +69,15 @@ impl Client {
             Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts).into()),
         };
         let told = headers::read(response.headers(), Timestamp::now());
-        self.entrance.learn(&told);
+        self.admission.learn(&told);
         let status = response.status().as_u16();
         let span = tracing::Span::current();
         span.record("status", status);
         span.record("request_id", told.request_id.as_deref());
         let mut incoming = Incoming::new(settings, response, first_byte);
         let outcome = if (200..300).contains(&status) {
-            self.read(call, &told, &mut incoming, heard, admitted).await
+            self.read(call, &told, &mut incoming, reply_progress, admitted)
+                .await
         } else {
             Err(self.refusal(status, &mut incoming).await)
         };
@@ -124,7 +125,7 @@ impl Client {
         call: &Call,
         told: &ResponseHeaders,
         incoming: &mut Incoming<'_>,
-        heard: &mut Heard,
+        reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
     ) -> Result<Answer, Failure> {
         if told.form == Form::Html {
@@ -143,7 +144,9 @@ impl Client {
                 Ok(Answer::Count(counted?))
             }
             (_, Form::Events) | (Mode::Stream, Form::Other) => {
-                let reply = self.stream(call, incoming, heard, admitted).await?;
+                let reply = self
+                    .stream(call, incoming, reply_progress, admitted)
+                    .await?;
                 Ok(Answer::Reply(Box::new(reply)))
             }
             (Mode::Stream | Mode::Whole, _) => {
@@ -156,7 +159,7 @@ impl Client {
                     let again = |clean: &[u8]| whole(clean).err();
                     self.secrets.retold(failure, &body, again)
                 })?;
-                tell_first(call, heard, admitted);
+                tell_first(call, reply_progress, admitted);
                 call.listener.text(&reply.text);
                 Ok(Answer::Reply(Box::new(reply)))
             }
@@ -167,7 +170,7 @@ impl Client {
         &self,
         call: &Call,
         incoming: &mut Incoming<'_>,
-        heard: &mut Heard,
+        reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
     ) -> Result<Reply, Failure> {
         let mut parser = sse::Parser::new(self.settings.caps.stream);
@@ -201,8 +204,8 @@ impl Client {
                 let seen = decoder
                     .event(&event)
                     .map_err(|failure| self.retold(failure, &event))?;
-                tell_first(call, heard, admitted);
-                heard.event(&seen);
+                tell_first(call, reply_progress, admitted);
+                reply_progress.event(&seen);
                 match seen {
                     Seen::Text(text) => call.listener.text(text),
                     Seen::Other => {}
@@ -210,7 +213,7 @@ impl Client {
                 }
                 Ok::<_, Failure>(ControlFlow::Continue(()))
             });
-            heard.used(decoder.used());
+            reply_progress.used(decoder.used());
             if flow?.is_break() {
                 break;
             }
@@ -248,10 +251,10 @@ impl Client {
 }
 
 /// The reply has begun: its owner is told once, whatever attempt it is.
-fn tell_first(call: &Call, heard: &mut Heard, admitted: &Admitted<'_>) {
+fn tell_first(call: &Call, reply_progress: &mut ReplyProgress, admitted: &Admitted<'_>) {
     admitted.answers();
     if let Some(on_first_event) = &call.on_first_event
-        && !std::mem::replace(&mut heard.first_told, true)
+        && !std::mem::replace(&mut reply_progress.first_told, true)
     {
         on_first_event();
     }

@@ -118,7 +118,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
         // One that is only space is refused.
-        let stops = request.lent.stop.iter();
+        let stops = request.client_options.stop.iter();
         let stops: Vec<_> = stops.filter(|stop| !stop.trim().is_empty()).collect();
         if !stops.is_empty() {
             json.raw(r#","stop_sequences":"#)

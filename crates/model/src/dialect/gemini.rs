@@ -176,7 +176,7 @@ fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Opt
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
-        let stops = &request.lent.stop[..];
+        let stops = &request.client_options.stop[..];
         if !stops.is_empty() && stops.len() <= MOST_STOPS {
             json.raw(r#","stopSequences":"#).list(stops, |json, stop| {
                 json.string(stop);

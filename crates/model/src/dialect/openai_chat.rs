@@ -100,7 +100,7 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
             .number(request.max_output.0);
     }
     // Its reasoning models refuse it, and it takes no more than four.
-    let stops = &request.lent.stop[..];
+    let stops = &request.client_options.stop[..];
     if !stops.is_empty() && stops.len() <= MOST_STOPS && !sending.reasoning {
         json.raw(r#","stop":"#).list(stops, |json, stop| {
             json.string(stop);
@@ -155,7 +155,7 @@ pub(super) fn sampling(
             json.raw(r#","tool_choice":"required""#);
         }
         // What whoever asked is to call needs no room and no further call of the model.
-        None if request.wrap_up.is_some() && request.lent.tools.is_empty() => {
+        None if request.wrap_up.is_some() && request.client_options.tools.is_empty() => {
             json.raw(r#","tool_choice":"none""#);
         }
         None => {}

@@ -1,7 +1,7 @@
 //! What all dialects say alike, each in its own words.
 
 use serde_json::{Value, json};
-use unisono_context::call::{Choice, Lent};
+use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::snapshot::ToolSpec;
 
 use super::fixture::SENDING;
@@ -15,7 +15,7 @@ const ALL: [Dialect; 4] = [
     Dialect::Gemini,
 ];
 
-fn asking(lent: Lent, wrap_up: bool) -> Request {
+fn asking(client_options: ClientOptions, wrap_up: bool) -> Request {
     Request {
         tools: [ToolSpec {
             name: "weather".into(),
@@ -23,8 +23,8 @@ fn asking(lent: Lent, wrap_up: bool) -> Request {
             input_schema: r#"{"type":"object"}"#.into(),
         }]
         .into(),
-        allowed: lent.tools.clone().into(),
-        lent,
+        allowed: client_options.tools.clone().into(),
+        client_options,
         wrap_up: wrap_up.then(|| "Answer now.".into()),
         ..request()
     }
@@ -49,10 +49,10 @@ fn insists(dialect: Dialect, request: &Request) -> Value {
 
 #[test]
 fn whoever_lends_a_tool_may_insist_on_a_call() {
-    let lent = |choice| Lent {
+    let client_options = |choice| ClientOptions {
         tools: vec!["weather".into()],
         choice,
-        ..Lent::default()
+        ..ClientOptions::default()
     };
     let by_name = json!({"name": "weather"});
     let function = |more: Value| {
@@ -79,18 +79,22 @@ fn whoever_lends_a_tool_may_insist_on_a_call() {
     let mut told = none();
     (told[0], told[1]) = ("none".into(), "none".into());
     let table = [
-        (lent(Choice::Free), false, none()),
+        (client_options(Choice::Free), false, none()),
         // A call that is handed over is an answer: also the last one.
-        (lent(Choice::Free), true, none()),
-        (lent(Choice::Any), false, any.clone()),
-        (lent(Choice::Any), true, any),
-        (lent(Choice::This("weather".into())), false, this),
-        (Lent::default(), false, none()),
-        (Lent::default(), true, told),
+        (client_options(Choice::Free), true, none()),
+        (client_options(Choice::Any), false, any.clone()),
+        (client_options(Choice::Any), true, any),
+        (client_options(Choice::This("weather".into())), false, this),
+        (ClientOptions::default(), false, none()),
+        (ClientOptions::default(), true, told),
     ];
-    for (lent, wrap_up, expected) in table {
-        let request = asking(lent, wrap_up);
+    for (client_options, wrap_up, expected) in table {
+        let request = asking(client_options, wrap_up);
         let said = ALL.map(|dialect| insists(dialect, &request));
-        assert_eq!(said, expected, "{:?}, last: {wrap_up}", request.lent);
+        assert_eq!(
+            said, expected,
+            "{:?}, last: {wrap_up}",
+            request.client_options
+        );
     }
 }

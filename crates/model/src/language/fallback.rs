@@ -1,7 +1,7 @@
 //! A chain of models behind one: when the first cannot answer, the next is asked.
 //!
 //! Only failures that another provider may be spared are passed on: a request that is wrong, too
-//! long or refused would fare no better elsewhere. The stand-in gets a prefix in its own
+//! long or refused would fare no better elsewhere. The fallback gets a prefix in its own
 //! dialect, rendered once for all requests that share it, and is asked for no more output than it
 //! can give. One whose window is too small is passed over.
 
@@ -11,16 +11,18 @@ use bytes::Bytes;
 use unisono_context::{Cost, Digest, Tokens};
 
 use super::recent::Recent;
-use super::{Class, Completion, Counting, Error, Fitting, LanguageModel, Request, Sent, StandIn};
+use super::{
+    Class, Completion, Counting, Error, FallbackUsed, Fitting, LanguageModel, Request, Sent,
+};
 use crate::prompt::{Prefix, Shared};
 
-/// Prefixes of stand-ins that are remembered.
+/// Prefixes of fallbacks that are remembered.
 const PREFIXES: usize = 16;
 
 /// A model of the chain and its name, as definitions write it.
 type Link = (Arc<str>, Arc<dyn LanguageModel>);
 
-/// What a stand-in's prefix was rendered for: the first model's prefix, and the stand-in's place.
+/// What a fallback's prefix was rendered for: the first model's prefix, and the fallback's place.
 type Rendering = (Digest, usize);
 
 /// A model, and those that stand in for it.
@@ -67,7 +69,7 @@ impl Fallback {
             match ask_instead(name, model.as_ref(), request).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => {
-                    // What is too long for a stand-in need not be so for the next.
+                    // What is too long for a fallback need not be so for the next.
                     let too_long = matches!(error.class, Class::Overflow { .. });
                     let ends =
                         is_spent(&asked, &error) || (!too_long && !is_passed_on(error.class));
@@ -81,7 +83,7 @@ impl Fallback {
         Err(together(failed, &self.first.0))
     }
 
-    /// The request's prefix in the words of a stand-in.
+    /// The request's prefix in the words of a fallback.
     fn prefix(&self, at: usize, model: &dyn LanguageModel, request: &Request) -> Prefix {
         let key = (request.prefix.digest(), at);
         let slot = {
@@ -101,7 +103,7 @@ impl LanguageModel for Fallback {
         Box::pin(self.ask(request))
     }
 
-    /// The first model's body: a stand-in has one of its own.
+    /// The first model's body: a fallback has one of its own.
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
         self.first.1.body(request)
     }
@@ -135,7 +137,7 @@ impl std::fmt::Debug for Fallback {
     }
 }
 
-/// Asks a stand-in for no more than it can give. Its reply says how it was asked.
+/// Asks a fallback for no more than it can give. Its reply says how it was asked.
 async fn ask_instead(
     name: &Arc<str>,
     model: &dyn LanguageModel,
@@ -148,14 +150,14 @@ async fn ask_instead(
     };
     let mut reply = model.complete(request).await?;
     // A chain within the chain has said who it was.
-    reply.stand_in.get_or_insert_with(|| StandIn {
+    reply.fallback.get_or_insert_with(|| FallbackUsed {
         model: name.clone(),
         sent: Some(sent),
     });
     Ok(reply)
 }
 
-/// Whether something was paid for already out of what was reserved for one reply: a stand-in's may
+/// Whether something was paid for already out of what was reserved for one reply: a fallback's may
 /// be more than is left of it.
 const fn is_spent(request: &Request, error: &Error) -> bool {
     request.bounded && error.begun
@@ -184,17 +186,17 @@ const fn is_passed_on(class: Class) -> bool {
 }
 
 /// One error for all that failed, in the order they were asked. Its class is that of the first
-/// that may pass by itself, else of the last; that a stand-in is too small says nothing of the
+/// that may pass by itself, else of the last; that a fallback is too small says nothing of the
 /// request.
 fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
     if failed.len() == 1 {
         return failed.remove(0);
     }
     let reasons: Vec<String> = failed.iter().map(Error::to_string).collect();
-    let passing = failed.iter().find(|error| error.class.is_transient());
+    let ephemeral = failed.iter().find(|error| error.class.is_transient());
     let too_long = |error: &&Error| matches!(error.class, Class::Overflow { .. });
     let last = || failed.iter().rfind(|error| !too_long(error));
-    let leading = passing.or_else(last);
+    let leading = ephemeral.or_else(last);
     Error {
         model: chain.clone(),
         class: leading.map_or(Class::Internal, |error| error.class),

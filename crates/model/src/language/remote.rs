@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::digest::Hasher;
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Digest, Tokens};
@@ -25,12 +25,12 @@ use super::{
     CacheWarm, Class, Completion, Counting, Error, Fitting, LanguageModel, Listener, Reply,
     Request, Usage,
 };
+use crate::cache_warming::{Asking, CacheWarmth, Key};
 use crate::calibration::Calibrations;
 use crate::catalogue::{Catalogue, Entry};
 use crate::client::{Call, OnFirstEvent, OnLost};
 use crate::dialect::{Dialect, Head, Mode, Sending};
 use crate::prompt::{Persona, Prefix, Shared};
-use crate::warm::{Asking, Key, Warmth};
 use routes::{cache_key, shard};
 use sizes::Sizes;
 
@@ -54,7 +54,7 @@ pub struct Remote<T> {
     transport: T,
     catalogue: Arc<Catalogue>,
     calibrations: Calibrations,
-    warmth: Warmth,
+    warmth: CacheWarmth,
     sizes: Sizes,
     counts: Mutex<Recent<Digest, Tokens>>,
     replies: AtomicU32,
@@ -81,7 +81,7 @@ impl<T: Transport> Remote<T> {
             transport,
             catalogue,
             calibrations: Calibrations::default(),
-            warmth: Warmth::default(),
+            warmth: CacheWarmth::default(),
             counts: Mutex::new(Recent::new(COUNTS)),
             replies: AtomicU32::new(0),
         }
@@ -98,7 +98,7 @@ impl<T: Transport> Remote<T> {
 
     /// Passes the gate that others pass too.
     #[must_use]
-    pub fn warmed_by(self, warmth: Warmth) -> Remote<T> {
+    pub fn warmed_by(self, warmth: CacheWarmth) -> Remote<T> {
         Remote { warmth, ..self }
     }
 
@@ -233,7 +233,7 @@ impl<T: Transport> Remote<T> {
             results: Arc::from([]),
             exchange: Vec::new(),
             wrap_up: None,
-            lent: Lent::default(),
+            client_options: ClientOptions::default(),
             max_output: smallest_output(self.transport.dialect()),
             temperature_milli: None,
             listener: outgoing.request.listener.of_payments(),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use unisono_context::call::{CacheWarm, Choice, Lent, Reply, ToolResult, Usage};
+use unisono_context::call::{CacheWarm, Choice, ClientOptions, Reply, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
 
@@ -27,7 +27,7 @@ pub struct Request {
     /// Who the model speaks for.
     pub persona: Persona,
     /// Those of them whose calls are made by whoever asked the agent.
-    pub lent: Lent,
+    pub client_options: ClientOptions,
     /// The tools it may call.
     pub allowed: Arc<[Arc<str>]>,
     /// The agents it may delegate to.
@@ -54,7 +54,7 @@ pub struct Request {
     /// None: as long as the provider's settings say.
     pub patience: Option<Duration>,
     /// Set where what it may take was reserved: once something was paid for it, as for a reply that
-    /// broke off, it is not sent again, and no stand-in is asked. Whoever asks reserves anew.
+    /// broke off, it is not sent again, and no fallback is asked. Whoever asks reserves anew.
     pub bounded: bool,
     /// Told of the reply while it comes in.
     pub listener: Listener,
@@ -78,8 +78,9 @@ impl Request {
 
     /// What it has to call, whatever else it is told.
     pub fn choice(&self) -> Option<&Choice> {
-        let forced = (self.lent.choice != Choice::Free).then_some(&self.lent.choice);
-        forced.filter(|_| !self.lent.tools.is_empty())
+        let forced =
+            (self.client_options.choice != Choice::Free).then_some(&self.client_options.choice);
+        forced.filter(|_| !self.client_options.tools.is_empty())
     }
 }
 
@@ -200,18 +201,18 @@ impl Listener {
     #[must_use]
     pub(super) fn of_stand_in(self, name: Arc<str>) -> Listener {
         match self.on_paid.clone() {
-            Some(on_paid) => self.with_paid(move |usage, stand_in| {
+            Some(on_paid) => self.with_paid(move |usage, fallback| {
                 // A chain within the chain has said who it was.
-                on_paid(usage, stand_in.or_else(|| Some(name.clone())));
+                on_paid(usage, fallback.or_else(|| Some(name.clone())));
             }),
             None => self,
         }
     }
 
     /// Tells what was paid for besides the reply, whatever becomes of that.
-    pub fn paid(&self, usage: Usage, stand_in: Option<Arc<str>>) {
+    pub fn paid(&self, usage: Usage, fallback: Option<Arc<str>>) {
         if let Some(on_paid) = &self.on_paid {
-            on_paid(usage, stand_in);
+            on_paid(usage, fallback);
         }
     }
 

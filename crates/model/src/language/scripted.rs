@@ -14,7 +14,7 @@ pub enum Act {
     Fail(Arc<str>),
     /// Fails with an error of that class.
     FailAs(Class),
-    /// Says that so much was paid for before, by a stand-in where one is named, and goes on so.
+    /// Says that so much was paid for before, by a fallback where one is named, and goes on so.
     Prepaid(Usage, Option<Arc<str>>, Box<Act>),
     /// Panics with that message.
     Panic(Arc<str>),
@@ -81,8 +81,8 @@ impl Scripted {
 impl LanguageModel for Scripted {
     fn complete(&self, request: Request) -> Completion<'_> {
         let mut act = (self.script)(&request);
-        while let Act::Prepaid(usage, stand_in, then) = act {
-            request.listener.paid(usage, stand_in);
+        while let Act::Prepaid(usage, fallback, then) = act {
+            request.listener.paid(usage, fallback);
             act = *then;
         }
         lock(&self.requests).push(request);

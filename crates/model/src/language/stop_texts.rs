@@ -14,7 +14,7 @@ pub async fn complete_up_to_stop(
     model: &dyn LanguageModel,
     mut request: Request,
 ) -> Result<Reply, Error> {
-    let stops = request.lent.stop.clone();
+    let stops = request.client_options.stop.clone();
     if stops.is_empty() {
         return model.complete(request).await;
     }

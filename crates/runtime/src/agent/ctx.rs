@@ -216,8 +216,8 @@ impl Ctx {
             request.wrap_up = Some(why.clone());
         }
         let (ctx, number) = (self.clone(), call.number());
-        request.listener = request.listener.with_paid(move |usage, stand_in| {
-            ctx.paid(number, Spent { usage, stand_in });
+        request.listener = request.listener.with_paid(move |usage, fallback| {
+            ctx.paid(number, Spent { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own limits bound the wait for it.

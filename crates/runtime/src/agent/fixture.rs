@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use unisono_context::alteration::Alterations;
 use unisono_context::budget::Limits;
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::Checkpoints;
 use unisono_context::message::NewMessage;
 use unisono_context::snapshot::{Preamble, ToolSpec};
@@ -50,7 +50,7 @@ pub(crate) struct Attempt {
     pub(crate) room: Tokens,
     pub(crate) bounded: bool,
     pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
-    pub(crate) lent: Lent,
+    pub(crate) client_options: ClientOptions,
     pub(crate) call_cap: CallCap,
     pub(crate) results: Vec<Delivered>,
     pub(crate) limit: Limit,
@@ -314,7 +314,7 @@ impl Attempt {
             room: Tokens(u64::MAX),
             bounded: false,
             wrapped_up: None,
-            lent: Lent::default(),
+            client_options: ClientOptions::default(),
             call_cap: CallCap::default(),
             results: Vec::new(),
             limit: Limit::new(),
@@ -335,14 +335,14 @@ impl Attempt {
 
     /// The built-in tools, and those that are lent, which take anything.
     fn tools(&self) -> Vec<ToolSpec> {
-        let lent = self.lent.tools.iter().map(|name| ToolSpec {
+        let client_options = self.client_options.tools.iter().map(|name| ToolSpec {
             name: name.clone(),
             description: "".into(),
             input_schema: r#"{"type":"object"}"#.into(),
         });
         crate::tools::specs(crate::Reach::Branch)
             .into_iter()
-            .chain(lent)
+            .chain(client_options)
             .collect()
     }
 
@@ -375,7 +375,7 @@ impl Attempt {
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
             tools: self.tools().into(),
             call_cap: self.call_cap,
-            lent: self.lent.clone(),
+            client_options: self.client_options.clone(),
             has_peers: false,
             place: 0,
         };

@@ -77,7 +77,7 @@ impl Agent for LlmAgent {
                             }
                             call.recorded();
                             if let Some(ended) = ended {
-                                if reply.stand_in.is_some() {
+                                if reply.fallback.is_some() {
                                     take(&mut steps, Step::Model(reply), &ctx).await?;
                                 }
                                 return ended;
@@ -291,10 +291,10 @@ fn unsaid(
 /// Whether a reply may be empty because of what whoever asked wants: it ends at a text of theirs,
 /// which a provider leaves out, or has no more tokens than they allow.
 fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
-    let lent = &ctx.assignment().lent;
+    let client_options = &ctx.assignment().client_options;
     match reply.stop {
-        Stop::Complete => !lent.stop.is_empty() && reply.calls.is_empty(),
-        Stop::CutOff => lent.max_output == Some(ctx.definition().limits.max_output),
+        Stop::Complete => !client_options.stop.is_empty() && reply.calls.is_empty(),
+        Stop::CutOff => client_options.max_output == Some(ctx.definition().limits.max_output),
         Stop::Refused => false,
     }
 }

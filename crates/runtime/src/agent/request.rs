@@ -31,7 +31,7 @@ pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> 
         results: Arc::from([]),
         exchange: Vec::new(),
         wrap_up: None,
-        lent: assignment.lent.clone(),
+        client_options: assignment.client_options.clone(),
         max_output: definition.limits.max_output,
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
@@ -111,7 +111,7 @@ fn allowed(assignment: &RunAssignment) -> Arc<[Arc<str>]> {
     let tools = assignment.tools.iter().map(|tool| &tool.name);
     tools
         .filter(|tool| {
-            assignment.lent.has(tool) || tool::allows(&assignment.definition.tools, tool)
+            assignment.client_options.has(tool) || tool::allows(&assignment.definition.tools, tool)
         })
         .filter(|tool| !alone || ***tool != *tools::DELEGATE)
         .cloned()

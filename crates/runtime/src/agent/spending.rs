@@ -56,7 +56,7 @@ impl Ctx {
         if reply.usage != Usage::NONE {
             let spent = Spent {
                 usage: reply.usage,
-                stand_in: reply.stand_in.as_ref().map(|by| by.model.clone()),
+                fallback: reply.fallback.as_ref().map(|by| by.model.clone()),
             };
             self.paid(call.number(), spent);
         }

@@ -111,7 +111,7 @@ async fn part(
         let reply = complete(asked, model, &task, parts.max_output).await?;
         *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
         // Another model may have answered in place of the one that was asked.
-        let by = reply.stand_in.as_ref().map(|by| &by.model);
+        let by = reply.fallback.as_ref().map(|by| &by.model);
         let by = by.unwrap_or(&asked.summariser.model);
         asked.work.used(by, reply.usage);
         let last = index + 1 == parts.parts.len();

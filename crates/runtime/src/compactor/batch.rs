@@ -110,7 +110,7 @@ pub(super) async fn together(
     let reason = match timeout_at(until, request).await {
         Ok(Ok(reply)) => {
             *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
-            let by = reply.stand_in.as_ref().map(|by| &by.model);
+            let by = reply.fallback.as_ref().map(|by| &by.model);
             let by = by.unwrap_or(name);
             asked.work.used(by, reply.usage);
             for (cover, text) in covers.iter().zip(summaries(&reply, covers.len())) {

@@ -158,7 +158,7 @@ impl Stage {
         assert_eq!(
             self.run(TurnWork::Answer {
                 input,
-                lent: unisono_context::call::Lent::default()
+                client_options: unisono_context::call::ClientOptions::default()
             })
             .await,
             Outcome::Answered

@@ -109,7 +109,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         branch: "main".into(),
         work: Work::Answer {
             input: NewMessage::text(input, Role::User, "what is due?", clock::now()),
-            lent: unisono_context::call::Lent::default(),
+            client_options: unisono_context::call::ClientOptions::default(),
         },
         team: Team {
             lead: lead.clone(),

@@ -169,12 +169,12 @@ impl State {
         else {
             return;
         };
-        let (standing, spending) = live.standing();
-        live.budget_queue.ceiling = standing.in_use;
-        live.budget_queue.told = Some((standing, spending));
+        let (session_use, spending) = live.session_use();
+        live.budget_queue.ceiling = session_use.in_use;
+        live.budget_queue.told = Some((session_use, spending));
         budget_broker.lower(budget_broker::Back {
             session: self.args.id,
-            standing,
+            session_use,
             spending,
             pending: live.budget_queue.raising.map(|(_, _, number)| number),
         });
@@ -186,7 +186,7 @@ impl State {
         if self.args.budget_broker.is_some()
             && let Phase::Live(live) = &self.phase
             && (live.budget_queue.recalled || live.budget_queue.raising.is_some())
-            && live.budget_queue.told != Some(live.standing())
+            && live.budget_queue.told != Some(live.session_use())
         {
             self.give_back();
         }
@@ -287,14 +287,14 @@ impl State {
         live.budget_queue.recalled = false;
         live.budget_queue.raising = Some((asking.run, asking.ask.call, live.budget_queue.raises));
         // Until it is answered nothing is granted that was granted before: it counts as given back.
-        let (standing, spending) = live.standing();
-        live.budget_queue.ceiling = standing.in_use;
-        live.budget_queue.told = Some((standing, spending));
+        let (session_use, spending) = live.session_use();
+        live.budget_queue.ceiling = session_use.in_use;
+        live.budget_queue.told = Some((session_use, spending));
         let recalled = myself.clone();
         let raised = budget_broker.raise(budget_broker::Request {
             session: self.args.id,
             number: live.budget_queue.raises,
-            standing,
+            session_use,
             needed,
             begun: at < live.budget_queue.asking.begun,
             spending,
@@ -315,11 +315,11 @@ impl Live {
     }
 
     /// What is used, and whether something of it will be freed by itself.
-    fn standing(&self) -> (SessionUse, bool) {
+    fn session_use(&self) -> (SessionUse, bool) {
         let (state, waits) = (self.machine.state(), |run| {
             self.budget_queue.asking.waits(run)
         });
-        (state.standing(), state.is_spending(waits))
+        (state.session_use(), state.is_spending(waits))
     }
 }
 
@@ -390,7 +390,7 @@ fn next(state: &SessionState, asking: &Asking, queue: &Queue, ceiling: Option<Am
     let account = state.budget().run(asking.run);
     let own = account.map_or(Amount::ZERO, |account| account.kept);
     let added = (reservation.amount + reservation.keep) - own;
-    if (state.standing().in_use + added).is_within(ceiling) {
+    if (state.session_use().in_use + added).is_within(ceiling) {
         Next::Grant(reservation)
     } else {
         Next::Raise(added)

@@ -45,7 +45,7 @@ pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
 }
 
 /// What agents have in common that share a rendering: who reads it, and what it depends on. The
-/// choice of tools is in no rendering: it is in what a cache is known by (`warm::Key`).
+/// choice of tools is in no rendering: it is in what a cache is known by (`cache_warming::Key`).
 #[derive(PartialEq)]
 struct Audience {
     /// The model; none for programs and the embedded model, which are given the native rendering.

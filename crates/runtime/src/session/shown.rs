@@ -31,7 +31,7 @@ impl Shown {
 
     /// Whether it may become live in this process.
     fn may_go_on(&self) -> bool {
-        matches!(&self.why, Error::Store(error) if error.is_passing())
+        matches!(&self.why, Error::Store(error) if error.is_ephemeral())
     }
 
     /// Whether it is kept for turns that are to go on.
@@ -42,7 +42,7 @@ impl Shown {
 
 /// Whether a store that failed so can still be read.
 pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
-    error.is_passing() || matches!(error, unisono_store::Error::ReadOnly { .. })
+    error.is_ephemeral() || matches!(error, unisono_store::Error::ReadOnly { .. })
 }
 
 impl State {

@@ -124,7 +124,7 @@ fn reply(stop: Stop, calls: &[(&str, &str)]) -> Reply {
 async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
     let mut attempt = attempt(&["one", "two"]);
     attempt.definition.tools.push("notes".into());
-    attempt.lent.tools.push("notes".into());
+    attempt.client_options.tools.push("notes".into());
     let ctx = attempt.ctx();
     let read = ("read_message", r#"{"n":2}"#);
     for (arguments, is_whole) in [
@@ -144,8 +144,8 @@ async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
         );
         assert_eq!(results[1].result.is_error, !is_whole, "{arguments}");
         // Whoever asked is not given it either, and the model makes all of them again.
-        let lent = [("notes", r#"{"a":1}"#), ("notes", arguments)];
-        let cut = reply(Stop::CutOff, &lent);
+        let client_options = [("notes", r#"{"a":1}"#), ("notes", arguments)];
+        let cut = reply(Stop::CutOff, &client_options);
         assert_eq!(handed_over(&cut, 1, &ctx).is_some(), is_whole);
         let told = call_all_of(&cut, 1, &ctx).await.unwrap();
         assert!(told.iter().all(|told| told.result.is_error), "{told:?}");

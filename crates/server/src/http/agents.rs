@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Query;
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn agents(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<AgentQuery>,
-) -> Result<Json<Vec<Agent>>, Fault> {
+) -> Result<Json<Vec<Agent>>, ApiError> {
     Ok(Json(shared.local.agents(&query).await?))
 }
 
@@ -38,7 +38,7 @@ async fn agents(
     post, path = "/v1/agents/reload", tag = "agents",
     responses((status = 200, description = "What is different", body = Reload))
 )]
-async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault> {
+async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, ApiError> {
     Ok(Json(Agents::reload_agents(&*shared.local).await?))
 }
 
@@ -47,6 +47,6 @@ async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault
     get, path = "/v1/models", tag = "agents",
     responses((status = 200, description = "The models, by name", body = Vec<Model>))
 )]
-async fn models(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Model>>, Fault> {
+async fn models(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Model>>, ApiError> {
     Ok(Json(shared.local.models().await?))
 }

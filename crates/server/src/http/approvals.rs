@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -30,7 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn list(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<ApprovalQuery>,
-) -> Result<Json<Page<Approval>>, Fault> {
+) -> Result<Json<Page<Approval>>, ApiError> {
     Ok(Json(shared.local.approvals(&query).await?))
 }
 
@@ -45,6 +45,6 @@ async fn decide(
     State(shared): State<Arc<Shared>>,
     Path(call): Path<String>,
     extract::Json(asked): extract::Json<Decide>,
-) -> Result<Json<Decided>, Fault> {
+) -> Result<Json<Decided>, ApiError> {
     Ok(Json(shared.local.decide(&call, &asked).await?))
 }

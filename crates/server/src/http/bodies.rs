@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unisono_api::Code;
 
-use super::problem::Fault;
+use super::problem::ApiError;
 
 /// Seconds after which there may be room again.
 const RETRY_AFTER_SECONDS: u64 = 2;
@@ -41,7 +41,7 @@ impl Bodies {
     ///
     /// # Errors
     /// The body says that it is larger than what is free.
-    pub(super) fn hold(&self, headers: &HeaderMap) -> Result<Held, Fault> {
+    pub(super) fn hold(&self, headers: &HeaderMap) -> Result<Held, ApiError> {
         let length = headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if length.is_some_and(|length| length > self.0.available_permits()) {
@@ -78,7 +78,7 @@ impl Held {
     }
 
     /// Why the request is refused, if its body did not fit.
-    pub(super) fn refused(&self) -> Option<Fault> {
+    pub(super) fn refused(&self) -> Option<ApiError> {
         self.refused.load(Ordering::Relaxed).then(full)
     }
 
@@ -100,8 +100,8 @@ impl Held {
 const DETAIL: &str = "the bodies of other requests take all the memory that `server.bodies_bytes` \
                       allows: send it again";
 
-fn full() -> Fault {
-    Fault::new(Code::Unavailable, DETAIL).retry_after(RETRY_AFTER_SECONDS)
+fn full() -> ApiError {
+    ApiError::new(Code::Unavailable, DETAIL).retry_after(RETRY_AFTER_SECONDS)
 }
 
 #[cfg(test)]

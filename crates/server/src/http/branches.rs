@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -32,7 +32,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<Branch>>, Fault> {
+) -> Result<Json<Page<Branch>>, ApiError> {
     Ok(Json(shared.local.branches(&id, &query).await?))
 }
 
@@ -47,7 +47,7 @@ async fn create(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     extract::Json(new): extract::Json<NewBranch>,
-) -> Result<(StatusCode, Json<Branch>), Fault> {
+) -> Result<(StatusCode, Json<Branch>), ApiError> {
     Ok((
         StatusCode::CREATED,
         Json(shared.local.fork(&id, &new).await?),
@@ -64,7 +64,7 @@ async fn tree(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<TreeQuery>,
-) -> Result<Json<Page<Stretch>>, Fault> {
+) -> Result<Json<Page<Stretch>>, ApiError> {
     Ok(Json(shared.local.tree(&id, &query).await?))
 }
 
@@ -78,6 +78,6 @@ async fn tree_messages(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<TreeMessage>>, Fault> {
+) -> Result<Json<Page<TreeMessage>>, ApiError> {
     Ok(Json(shared.local.tree_messages(&id, &query).await?))
 }

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use super::compactions::read_compaction;
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::turns::{self, How};
 use super::{Shared, sessions};
 use unisono::service::asked;
@@ -51,7 +51,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<BranchPageQuery>,
-) -> Result<Json<Page<Checkpoint>>, Fault> {
+) -> Result<Json<Page<Checkpoint>>, ApiError> {
     Ok(Json(shared.local.checkpoints(&id, &query).await?))
 }
 
@@ -66,7 +66,7 @@ async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, number)): Path<(String, String)>,
     Query(on): Query<On>,
-) -> Result<Json<CheckpointDetail>, Fault> {
+) -> Result<Json<CheckpointDetail>, ApiError> {
     let found = shared.local.checkpoint(&id, &number, &on.branch).await?;
     Ok(Json(found))
 }
@@ -86,7 +86,7 @@ async fn edit(
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewText>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let checkpoint = number;
@@ -109,7 +109,7 @@ async fn regenerate(
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<Anew>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let checkpoint = number;
@@ -132,7 +132,7 @@ async fn restore(
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<TakeBack>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let checkpoint = number;

@@ -17,11 +17,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::turns::{self, How};
 use super::{Shared, sessions};
 use unisono::context::estimate;
-use unisono::past::{self, Sought};
+use unisono::history::{self, Lookup};
 use unisono::service::asked;
 use unisono::short;
 
@@ -49,7 +49,7 @@ async fn create(
     Path(id): Path<String>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewCompaction>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let ask = asked::compaction(new)?;
@@ -61,7 +61,7 @@ pub(super) async fn read_compaction(
     shared: &Shared,
     session: &Handle,
     turn: TurnId,
-) -> Result<Compaction, Fault> {
+) -> Result<Compaction, ApiError> {
     let told = turns::read(shared, session, turn).await?;
     let newest = told.checkpoints.last().copied();
     let (branch, work) = (told.branch.clone(), work_of(shared, session, turn).await?);
@@ -106,8 +106,12 @@ pub(super) async fn read_compaction(
 }
 
 /// What a turn was asked to do.
-async fn work_of(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Option<Work>, Fault> {
-    let trace = past::turn(shared.local.journal(), session, Sought::Turn(turn)).await?;
+async fn work_of(
+    shared: &Shared,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<Option<Work>, ApiError> {
+    let trace = history::turn(shared.local.journal(), session, Lookup::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     Ok(found.map(|turn| turn.accepted.1.work.clone()))
 }
@@ -123,6 +127,6 @@ async fn dry_run(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     extract::Json(new): extract::Json<NewCompaction>,
-) -> Result<Json<Estimate>, Fault> {
+) -> Result<Json<Estimate>, ApiError> {
     Ok(Json(shared.local.estimate(&id, &new).await?))
 }

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -27,6 +27,6 @@ async fn show(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<ContextQuery>,
-) -> Result<Json<Context>, Fault> {
+) -> Result<Json<Context>, ApiError> {
     Ok(Json(shared.local.context(&id, &query).await?))
 }

@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::turns::{self, How};
 use super::{Shared, sessions};
 use unisono::ask::Ask;
@@ -44,11 +44,11 @@ async fn create(
     Path(id): Path<String>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewDelegation>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     if new.agents.is_empty() {
         let detail = "a delegation names at least one agent; a turn is for a lead alone";
-        return Err(Fault::new(Code::Refused, detail));
+        return Err(ApiError::new(Code::Refused, detail));
     }
     let how = How::from_headers(&headers, new.wait);
     let same = NewDelegation {
@@ -69,7 +69,7 @@ fn to_ask(new: &NewDelegation) -> Ask {
     }
 }
 
-async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegation, Fault> {
+async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegation, ApiError> {
     Ok(to_api(turns::read(shared, session, turn).await?))
 }
 
@@ -112,7 +112,7 @@ fn to_api(turn: Turn) -> Delegation {
 async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
-) -> Result<Json<Delegation>, Fault> {
+) -> Result<Json<Delegation>, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let turn = extract::id("turn", &turn)?;
     read(&shared, &session, turn).await.map(Json)

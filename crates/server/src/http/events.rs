@@ -28,7 +28,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::{Shared, part, sessions, turns};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
@@ -60,12 +60,12 @@ pub(super) struct From {
 
 impl From {
     /// The event after which it begins, as the request says.
-    pub(super) fn after(&self, headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+    pub(super) fn after(&self, headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
         let Some(text) = headers.get(LAST_EVENT_ID) else {
             return Ok(self.after);
         };
         let text = text.to_str().unwrap_or_default();
-        let wrong = |_| Fault::new(Code::InvalidRequest, "Last-Event-ID is no sequence number");
+        let wrong = |_| ApiError::new(Code::InvalidRequest, "Last-Event-ID is no sequence number");
         text.trim().parse().map(Some).map_err(wrong)
     }
 }
@@ -86,13 +86,13 @@ async fn follow(
     Path(id): Path<String>,
     Query(from): Query<From>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let now = session.inspect(|state| state.events()).await?;
     let after = from.after(&headers)?.unwrap_or(now);
     if after > now {
         let detail = format!("event {after} has not happened; the last one is {now}");
-        return Err(Fault::new(Code::InvalidRequest, detail));
+        return Err(ApiError::new(Code::InvalidRequest, detail));
     }
     let place = place(&shared)?;
     Ok(Stream::new(shared, session, after, place)
@@ -101,9 +101,9 @@ async fn follow(
 }
 
 /// A place for a stream, or why there is none.
-pub(super) fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, Fault> {
+pub(super) fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, ApiError> {
     shared.streams.clone().try_acquire_owned().map_err(|_| {
-        Fault::new(
+        ApiError::new(
             Code::Busy,
             "as many streams as `server.streams` allows are open",
         )
@@ -142,7 +142,7 @@ impl Stream {
         session: Handle,
         after: u64,
         place: OwnedSemaphorePermit,
-    ) -> Result<Stream, Fault> {
+    ) -> Result<Stream, ApiError> {
         let (events, progress) = session.follow(after).await?;
         Ok(Stream {
             reloads: shared.local.reloads(),
@@ -238,7 +238,7 @@ impl Stream {
                 let named = sse::Event::default().event(event.fact.name());
                 named.data(data).id(seq.to_string())
             }
-            Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
+            Next::Said(said @ Said::Piece { .. }) => named("text_delta", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().event("missed").data("{}"),
             Next::Agents(reload) => named("agents", &reload_to_api(&reload)),

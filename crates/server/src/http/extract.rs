@@ -7,37 +7,37 @@ use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 use unisono_api::Code;
 
-use super::problem::Fault;
+use super::problem::ApiError;
 
 /// The body: a JSON object.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Json<T>, Fault> {
+    async fn from_request(request: Request, state: &S) -> Result<Json<T>, ApiError> {
         if !is_json(request.headers()) {
             let detail = "the body must be sent as `Content-Type: application/json`";
-            return Err(Fault::new(Code::UnsupportedMediaType, detail));
+            return Err(ApiError::new(Code::UnsupportedMediaType, detail));
         }
         let bytes = match Bytes::from_request(request, state).await {
             Ok(bytes) => bytes,
             Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
                 let detail = "the body is larger than `server.body_limit_bytes`";
-                return Err(Fault::new(Code::TooLarge, detail));
+                return Err(ApiError::new(Code::TooLarge, detail));
             }
             Err(rejection) => {
-                return Err(Fault::new(Code::InvalidRequest, rejection.body_text()));
+                return Err(ApiError::new(Code::InvalidRequest, rejection.body_text()));
             }
         };
         // Fields could also be read from an array, by their order: nobody means that.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             let detail = "the body must be a JSON object";
-            return Err(Fault::new(Code::InvalidRequest, detail));
+            return Err(ApiError::new(Code::InvalidRequest, detail));
         }
         match axum::Json::from_bytes(&bytes) {
             Ok(axum::Json(body)) => Ok(Json(body)),
-            Err(rejection) => Err(Fault::new(Code::InvalidRequest, rejection.body_text())),
+            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
         }
     }
 }
@@ -56,9 +56,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 pub(super) struct Form<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Form<T>, Fault> {
+    async fn from_request(request: Request, state: &S) -> Result<Form<T>, ApiError> {
         match axum::Form::from_request(request, state).await {
             Ok(axum::Form(form)) => Ok(Form(form)),
             Err(rejection) => {
@@ -67,7 +67,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
                     StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
                     _ => Code::InvalidRequest,
                 };
-                Err(Fault::new(code, rejection.body_text()))
+                Err(ApiError::new(code, rejection.body_text()))
             }
         }
     }
@@ -77,12 +77,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
 pub(super) struct Path<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Fault> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, ApiError> {
         match axum::extract::Path::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(path)) => Ok(Path(path)),
-            Err(rejection) => Err(Fault::new(Code::InvalidRequest, rejection.body_text())),
+            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
         }
     }
 }
@@ -91,20 +91,20 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 pub(super) struct Query<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, Fault> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, ApiError> {
         match axum::extract::Query::from_request_parts(parts, state).await {
             Ok(axum::extract::Query(query)) => Ok(Query(query)),
-            Err(rejection) => Err(Fault::new(Code::InvalidRequest, rejection.body_text())),
+            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
         }
     }
 }
 
 /// An id as it is written.
-pub(super) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Fault> {
+pub(super) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, ApiError> {
     let wrong = |_| {
-        Fault::new(
+        ApiError::new(
             Code::InvalidRequest,
             format!("{text:?} is no id of a {what}"),
         )

@@ -11,7 +11,7 @@ use unisono_api::{Code, Problem};
 
 use super::Shared;
 use super::page;
-use super::problem::{self, Fault};
+use super::problem::{self, ApiError};
 
 /// Paths that are answered without a token and whatever else is being done.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -29,10 +29,10 @@ pub(super) async fn guard(
     answered
 }
 
-async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Response, Fault> {
+async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Response, ApiError> {
     let host = host(request.headers(), request.uri())?;
     if !is_known(&shared.hosts, host) {
-        return Err(Fault::new(
+        return Err(ApiError::new(
             Code::Forbidden,
             format!("{host:?} is not a name of this server; `server.hosts` lists more"),
         ));
@@ -45,16 +45,16 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     if let Err(wait) = shared.rate.take(Instant::now()) {
         let detail = "more requests than `server.requests_per_second` allows";
         let seconds = wait.as_secs_f64().ceil() as u64;
-        return Err(Fault::new(Code::Busy, detail).retry_after(seconds));
+        return Err(ApiError::new(Code::Busy, detail).retry_after(seconds));
     }
     if !path.starts_with("/problems/") && !page::OPEN.contains(&path) {
         check_who(shared, &request)?;
     }
     if *shared.stopping.borrow() {
-        return Err(Fault::new(Code::Unavailable, "the program is stopping"));
+        return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
     }
     let Ok(_room) = shared.requests.try_acquire() else {
-        return Err(Fault::new(
+        return Err(ApiError::new(
             Code::Busy,
             "as many requests as `server.requests` allows are being answered",
         ));
@@ -66,20 +66,20 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
 }
 
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].
-pub(super) async fn full() -> Fault {
+pub(super) async fn full() -> ApiError {
     let detail = "as many connections as `server.connections` allows are open";
-    Fault::new(Code::Busy, detail)
+    ApiError::new(Code::Busy, detail)
 }
 
 /// A request carries the token, or comes from a browser that was let in. What such a browser
 /// changes, it must say from which page: only one of ours may.
-fn check_who(shared: &Shared, request: &Request) -> Result<(), Fault> {
+fn check_who(shared: &Shared, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     if !headers.contains_key(header::AUTHORIZATION) && shared.logins.knows(headers) {
         if request.method().is_safe() || headers.contains_key(header::ORIGIN) {
             return Ok(());
         }
-        return Err(Fault::new(
+        return Err(ApiError::new(
             Code::Forbidden,
             "the request does not say which page it is from",
         ));
@@ -87,7 +87,7 @@ fn check_who(shared: &Shared, request: &Request) -> Result<(), Fault> {
     if shared.token.is(bearer(headers)?) {
         return Ok(());
     }
-    Err(Fault::new(Code::Unauthorized, "the token is wrong"))
+    Err(ApiError::new(Code::Unauthorized, "the token is wrong"))
 }
 
 async fn answer(request: Request, next: Next) -> Response {
@@ -111,7 +111,7 @@ async fn answer(request: Request, next: Next) -> Response {
 }
 
 /// The host that is asked for.
-fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, Fault> {
+fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, ApiError> {
     let mut named = headers.get_all(header::HOST).iter();
     let (first, more) = (named.next(), named.next());
     let named = first
@@ -121,7 +121,7 @@ fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, Fault> {
         .authority()
         .map(|authority| authority.as_str())
         .or(named);
-    host.ok_or_else(|| Fault::new(Code::InvalidRequest, "the request names no host"))
+    host.ok_or_else(|| ApiError::new(Code::InvalidRequest, "the request names no host"))
 }
 
 /// Whether a host, its port aside, is one of those.
@@ -134,7 +134,7 @@ fn is_known(hosts: &[String], host: &str) -> bool {
 }
 
 /// A browser says which page asks: only one of ours may.
-fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Fault> {
+fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), ApiError> {
     let Some(origin) = headers.get(header::ORIGIN) else {
         return Ok(());
     };
@@ -145,14 +145,14 @@ fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Fault> {
     if own.is_some_and(|own| own.eq_ignore_ascii_case(host)) {
         return Ok(());
     }
-    Err(Fault::new(
+    Err(ApiError::new(
         Code::Forbidden,
         "pages of other origins are not served",
     ))
 }
 
 /// The token a request carries.
-fn bearer(headers: &HeaderMap) -> Result<&str, Fault> {
+fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let text = headers
         .get(header::AUTHORIZATION)
         .and_then(|text| text.to_str().ok());
@@ -165,8 +165,8 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Fault> {
     Ok(token.trim())
 }
 
-fn missing(detail: &str) -> Fault {
-    Fault::from(Problem::new(Code::Unauthorized, detail))
+fn missing(detail: &str) -> ApiError {
+    ApiError::from(Problem::new(Code::Unauthorized, detail))
 }
 
 #[cfg(test)]

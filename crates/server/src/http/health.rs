@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -31,15 +31,15 @@ async fn healthz() -> &'static str {
     get, path = "/readyz", tag = "about",
     responses((status = 200, description = "It can", body = String, content_type = "text/plain"))
 )]
-async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Fault> {
+async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, ApiError> {
     if *shared.stopping.borrow() {
-        return Err(Fault::new(Code::Unavailable, "the program is stopping"));
+        return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
     }
     match shared.local.journal().health() {
         Health::Ok => Ok("ready\n"),
         Health::DiskFull { reason } | Health::ReadOnly { reason } => {
             let detail = format!("the store takes no writes: {reason}");
-            Err(Fault::new(Code::Unavailable, detail))
+            Err(ApiError::new(Code::Unavailable, detail))
         }
     }
 }

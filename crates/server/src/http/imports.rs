@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Query;
-use super::problem::Fault;
+use super::problem::ApiError;
 use unisono::spool::{Spool, Spooled};
 
 /// Bytes of a body that are written at a time.
@@ -53,7 +53,7 @@ async fn import(
     State(shared): State<Arc<Shared>>,
     Query(file): Query<File>,
     body: Body,
-) -> Result<(StatusCode, Json<Session>), Fault> {
+) -> Result<(StatusCode, Json<Session>), ApiError> {
     let content = match spooled(&shared, body).await? {
         Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
         Spooled::File(file) => Content::File(file),
@@ -77,16 +77,16 @@ async fn import(
 }
 
 /// A body, which is not held in memory where it is large.
-async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, Fault> {
+async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, ApiError> {
     let limit = u64::from(shared.local.setup().loaded.config.server.body_limit_bytes);
     let mut spool = Spool::new(shared.local.directory());
     let (mut parts, mut part) = (body.into_data_stream(), Vec::new());
     while let Some(more) = parts.next().await {
-        let more = more.map_err(|error| Fault::new(Code::InvalidRequest, error.to_string()))?;
+        let more = more.map_err(|error| ApiError::new(Code::InvalidRequest, error.to_string()))?;
         part.extend_from_slice(&more);
         if spool.bytes() + part.len() as u64 > limit {
             let detail = "the body is larger than `server.body_limit_bytes`";
-            return Err(Fault::new(Code::TooLarge, detail));
+            return Err(ApiError::new(Code::TooLarge, detail));
         }
         if part.len() >= PART_BYTES {
             (spool, part) = kept(spool, part).await?;
@@ -97,7 +97,7 @@ async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, Fault> {
 }
 
 /// Puts a part of a body where the others are, off the async threads.
-async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), Fault> {
+async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), ApiError> {
     let writing = tokio::task::spawn_blocking(move || {
         spool.write_all(&part)?;
         part.clear();
@@ -105,16 +105,16 @@ async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), F
     });
     let written = writing
         .await
-        .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
+        .map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
     written.map_err(|error| not_kept(&error))
 }
 
-fn not_kept(error: &io::Error) -> Fault {
+fn not_kept(error: &io::Error) -> ApiError {
     let code = match unisono_store::is_full(error) {
         true => Code::DiskFull,
         false => Code::Failed,
     };
-    Fault::new(
+    ApiError::new(
         code,
         format!("the body cannot be kept in the store's directory: {error}"),
     )

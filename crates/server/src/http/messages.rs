@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::{Shared, turns};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -29,7 +29,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<MessageQuery>,
-) -> Result<Json<Page<Message>>, Fault> {
+) -> Result<Json<Page<Message>>, ApiError> {
     Ok(Json(shared.local.messages(&id, &query).await?))
 }
 
@@ -50,7 +50,7 @@ async fn append(
     Path(id): Path<String>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewMessage>,
-) -> Result<(StatusCode, Json<Appended>), Fault> {
+) -> Result<(StatusCode, Json<Appended>), ApiError> {
     let key = turns::key_name(&headers);
     let appended = shared.local.append(&id, &new, key).await?;
     let status = match appended.ordinal {

@@ -1,14 +1,14 @@
 //! `/openai/v1`: agents for clients of OpenAI. An agent is a model.
 //!
 //! Without a session the request's messages are the conversation: it is kept as long as it is
-//! being answered ([`passing`]). With one, in the header `X-Unisono-Session` or in `metadata.session`,
+//! being answered ([`ephemeral`]). With one, in the header `X-Unisono-Session` or in `metadata.session`,
 //! what the session does not have of them is appended, and the last one is asked ([`continued`]).
 
 mod answer;
 mod chat;
 mod continued;
+pub(super) mod ephemeral;
 mod form;
-pub(super) mod passing;
 mod responses;
 
 use std::sync::Arc;
@@ -31,13 +31,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Path;
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::{Shared, events, extract, sessions, turns};
 use continued::List;
+use ephemeral::EphemeralSession;
 use form::Form;
-use passing::Passing;
 use unisono::ask::Ask;
-use unisono::lent::Wanted;
+use unisono::client_tools::Wanted;
 use unisono_config::settings::Attachments;
 
 /// Where all of it is.
@@ -57,11 +57,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Why there is no answer, in OpenAI's shape.
 #[derive(Debug)]
-pub(super) struct Refused(Fault, Option<&'static str>);
+pub(super) struct Refused(ApiError, Option<&'static str>);
 
 impl Refused {
     fn field(name: &'static str, code: Code, detail: impl Into<String>) -> Refused {
-        Refused(Fault::new(code, detail), Some(name))
+        Refused(ApiError::new(code, detail), Some(name))
     }
 
     fn failure(&self) -> Failure {
@@ -90,10 +90,10 @@ impl Refused {
 
 impl<E> From<E> for Refused
 where
-    Fault: From<E>,
+    ApiError: From<E>,
 {
     fn from(error: E) -> Refused {
-        Refused(Fault::from(error), None)
+        Refused(ApiError::from(error), None)
     }
 }
 
@@ -148,7 +148,7 @@ fn model_named(id: String) -> Model {
 )]
 async fn model(
     State(shared): State<Arc<Shared>>,
-    path: Result<Path<String>, Fault>,
+    path: Result<Path<String>, ApiError>,
 ) -> Result<Json<Model>, Refused> {
     let Path(id) = path?;
     let known = names(&shared).contains(&id);
@@ -173,7 +173,7 @@ async fn model(
 async fn complete(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-    request: Result<extract::Json<ChatRequest>, Fault>,
+    request: Result<extract::Json<ChatRequest>, ApiError>,
 ) -> Result<Response, Refused> {
     let extract::Json(request) = request?;
     let conversation = Conversation {
@@ -275,7 +275,7 @@ struct Asked {
     /// The turn that it was before, under the same key.
     known: Option<TurnId>,
     /// Keeps a session that is there for this request only.
-    passing: Option<Passing>,
+    ephemeral: Option<EphemeralSession>,
     /// The place of its stream, where it is to be one.
     place: Option<OwnedSemaphorePermit>,
 }
@@ -284,14 +284,14 @@ impl Asked {
     /// The session that is continued, for a header; none: it is there for this request only.
     fn continued(&self) -> Option<HeaderValue> {
         let id = self.session.id().to_string();
-        let id = self.passing.is_none().then_some(id)?;
+        let id = self.ephemeral.is_none().then_some(id)?;
         HeaderValue::from_str(&id).ok()
     }
 
     /// Removes a session that was there for this request only.
     async fn leave(&mut self) {
-        if let Some(passing) = self.passing.take() {
-            passing.leave().await;
+        if let Some(ephemeral) = self.ephemeral.take() {
+            ephemeral.leave().await;
         }
     }
 }
@@ -323,7 +323,7 @@ async fn prepare(
         Some(session) => (Import::default(), list.new_in(shared, session).await?),
         None => list.whole(shared)?,
     };
-    shared.passings.mark(&mut import);
+    shared.ephemeral_sessions.mark(&mut import);
     let ask = ask.keyed(key);
     let wanted = said.form.read()?;
     let ask = if said.model == TEAM {
@@ -335,10 +335,10 @@ async fn prepare(
         ask
     } else {
         let read = said.tools.read();
-        let (specs, lent) =
+        let (specs, client_options) =
             read.map_err(|wrong| Refused::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
         let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
-        ask.lending(specs, lent)
+        ask.lending(specs, client_options)
     };
     let ask = ask
         .bounded(wanted.bounds.clone())
@@ -359,7 +359,7 @@ async fn prepare(
         None => shared.local.import(import).await?,
     };
     Ok(Asked {
-        passing: passes.then(|| shared.passings.guard(&shared.local, &session)),
+        ephemeral: passes.then(|| shared.ephemeral_sessions.guard(&shared.local, &session)),
         session,
         ask,
         known: None,
@@ -378,7 +378,7 @@ fn again(
         session: session.clone(),
         ask: Ask::new(""),
         known: Some(known),
-        passing: None,
+        ephemeral: None,
         place: said.stream.then(|| events::place(shared)).transpose()?,
     })
 }
@@ -426,10 +426,10 @@ fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
     let code = code_of_failure(&turn);
     let Some(error) = turn.error else {
         let detail = format!("the turn was {}", turn.state);
-        return Err(Fault::new(Code::Failed, detail).into());
+        return Err(ApiError::new(Code::Failed, detail).into());
     };
     let detail = format!("{}: {}", error.code, error.reason);
-    Err(Fault::new(code, detail).into())
+    Err(ApiError::new(code, detail).into())
 }
 
 /// The code for a turn that failed. Clients ask again by themselves after 408, 409, 429 and 5xx,

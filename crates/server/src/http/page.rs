@@ -26,7 +26,7 @@ use maud::{DOCTYPE, Markup, html};
 use unisono_api::Code;
 
 use super::Shared;
-use super::problem::Fault;
+use super::problem::ApiError;
 use unisono_api::harmless::for_html;
 
 /// What the page may load: its own style and script, and events of its own daemon.
@@ -167,11 +167,11 @@ fn layout(title: &str, body: &Markup) -> Response {
 }
 
 /// Why a page cannot be shown, as a page.
-struct Trouble(Fault);
+struct Trouble(ApiError);
 
 impl<E> From<E> for Trouble
 where
-    Fault: From<E>,
+    ApiError: From<E>,
 {
     fn from(error: E) -> Trouble {
         Trouble(error.into())
@@ -187,7 +187,7 @@ pub(super) fn is_one(path: &str) -> bool {
 }
 
 /// Why a page cannot be shown.
-pub(super) fn trouble(fault: Fault) -> Response {
+pub(super) fn trouble(fault: ApiError) -> Response {
     if fault.problem().code == Code::Unauthorized {
         return login::refused("Nothing is shown to a browser that did not come by a link.");
     }

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -41,7 +41,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<BranchPageQuery>,
-) -> Result<Json<Pins>, Fault> {
+) -> Result<Json<Pins>, ApiError> {
     Ok(Json(shared.local.pins(&id, &query).await?))
 }
 
@@ -56,7 +56,7 @@ async fn pin(
     State(shared): State<Arc<Shared>>,
     Path((id, message)): Path<(String, String)>,
     Query(on): Query<On>,
-) -> Result<Json<Pins>, Fault> {
+) -> Result<Json<Pins>, ApiError> {
     let pins = shared.local.pin(&id, &on.branch, &message, true).await?;
     Ok(Json(pins))
 }
@@ -72,7 +72,7 @@ async fn unpin(
     State(shared): State<Arc<Shared>>,
     Path((id, message)): Path<(String, String)>,
     Query(on): Query<On>,
-) -> Result<Json<Pins>, Fault> {
+) -> Result<Json<Pins>, ApiError> {
     let pins = shared.local.pin(&id, &on.branch, &message, false).await?;
     Ok(Json(pins))
 }

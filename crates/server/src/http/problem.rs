@@ -12,34 +12,34 @@ use super::extract::Path;
 use super::openai::{self, Refused};
 use super::page;
 use unisono::context::{self, estimate};
-use unisono::past;
+use unisono::history;
 
 /// Seconds after which it is worth asking again.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault(Box<Problem>);
+pub(crate) struct ApiError(Box<Problem>);
 
-impl Display for Fault {
+impl Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.detail)
     }
 }
 
-impl Fault {
-    pub(super) fn new(code: Code, detail: impl Into<String>) -> Fault {
+impl ApiError {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> ApiError {
         Problem::new(code, detail).into()
     }
 
     /// Says when it is worth asking again.
-    pub(super) fn retry_after(mut self, seconds: u64) -> Fault {
+    pub(super) fn retry_after(mut self, seconds: u64) -> ApiError {
         self.0.retry_after = Some(seconds);
         self
     }
 
-    pub(super) fn not_found(what: &str, id: impl Display) -> Fault {
-        Fault::new(Code::NotFound, format!("there is no {what} {id}"))
+    pub(super) fn not_found(what: &str, id: impl Display) -> ApiError {
+        ApiError::new(Code::NotFound, format!("there is no {what} {id}"))
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -52,17 +52,17 @@ impl Fault {
     }
 }
 
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Fault {
-        Fault(Box::new(problem))
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> ApiError {
+        ApiError(Box::new(problem))
     }
 }
 
-impl From<service::Error> for Fault {
-    fn from(error: service::Error) -> Fault {
+impl From<service::Error> for ApiError {
+    fn from(error: service::Error) -> ApiError {
         match error {
-            service::Error::Problem(problem) => Fault(problem),
-            error => Fault::new(error.code(), error.to_string()),
+            service::Error::Problem(problem) => ApiError(problem),
+            error => ApiError::new(error.code(), error.to_string()),
         }
     }
 }
@@ -70,8 +70,8 @@ impl From<service::Error> for Fault {
 /// What the library's own errors are, and all that they come from.
 macro_rules! through_local {
     ($($error:ty),+ $(,)?) => {$(
-        impl From<$error> for Fault {
-            fn from(error: $error) -> Fault {
+        impl From<$error> for ApiError {
+            fn from(error: $error) -> ApiError {
                 Problem::from(unisono::Error::from(error)).into()
             }
         }
@@ -86,10 +86,10 @@ through_local!(
     unisono_search::Error,
     context::Error,
     estimate::Error,
-    past::Error,
+    history::Error,
 );
 
-impl IntoResponse for Fault {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let code = self.0.code;
         if code == Code::Failed {
@@ -118,13 +118,13 @@ impl IntoResponse for Fault {
 pub(super) async fn not_found(uri: Uri) -> Response {
     let path = uri.path();
     let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
-    shaped(&uri, Fault::new(Code::NotFound, detail))
+    shaped(&uri, ApiError::new(Code::NotFound, detail))
 }
 
 /// The answer to a method that an address does not take.
 pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
     let path = uri.path();
-    let fault = Fault::new(
+    let fault = ApiError::new(
         Code::MethodNotAllowed,
         format!("{path} does not take {method}"),
     );
@@ -132,7 +132,7 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
 }
 
 /// A fault in the shape that clients of that address know.
-pub(super) fn shaped(uri: &Uri, fault: Fault) -> Response {
+pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     match uri.path() {
         path if path.starts_with(openai::BASE) => Refused::from(fault).into_response(),
         path if page::is_one(path) => page::trouble(fault),
@@ -146,9 +146,9 @@ pub(super) fn shaped(uri: &Uri, fault: Fault) -> Response {
     params(("code" = String, Path, description = "The problem's `code`")),
     responses((status = 200, description = "The page", body = String, content_type = "text/plain"))
 )]
-pub(super) async fn about(Path(code): Path<String>) -> Result<String, Fault> {
+pub(super) async fn about(Path(code): Path<String>) -> Result<String, ApiError> {
     let found = Code::from_name(&code);
-    let code = found.ok_or_else(|| Fault::not_found("kind of problem", code))?;
+    let code = found.ok_or_else(|| ApiError::not_found("kind of problem", code))?;
     let (name, status) = (code.name(), code.status());
     Ok(format!(
         "{name} (HTTP {status}): {}.\n\n{}\n",

@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -58,7 +58,7 @@ struct OfAll {
 async fn all(
     State(shared): State<Arc<Shared>>,
     Query(of): Query<OfAll>,
-) -> Result<Json<Page<ListedRun>>, Fault> {
+) -> Result<Json<Page<ListedRun>>, ApiError> {
     let query = RunQuery {
         session: of.session,
         turn: None,
@@ -99,7 +99,7 @@ async fn of_session(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(of): Query<OfSession>,
-) -> Result<Json<Page<ListedRun>>, Fault> {
+) -> Result<Json<Page<ListedRun>>, ApiError> {
     let query = RunQuery {
         session: Some(id),
         turn: of.turn,
@@ -121,7 +121,7 @@ async fn of_session(
 async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Json<RunDetail>, Fault> {
+) -> Result<Json<RunDetail>, ApiError> {
     Ok(Json(shared.local.run(&id, &run).await?))
 }
 
@@ -135,7 +135,7 @@ async fn show(
 async fn cancel(
     State(shared): State<Arc<Shared>>,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Json<Turn>, Fault> {
+) -> Result<Json<Turn>, ApiError> {
     Ok(Json(shared.local.cancel_run(&id, &run).await?))
 }
 
@@ -151,7 +151,7 @@ async fn request(
     State(shared): State<Arc<Shared>>,
     Path((id, run)): Path<(String, String)>,
     Query(query): Query<WhyQuery>,
-) -> Result<Json<Why>, Fault> {
+) -> Result<Json<Why>, ApiError> {
     Ok(Json(shared.local.why(&id, &run, &query).await?))
 }
 
@@ -166,7 +166,7 @@ async fn request(
 async fn replay_turn(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
-) -> Result<Json<Replay>, Fault> {
+) -> Result<Json<Replay>, ApiError> {
     Ok(Json(shared.local.replay(&id, &turn).await?))
 }
 
@@ -178,6 +178,6 @@ async fn replay_turn(
 async fn lookup(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<LookupQuery>,
-) -> Result<Json<Matches>, Fault> {
+) -> Result<Json<Matches>, ApiError> {
     Ok(Json(shared.local.lookup(&query).await?))
 }

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -27,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn all(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<SearchQuery>,
-) -> Result<Json<Found>, Fault> {
+) -> Result<Json<Found>, ApiError> {
     Ok(Json(Search::search(&*shared.local, None, &query).await?))
 }
 
@@ -41,7 +41,7 @@ async fn within(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<SearchQuery>,
-) -> Result<Json<Found>, Fault> {
+) -> Result<Json<Found>, ApiError> {
     Ok(Json(
         Search::search(&*shared.local, Some(&id), &query).await?,
     ))

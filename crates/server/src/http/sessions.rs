@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 }
 
 /// The session of an address.
-pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
+pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, ApiError> {
     let id: SessionId = extract::id("session", id)?;
     Ok(shared.local.open(id).await?)
 }
@@ -39,7 +39,7 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
 async fn list(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<SessionQuery>,
-) -> Result<Json<Page<Listed>>, Fault> {
+) -> Result<Json<Page<Listed>>, ApiError> {
     Ok(Json(shared.local.sessions(&query).await?))
 }
 
@@ -52,7 +52,7 @@ async fn list(
 async fn create(
     State(shared): State<Arc<Shared>>,
     extract::Json(new): extract::Json<NewSession>,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Session>), Fault> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Session>), ApiError> {
     let body = shared.local.create_session(new).await?;
     let location = format!("/v1/sessions/{}", body.session);
     Ok((
@@ -71,7 +71,7 @@ async fn create(
 async fn show(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-) -> Result<Json<Session>, Fault> {
+) -> Result<Json<Session>, ApiError> {
     Ok(Json(shared.local.session(&id).await?))
 }
 
@@ -98,7 +98,7 @@ async fn delete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(how): Query<Deleting>,
-) -> Result<StatusCode, Fault> {
+) -> Result<StatusCode, ApiError> {
     shared.local.delete_session(&id, how.purge).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -113,6 +113,6 @@ async fn export(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<ExportQuery>,
-) -> Result<String, Fault> {
+) -> Result<String, ApiError> {
     Ok(shared.local.export(&id, &query).await?)
 }

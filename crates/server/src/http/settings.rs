@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Path;
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::{Shared, extract};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     get, path = "/v1/settings", tag = "settings",
     responses((status = 200, description = "The settings", body = Vec<Setting>))
 )]
-async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Setting>>, Fault> {
+async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Setting>>, ApiError> {
     Ok(Json(shared.local.settings().await?))
 }
 
@@ -39,7 +39,7 @@ async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Setting>>, F
 async fn change(
     State(shared): State<Arc<Shared>>,
     extract::Json(new): extract::Json<Changes>,
-) -> Result<Json<Vec<Setting>>, Fault> {
+) -> Result<Json<Vec<Setting>>, ApiError> {
     Ok(Json(Settings::change_settings(&*shared.local, &new).await?))
 }
 
@@ -53,7 +53,7 @@ async fn change(
 async fn own(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-) -> Result<Json<Vec<Setting>>, Fault> {
+) -> Result<Json<Vec<Setting>>, ApiError> {
     Ok(Json(shared.local.session_settings(&id).await?))
 }
 
@@ -71,7 +71,7 @@ async fn change_own(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     extract::Json(new): extract::Json<Changes>,
-) -> Result<Json<Vec<Setting>>, Fault> {
+) -> Result<Json<Vec<Setting>>, ApiError> {
     let settings = shared.local.change_session_settings(&id, &new).await?;
     Ok(Json(settings))
 }

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Path;
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -27,6 +27,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, snapshot)): Path<(String, String)>,
-) -> Result<Json<Snapshot>, Fault> {
+) -> Result<Json<Snapshot>, ApiError> {
     Ok(Json(shared.local.snapshot(&id, &snapshot).await?))
 }

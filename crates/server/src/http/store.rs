@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Query;
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
     responses((status = 200, description = "It is done", body = Vacuumed))
 )]
-async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fault> {
+async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, ApiError> {
     Ok(Json(shared.local.vacuum().await?))
 }
 
@@ -46,7 +46,7 @@ async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fau
 async fn losses(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<LossQuery>,
-) -> Result<Json<Page<Loss>>, Fault> {
+) -> Result<Json<Page<Loss>>, ApiError> {
     Ok(Json(Store::losses(&*shared.local, &query).await?))
 }
 
@@ -55,7 +55,7 @@ async fn losses(
     post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
     responses((status = 200, description = "It is noted", body = Acknowledged))
 )]
-async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, Fault> {
+async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, ApiError> {
     Ok(Json(Store::acknowledge_losses(&*shared.local).await?))
 }
 
@@ -69,7 +69,7 @@ const PART_BYTES: usize = 256 * 1024;
     responses((status = 200, description = "The archive", body = Vec<u8>,
                content_type = "application/octet-stream"))
 )]
-async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body), Fault> {
+async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body), ApiError> {
     let directory = shared.local.directory();
     let place = match directory {
         Some(directory) => tempfile::tempdir_in(directory),
@@ -107,11 +107,11 @@ async fn part(mut file: File) -> io::Result<Option<(Bytes, File)>> {
     done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-fn unkept(error: &io::Error) -> Fault {
+fn unkept(error: &io::Error) -> ApiError {
     let code = match unisono_store::is_full(error) {
         true => Code::DiskFull,
         false => Code::Failed,
     };
     let detail = format!("the archive cannot be kept in the store's directory: {error}");
-    Fault::new(code, detail)
+    ApiError::new(code, detail)
 }

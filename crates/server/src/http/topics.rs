@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -31,7 +31,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<BranchPageQuery>,
-) -> Result<Json<Page<Topic>>, Fault> {
+) -> Result<Json<Page<Topic>>, ApiError> {
     Ok(Json(shared.local.topics(&id, &query).await?))
 }
 
@@ -46,6 +46,6 @@ async fn seal(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     extract::Json(new): extract::Json<Seal>,
-) -> Result<Json<Topic>, Fault> {
+) -> Result<Json<Topic>, ApiError> {
     Ok(Json(shared.local.seal(&id, &new.branch).await?))
 }

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::events::{From, KEEP_ALIVE, json, place};
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::{Shared, sessions};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -43,7 +43,7 @@ async fn follow(
     Path((id, turn)): Path<(String, String)>,
     Query(from): Query<From>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let (turn, after) = (extract::id("turn", &turn)?, from.after(&headers)?);
     let place = place(&shared)?;

@@ -20,11 +20,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
-use super::problem::Fault;
+use super::problem::ApiError;
 use super::{Shared, events, sessions};
 use unisono::append::{self, KEY_CHARS};
 use unisono::ask::Ask;
-use unisono::past::{self, Sought};
+use unisono::history::{self, Lookup};
 use unisono::service::asked;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -45,7 +45,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<Turn>>, Fault> {
+) -> Result<Json<Page<Turn>>, ApiError> {
     Ok(Json(shared.local.turns(&id, &query).await?))
 }
 
@@ -59,7 +59,7 @@ async fn ended(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<EndedTurn>>, Fault> {
+) -> Result<Json<Page<EndedTurn>>, ApiError> {
     Ok(Json(shared.local.ended_turns(&id, &query).await?))
 }
 
@@ -80,7 +80,7 @@ async fn create(
     Path(id): Path<String>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewTurn>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let key = key(
@@ -100,14 +100,14 @@ const KEY: &str = "idempotency-key";
 pub(super) fn key(
     headers: &HeaderMap,
     request: &impl Serialize,
-) -> Result<Option<RequestKey>, Fault> {
+) -> Result<Option<RequestKey>, ApiError> {
     let Some(name) = key_name(headers) else {
         return Ok(None);
     };
     let detail = |_| format!("Idempotency-Key must be 1 to {KEY_CHARS} characters of ASCII");
     let key = append::key(name, request).map_err(detail);
     key.map(Some)
-        .map_err(|detail| Fault::new(Code::InvalidRequest, detail))
+        .map_err(|detail| ApiError::new(Code::InvalidRequest, detail))
 }
 
 /// The name of a request's key, where it has one.
@@ -144,8 +144,8 @@ pub(super) async fn answer<T: Serialize>(
     session: &Handle,
     ask: &Ask,
     how: How,
-    tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, Fault>,
-) -> Result<Response, Fault> {
+    tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, ApiError>,
+) -> Result<Response, ApiError> {
     let name = ask.key().map(|key| key.name.clone());
     let look = move |state: &SessionState| {
         let known = name.as_ref().and_then(|name| state.keyed(name));
@@ -177,18 +177,22 @@ pub(super) async fn accepted(
     shared: &Shared,
     session: &Handle,
     turn: TurnId,
-) -> Result<u64, Fault> {
+) -> Result<u64, ApiError> {
     let journal = shared.local.journal();
-    let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
+    let trace = history::turn(journal, session, Lookup::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
 }
 
 /// A turn as it is now.
-pub(super) async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Turn, Fault> {
+pub(super) async fn read(
+    shared: &Shared,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<Turn, ApiError> {
     let journal = shared.local.journal();
     let found = turn_view::turn(journal, session, turn).await?;
-    found.ok_or_else(|| Fault::not_found("turn", turn))
+    found.ok_or_else(|| ApiError::not_found("turn", turn))
 }
 
 /// A turn, as far as it has come.
@@ -201,7 +205,7 @@ pub(super) async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Res
 async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
-) -> Result<Json<Turn>, Fault> {
+) -> Result<Json<Turn>, ApiError> {
     Ok(Json(shared.local.turn(&id, &turn).await?))
 }
 
@@ -215,6 +219,6 @@ async fn show(
 async fn cancel(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
-) -> Result<Json<Turn>, Fault> {
+) -> Result<Json<Turn>, ApiError> {
     Ok(Json(shared.local.cancel_turn(&id, &turn).await?))
 }

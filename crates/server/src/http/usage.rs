@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Query;
-use super::problem::Fault;
+use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -25,6 +25,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn show(
     State(shared): State<Arc<Shared>>,
     Query(of): Query<UsageQuery>,
-) -> Result<Json<Usage>, Fault> {
+) -> Result<Json<Usage>, ApiError> {
     Ok(Json(shared.local.usage(of.session.as_deref()).await?))
 }

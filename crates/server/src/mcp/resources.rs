@@ -17,7 +17,7 @@ use unisono_session::state::MAIN;
 use unisono::Local;
 use unisono::ask::Ask;
 use unisono::context::{Shown, entry_text};
-use unisono::past;
+use unisono::history;
 use unisono::service::sessions as listing;
 
 const SCHEME: &str = "unisono://sessions/";
@@ -141,7 +141,7 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
 /// was frozen in it.
 async fn snapshot(local: &Local, id: SessionId, turn: TurnId) -> Result<Option<String>, ErrorData> {
     let journal = local.journal();
-    let replay = past::replay(journal, id, turn).await.map_err(failed)?;
+    let replay = history::replay(journal, id, turn).await.map_err(failed)?;
     if let Some(error) = replay.snapshot_error() {
         return Err(failed(error));
     }

@@ -122,16 +122,16 @@ impl Broker {
         &self,
         rules: &Rules,
         session: SessionId,
-        (standing, needed): (SessionUse, Amount),
+        (session_use, needed): (SessionUse, Amount),
         now: Timestamp,
     ) -> Result<Grant, Shortage> {
         let broker = self.at(rules, now);
         let known = broker.grants.get(&session);
         // What it was granted in an earlier period counted there.
         let current = known.filter(|known| known.period == broker.period);
-        let base = current.map_or(standing.spent, |known| known.base);
+        let base = current.map_or(session_use.spent, |known| known.base);
         let own = known.map_or(Amount::ZERO, |known| known.ceiling - known.base);
-        let used = standing.in_use;
+        let used = session_use.in_use;
         let in_use = broker.leased - own + (used - base);
         if let Some(short) = rules.caps.shortage(Level::Daemon, in_use, needed) {
             return Err(short);
@@ -146,7 +146,7 @@ impl Broker {
             session,
             period: broker.period,
             base,
-            used: standing.spent,
+            used: session_use.spent,
             ceiling: match scarce {
                 Some(_) => used + needed,
                 None => used + needed + spare,
@@ -170,13 +170,13 @@ impl Broker {
         &self,
         rules: &Rules,
         session: SessionId,
-        standing: SessionUse,
+        session_use: SessionUse,
         now: Timestamp,
     ) -> Option<Grant> {
         let known = self.grants.get(&session)?;
         let grant = Grant {
-            used: standing.spent,
-            ceiling: standing.in_use,
+            used: session_use.spent,
+            ceiling: session_use.in_use,
             ..*known
         };
         let changed = grant != *known;
@@ -199,11 +199,11 @@ impl Broker {
     /// for all that is known. It counts in this period, and in none after it.
     pub fn close(&self, rules: &Rules, session: SessionId, now: Timestamp) -> Option<Grant> {
         let held = self.grants.get(&session)?.ceiling;
-        let standing = SessionUse {
+        let session_use = SessionUse {
             spent: held,
             in_use: held,
         };
-        self.lower(rules, session, standing, now)
+        self.lower(rules, session, session_use, now)
     }
 
     /// What was used before does not count any more; who holds nothing is forgotten.

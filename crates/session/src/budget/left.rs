@@ -112,22 +112,25 @@ impl State {
 }
 
 impl Broker {
-    /// How the bounds of the daemon stand. `standing`: of each session that holds more than it had
+    /// How the bounds of the daemon stand. `session_use`: of each session that holds more than it had
     /// spent, what its journal says; what it holds beyond that comes back when another asks. One
     /// whose journal says nothing has spent all it held for all that is known.
     pub fn left(
         &self,
         rules: &Rules,
-        standing: &BTreeMap<SessionId, SessionUse>,
+        session_use: &BTreeMap<SessionId, SessionUse>,
         now: Timestamp,
     ) -> Vec<Left> {
         let broker = self.at(rules, now);
         let (mut spent, mut in_use) = (Amount::ZERO, Amount::ZERO);
         for grant in broker.entries() {
-            let of = standing.get(&grant.session).copied().unwrap_or(SessionUse {
-                spent: grant.ceiling,
-                in_use: grant.ceiling,
-            });
+            let of = session_use
+                .get(&grant.session)
+                .copied()
+                .unwrap_or(SessionUse {
+                    spent: grant.ceiling,
+                    in_use: grant.ceiling,
+                });
             spent = spent + (of.spent - grant.base);
             in_use = in_use + (of.in_use - grant.base);
         }

@@ -263,7 +263,7 @@ fn tighter_caps_win() {
 }
 
 /// How a session stands that has nothing reserved.
-fn standing(spent: Amount) -> broker::SessionUse {
+fn session_use(spent: Amount) -> broker::SessionUse {
     broker::SessionUse {
         spent,
         in_use: spent,
@@ -414,7 +414,7 @@ proptest! {
                 0 => now = now.plus_ms(1_800_000),
                 1..=6 => {
                     let used = amount_of(in_use[at]);
-                    if let Ok(grant) = broker.raise(&rules, session, (standing(used), amount_of(amount)), now) {
+                    if let Ok(grant) = broker.raise(&rules, session, (session_use(used), amount_of(amount)), now) {
                         prop_assert!((used + amount_of(amount)).is_within(grant.ceiling));
                         broker.apply(&grant);
                         journal.push(grant);
@@ -428,7 +428,7 @@ proptest! {
                     in_use[at] = grant.ceiling.tokens.0;
                 }
                 // A kill: what was granted and is not used comes back.
-                _ => if let Some(grant) = broker.lower(&rules, session, standing(amount_of(in_use[at])), now) {
+                _ => if let Some(grant) = broker.lower(&rules, session, session_use(amount_of(in_use[at])), now) {
                     broker.apply(&grant);
                     journal.push(grant);
                 }
@@ -456,7 +456,7 @@ fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
         let raised = broker.raise(
             &rules,
             of,
-            (standing(amount(used)), amount(needed)),
+            (session_use(amount(used)), amount(needed)),
             Timestamp(now),
         );
         raised.map(|grant| {
@@ -475,10 +475,15 @@ fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
     // The next day what was used is forgotten, what is granted is not.
     assert_eq!(raise(&mut broker, b, 9_000, 900, day + hour), Ok(10_350));
     assert_eq!(broker.holders().collect::<Vec<_>>(), [a, b]);
-    let back = broker.lower(&rules, a, standing(amount(70_100)), Timestamp(day + hour));
+    let back = broker.lower(
+        &rules,
+        a,
+        session_use(amount(70_100)),
+        Timestamp(day + hour),
+    );
     broker.apply(&back.unwrap());
     assert_eq!(
-        broker.lower(&rules, a, standing(amount(70_100)), Timestamp(day)),
+        broker.lower(&rules, a, session_use(amount(70_100)), Timestamp(day)),
         None
     );
     assert_eq!(broker.holders().collect::<Vec<_>>(), [b]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::call::Lent;
+use unisono_context::call::ClientOptions;
 use unisono_context::compaction::ContextPart;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, Policy};
@@ -179,7 +179,7 @@ pub enum Work {
         /// A user's words; or what the tools came back with whose calls the branch ends with.
         input: NewMessage,
         /// Tools of whoever asks.
-        lent: Lent,
+        client_options: ClientOptions,
     },
     /// Compacts the branch on a person's request.
     Compact {
@@ -242,9 +242,9 @@ impl Work {
 
 impl Work {
     /// The tools of whoever asks.
-    pub const fn lent(&self) -> Option<&Lent> {
+    pub const fn client_options(&self) -> Option<&ClientOptions> {
         match self {
-            Work::Answer { lent, .. } => Some(lent),
+            Work::Answer { client_options, .. } => Some(client_options),
             _ => None,
         }
     }

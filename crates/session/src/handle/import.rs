@@ -9,7 +9,7 @@ use unisono_context::topic::DecidedTopics;
 use unisono_context::{MessageId, Tokens, Tree, tree};
 
 use crate::event::Fact;
-use crate::input::{PASSING, RESERVED_LABELS};
+use crate::input::{EPHEMERAL, RESERVED_LABELS};
 use crate::machine::{Import, ImportNotes, Refusal};
 use crate::state::{MAIN, State};
 
@@ -104,9 +104,9 @@ fn label(import: &mut Import) -> Result<(), Refusal> {
     if let Some(name) = names.find(|name| name.starts_with(RESERVED_LABELS)) {
         return Err(Refusal::ReservedLabel(name.clone()));
     }
-    let passing = import.passing.take();
-    let passing = passing.map(|process| (PASSING.into(), process));
-    import.labels.extend(passing);
+    let ephemeral = import.ephemeral.take();
+    let ephemeral = ephemeral.map(|process| (EPHEMERAL.into(), process));
+    import.labels.extend(ephemeral);
     Ok(())
 }
 

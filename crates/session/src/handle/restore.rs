@@ -23,8 +23,8 @@ pub(super) fn check(
     let Some(head) = state.tree.head(&new.branch) else {
         return Err(Refusal::UnknownBranch(new.branch.clone()));
     };
-    let standing = state.checkpoints.standing(&state.tree, head, checkpoint);
-    match standing {
+    let status = state.checkpoints.status(&state.tree, head, checkpoint);
+    match status {
         Err(NotActive::Superseded { .. } | NotActive::GivesWay { .. })
             if state.queues.contains_key(&new.branch) =>
         {
@@ -62,7 +62,7 @@ pub(super) fn decide(
         return Decision::Ends(Outcome::Restored { before, after });
     }
     let head = view.head();
-    let found = match state.checkpoints.standing(&state.tree, head, checkpoint) {
+    let found = match state.checkpoints.status(&state.tree, head, checkpoint) {
         Ok(found) => found,
         Err(why) => return failed("not_active", why.to_string()),
     };

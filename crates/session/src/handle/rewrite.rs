@@ -32,10 +32,10 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Result<Next, (&'static str, String)> {
     let accepted = &turn.accepted;
-    let standing = state
+    let status = state
         .checkpoints
-        .standing(&state.tree, view.head(), checkpoint);
-    let old = standing.map_err(|why| ("not_active", why.to_string()))?;
+        .status(&state.tree, view.head(), checkpoint);
+    let old = status.map_err(|why| ("not_active", why.to_string()))?;
     let Work::Edit { text, counts, .. } = &accepted.work else {
         let plan = compaction::anew(view, budgets, &accepted.policy, old);
         return plan

@@ -124,8 +124,8 @@ fn turn_failure(recorder: &Recorder<'_>, run: &Run, reason: &str) -> String {
 
 /// Whether whoever asked makes calls of the tool for the agent: the lead answers to them.
 fn is_lent(recorder: &Recorder<'_>, run: &Run, tool: &str) -> bool {
-    let lent = recorder.state.lent(run);
-    lent.is_some_and(|lent| lent.has(tool))
+    let client_options = recorder.state.client_options(run);
+    client_options.is_some_and(|client_options| client_options.has(tool))
 }
 
 /// What the failure of an attempt leads to.

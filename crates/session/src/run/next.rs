@@ -280,7 +280,7 @@ mod tests {
         };
         let spent = Arc::new(Step::Spent(Spent {
             usage: Usage::NONE,
-            stand_in: None,
+            fallback: None,
         }));
         let mut steps = vec![model(1, "a"), tools(), model(1, "b"), tools()];
         let mut weights = vec![Weight::Nothing, results(500), Weight::Nothing, results(400)];

@@ -250,7 +250,7 @@ impl Agent {
             call: self.bounded.then_some(self.number() as u32),
             spent: Spent {
                 usage: used_tokens(WARMING),
-                stand_in: None,
+                fallback: None,
             },
         })
     }

@@ -308,7 +308,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
             let length = rng.below(80) + if rng.percent(3) { 3_000 } else { 0 };
             Work::Answer {
                 input: message(1_000 + n, Role::User, length),
-                lent: unisono_context::call::Lent::default(),
+                client_options: unisono_context::call::ClientOptions::default(),
             }
         },
         team: Team {

@@ -11,7 +11,7 @@ use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::event::{Calibration, Outcome, Work};
-use unisono_session::machine::{Import, NewTurn, PASSING, RESERVED_LABELS};
+use unisono_session::machine::{EPHEMERAL, Import, NewTurn, RESERVED_LABELS};
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
 use crate::shell::*;
@@ -20,7 +20,7 @@ fn answering(n: u64, input: NewMessage) -> Input {
     Input::Accept(Box::new(NewTurn {
         work: Work::Answer {
             input,
-            lent: unisono_context::call::Lent::default(),
+            client_options: unisono_context::call::ClientOptions::default(),
         },
         ..turn(n, team(agent("lead"), []))
     }))
@@ -174,7 +174,7 @@ fn a_refusal_leaves_the_machine_as_it_was() {
 
 #[test]
 fn labels_that_the_program_gives_are_taken_from_nobody() {
-    for name in [PASSING, RESERVED_LABELS, "unisono.anything"] {
+    for name in [EPHEMERAL, RESERVED_LABELS, "unisono.anything"] {
         let import = Import {
             labels: [(name.into(), "x".into())].into(),
             ..conversation(1)
@@ -188,22 +188,22 @@ fn labels_that_the_program_gives_are_taken_from_nobody() {
         );
         assert_eq!(machine.state().events(), 0, "nothing of it is stored");
     }
-    let passing = Import {
+    let ephemeral = Import {
         labels: [("via".into(), "openai".into())].into(),
-        passing: Some("a process".into()),
+        ephemeral: Some("a process".into()),
         ..conversation(1)
     };
     let mut machine = Machine::new();
-    let import = Input::Import(passing.clone());
+    let import = Input::Import(ephemeral.clone());
     machine.handle(import, Timestamp(0)).unwrap();
     let state = machine.state();
     assert_eq!(
-        state.labels().get(PASSING).map(|of| &**of),
+        state.labels().get(EPHEMERAL).map(|of| &**of),
         Some("a process")
     );
     let own: Vec<_> = state.own_labels().collect();
     assert_eq!(own, [("via", "openai")], "a copy of it is no such session");
-    let again = machine.handle(Input::Import(passing), Timestamp(0));
+    let again = machine.handle(Input::Import(ephemeral), Timestamp(0));
     assert_eq!(again.unwrap().events, [], "the same again");
 }
 

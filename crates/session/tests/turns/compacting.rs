@@ -56,7 +56,7 @@ fn what_cannot_fit_fails_with_the_numbers_before_anything_is_asked_of_a_model() 
     shell.accept(NewTurn {
         work: Work::Answer {
             input: long,
-            lent: unisono_context::call::Lent::default(),
+            client_options: unisono_context::call::ClientOptions::default(),
         },
         ..compacting(0, team(agent("lead"), [agent("a")]), 60)
     });

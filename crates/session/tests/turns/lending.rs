@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::call::{Lent, ToolCall, Usage};
+use unisono_context::call::{ClientOptions, ToolCall, Usage};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::snapshot::ToolSpec;
 use unisono_session::event::{Outcome, Work};
@@ -32,10 +32,10 @@ fn lending(n: u64, input: NewMessage) -> NewTurn {
     NewTurn {
         work: Work::Answer {
             input,
-            lent: Lent {
+            client_options: ClientOptions {
                 stop: Vec::new(),
                 tools: vec!["weather".into()],
-                ..Lent::default()
+                ..ClientOptions::default()
             },
         },
         tools: vec![ToolSpec {
@@ -60,7 +60,7 @@ fn left(text: &str) -> Shell {
     let mut shell = Shell::with(2);
     shell.accept(lending(0, input(0)));
     let lead = shell.dispatched().remove(0);
-    assert!(lead.lent.has("weather"));
+    assert!(lead.client_options.has("weather"));
     let end = AttemptEnd::Finished {
         text: text.into(),
         calls: vec![

@@ -69,7 +69,7 @@ fn total(shell: &Shell) -> Usage {
 fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
     let spent = Spent {
         usage: used(tokens),
-        stand_in: None,
+        fallback: None,
     };
     let call = Some(1);
     let paid = Input::Spent {

@@ -186,7 +186,7 @@ fn taken(case: &Case, n: u64) -> NewTurn {
                 format!("what is left to do?{}", " more".repeat(case.more.input / 5)),
                 Timestamp(0),
             ),
-            lent: Default::default(),
+            client_options: Default::default(),
         },
         ..turn(
             n,

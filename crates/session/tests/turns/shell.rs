@@ -321,7 +321,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         branch: "main".into(),
         work: Work::Answer {
             input: input(n),
-            lent: unisono_context::call::Lent::default(),
+            client_options: unisono_context::call::ClientOptions::default(),
         },
         team,
         policy: Policy::of(Preset::Off),

@@ -24,7 +24,7 @@ fn tiered(n: u64, text: &str, at: Timestamp, ends: Ends) -> NewTurn {
     NewTurn {
         work: Work::Answer {
             input: NewMessage::text(id, Role::User, text, at),
-            lent: unisono_context::call::Lent::default(),
+            client_options: unisono_context::call::ClientOptions::default(),
         },
         policy: Policy {
             keep: Keep::Tiers(Tiers {

@@ -131,7 +131,7 @@ impl State {
             Store::Closed => return Err(Error::Closed),
             Store::ReadOnly(disk) => disk.lock(),
         };
-        probe(&self.root).map_err(passing)?;
+        probe(&self.root).map_err(ephemeral)?;
         if let Some(until) = self.rest_until.filter(|until| Instant::now() < *until) {
             let seconds = until.duration_since(Instant::now()).as_secs() + 1;
             let reason = format!("it did not open; the next try is in {seconds} s");
@@ -149,7 +149,7 @@ impl State {
                 // The engine may have changed the files before it failed.
                 let again = ReadOnlyDisk::open_held(&self.root, error.to_string(), lock)?;
                 self.store = Store::ReadOnly(again);
-                Err(passing(error))
+                Err(ephemeral(error))
             }
         }
     }
@@ -169,9 +169,9 @@ fn probe(root: &Path) -> Result<()> {
 }
 
 /// Why a write was refused that may be taken later.
-fn passing(error: Error) -> Error {
+fn ephemeral(error: Error) -> Error {
     match error {
-        error if error.is_passing() => error,
+        error if error.is_ephemeral() => error,
         error => Error::Unwritable {
             reason: error.to_string(),
         },

@@ -3,7 +3,7 @@
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{
-    CacheWarm, Choice, Lent, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
+    CacheWarm, Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
 use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Tier, Writer};
 use unisono_context::compaction::{ContextPart, Cover, MaskTarget, Plan, Step};
@@ -99,10 +99,10 @@ layout! {
 layout! {
     codes CacheWarm { 0 Leader, 1 Prewarm, 2 Off }
     codes Stop { 0 Complete, 1 CutOff, 2 Refused }
-    struct Lent { tools, choice, one, stop; max_output }
+    struct ClientOptions { tools, choice, one, stop; max_output }
     enum Choice { 0 Free, 1 Any, 2 This(tool) }
-    struct Reply { text, calls, verbatim, usage, stop; stand_in, request_id }
-    struct StandIn { model; sent }
+    struct Reply { text, calls, verbatim, usage, stop; fallback, request_id }
+    struct FallbackUsed { model; sent }
     struct Sent { prefix, max_output }
     struct ToolCall { id, name, arguments }
     struct ToolResult { call_id, content, is_error }

@@ -75,7 +75,7 @@ layout! {
     struct DelegationLimits { depth, live_runs, results }
     struct Calibration { model, ratio, band }
     enum Work {
-        0 Answer { input; lent },
+        0 Answer { input; client_options },
         1 Compact { keep, writing },
         2 CompactPart { part, writing },
         3 Restore { checkpoint },
@@ -121,7 +121,7 @@ layout! {
         3 Narrowed { room; output },
         4 Spent(spent),
     }
-    struct Spent { usage; stand_in }
+    struct Spent { usage; fallback }
     enum Late { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
     enum Ending {
         0 Finished { text, partial, usage, duration_ms; calls },

@@ -49,7 +49,7 @@ pub fn tools_of<'o>(
 
 /// Why tools cannot be lent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotLent {
+pub enum ClientToolsRefused {
     /// The agent has one of that name.
     #[error("agent {agent} has a tool {tool:?} of its own: lend yours under another name")]
     Taken {
@@ -72,15 +72,15 @@ pub enum NotLent {
 ///
 /// # Errors
 /// They cannot be lent to its lead.
-pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), NotLent> {
+pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefused> {
     let agent = &turn.team.lead.id;
     let alone = turn.team.delegates.is_empty() && turn.team.available.is_empty();
     if !ask.tools.is_empty() && !alone {
-        return Err(NotLent::Several(agent.clone()));
+        return Err(ClientToolsRefused::Several(agent.clone()));
     }
     let taken = |spec: &&ToolSpec| turn.tools.iter().any(|own| own.name == spec.name);
     if let Some(spec) = ask.tools.iter().find(taken) {
-        return Err(NotLent::Taken {
+        return Err(ClientToolsRefused::Taken {
             agent: agent.clone(),
             tool: spec.name.clone(),
         });
@@ -90,8 +90,8 @@ pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), NotLent> {
         Kind::Custom(_) => true,
         Kind::Command(_) | Kind::Http(_) | Kind::Pipeline => false,
     };
-    if ask.lent.choice != Choice::Free && !calls {
-        return Err(NotLent::Callless(agent.clone()));
+    if ask.client_options.choice != Choice::Free && !calls {
+        return Err(ClientToolsRefused::Callless(agent.clone()));
     }
     turn.tools.extend(ask.tools.iter().cloned());
     turn.tools.sort();

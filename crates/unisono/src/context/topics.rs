@@ -43,7 +43,7 @@ pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
         sealed_at: topic.sealed_at.map(instant),
         summary: summary(&view, topic.span),
         ended_by: topic.ended_by.map(|by| by.name().to_owned()),
-        standing: standing(&view, topic.span).to_owned(),
+        status: status(&view, topic.span).to_owned(),
     });
     Some(each.collect())
 }
@@ -69,7 +69,7 @@ fn shared(span: Span, topic: Span) -> u32 {
 }
 
 /// How a topic stands in the context: `verbatim`, `summarised`, or `in part`.
-fn standing(view: &View<'_>, topic: Span) -> &'static str {
+fn status(view: &View<'_>, topic: Span) -> &'static str {
     let verbatim = view.uncovered().iter().map(|span| shared(*span, topic));
     match verbatim.sum::<u32>() {
         0 => "summarised",

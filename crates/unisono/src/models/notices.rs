@@ -69,7 +69,7 @@ pub fn today() -> Date {
 }
 
 /// What is to be known of the models that a turn of that team may ask: those of its agents, their
-/// stand-ins, and the summarisers of its lead. Each model is named once.
+/// fallbacks, and the summarisers of its lead. Each model is named once.
 pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
     let mut names: BTreeSet<String> = asks.map(|agent| agent.model.to_string()).collect();

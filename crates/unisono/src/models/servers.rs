@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
+use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::Entry;
 use unisono_model::client::Client;
 use unisono_model::provider;
-use unisono_model::warm::Warmth;
 use unisono_session::agent::{Kind, Team};
 
 use unisono_config::setup::Setup;
@@ -34,7 +34,7 @@ impl Servers {
         setup: &Setup,
         team: &Team,
         learnt: &Calibrations,
-        warmth: &Warmth,
+        warmth: &CacheWarmth,
     ) {
         let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
         let names: BTreeSet<&Arc<str>> = asks.map(|agent| &agent.model).collect();

@@ -257,7 +257,7 @@ impl Spans {
         at: Timestamp,
     ) -> Vec<Span> {
         let mut spans = self.request_made(session, run, &spent.usage, at);
-        if let (Some(span), Some(model)) = (spans.first_mut(), &spent.stand_in) {
+        if let (Some(span), Some(model)) = (spans.first_mut(), &spent.fallback) {
             span.put("gen_ai.response.model", text(bare(model)));
         }
         spans
@@ -274,7 +274,7 @@ impl Spans {
         let Some(span) = spans.first_mut() else {
             return spans;
         };
-        if let Some(by) = &reply.stand_in {
+        if let Some(by) = &reply.fallback {
             span.put("gen_ai.response.model", text(bare(&by.model)));
         }
         if let Some(id) = &reply.request_id {

@@ -17,7 +17,7 @@ use super::{cursor, id};
 use crate::approvals::{self, to_api};
 use crate::error::Error;
 use crate::view::{Inspect as _, View};
-use crate::{Local, past};
+use crate::{Local, history};
 
 /// Where a call stands among those that wait: also once it does not wait any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,16 +121,16 @@ impl Local {
             return self.view(session).await;
         }
         let mut events: Vec<Event> = Vec::new();
-        past::read(self.journal(), session, |event| {
+        history::read(self.journal(), session, |event| {
             events.push(event.clone());
-            Ok::<_, past::Error>(true)
+            Ok::<_, history::Error>(true)
         })
         .await?;
         if events.is_empty() {
             return Err(unisono_runtime::Error::UnknownSession(session).into());
         }
         let seq = events.len() as u64;
-        let unfit = |error: String| past::Error::Unfit {
+        let unfit = |error: String| history::Error::Unfit {
             session,
             seq,
             error,

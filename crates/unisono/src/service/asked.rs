@@ -15,8 +15,8 @@ use unisono_session::event::{Unwritten, Writing};
 use super::id;
 use super::settings::of_request;
 use crate::Ask;
+use crate::client_tools::Wanted;
 use crate::error::Error;
-use crate::lent::Wanted;
 use crate::local::off_thread;
 use crate::view::Inspect;
 
@@ -65,14 +65,14 @@ pub fn task(new: &NewTurn) -> Result<Ask, Error> {
         true => Ask::go_on(results),
         false => Ask::new(new.task.as_str()).after(results),
     };
-    let lent = Wanted {
+    let client_options = Wanted {
         tools: Some(new.tools.clone()),
         choice: new.tool_choice.clone(),
         parallel: new.parallel_tool_calls,
     };
-    let (specs, lent) = lent.read().map_err(Error::from)?;
+    let (specs, client_options) = client_options.read().map_err(Error::from)?;
     let ask = ask
-        .lending(specs, lent)
+        .lending(specs, client_options)
         .branch(new.branch.as_str())
         .with_settings(of_request(&new.settings)?);
     let ask = match &new.lead {

@@ -208,7 +208,7 @@ async fn detail(
 /// Why a checkpoint is not in the context of a branch.
 fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Option<Inactive> {
     let (tree, all) = (state.tree(), state.checkpoints());
-    let why = all.standing(tree, head, of.id).err()?;
+    let why = all.status(tree, head, of.id).err()?;
     let text = why.to_string();
     let reason = text
         .split_once(": restore")

@@ -18,9 +18,9 @@ use crate::Local;
 use crate::ask::Ask;
 use crate::context::{self, Shown, pins, sections, tip};
 use crate::error::Error;
+use crate::history;
 use crate::local::off_thread;
 use crate::models;
-use crate::past;
 use crate::view::{Inspect as _, View};
 
 #[async_trait]
@@ -104,7 +104,7 @@ async fn frozen(
     snapshot: SnapshotId,
 ) -> Result<Snapshot, Error> {
     let journal = local.journal();
-    let trace = past::trace(journal, session).await?;
+    let trace = history::trace(journal, session).await?;
     let had = trace.turns().filter(|(_, turn)| {
         let frozen = turn.frozen.as_ref();
         frozen.is_some_and(|(_, frozen)| *frozen == snapshot)
@@ -117,7 +117,7 @@ async fn frozen(
         opened.snapshot == Some(snapshot)
     });
     let agents = u32::try_from(given.count()).unwrap_or(u32::MAX);
-    let replay = past::replay(journal, session, first).await?;
+    let replay = history::replay(journal, session, first).await?;
     let turn = replay.turn();
     let frozen = turn.and_then(|turn| Some((turn, turn.snapshot.0.clone()?)));
     let Some((turn, frozen)) = frozen else {

@@ -9,7 +9,7 @@ use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
 use unisono_context::message::{Message as Said, Part as SaidPart};
 use unisono_context::tree::Node;
-use unisono_context::view::{Standing, View};
+use unisono_context::view::{MessageStatus, View};
 use unisono_context::{MessageId, Ordinal};
 use unisono_session::append::Appended as Place;
 use unisono_session::state::MAIN;
@@ -20,7 +20,7 @@ use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
 use crate::error::Error;
-use crate::outline;
+use crate::message_tree;
 use crate::short;
 use crate::values;
 use crate::view::{Inspect as _, View as SessionView};
@@ -128,7 +128,7 @@ impl Messages for Local {
         let after = cursor::<MessageId>(query.cursor.as_deref())?;
         let (limit, full) = (Page::<()>::size(query.limit), query.full);
         let look = move |state: &State| {
-            let stretches = outline::stretches(state.tree(), full);
+            let stretches = message_tree::stretches(state.tree(), full);
             let before = match after {
                 None => 0,
                 Some(after) => 1 + stretches.iter().position(|one| one.first.id == after)?,
@@ -272,24 +272,24 @@ fn part(part: &SaidPart) -> Part {
 
 /// How the context has a message.
 fn form(view: &View<'_>, node: &Node) -> &'static str {
-    match view.standing(node.ordinal()) {
-        Some(Standing::Covered(checkpoint)) => match checkpoint.body {
+    match view.status(node.ordinal()) {
+        Some(MessageStatus::Covered(checkpoint)) => match checkpoint.body {
             Body::Summary(_) => "summarised",
             Body::Tombstone => "dropped",
         },
-        Some(Standing::Shortened(Form::Masked { .. })) => "masked",
-        Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
-        Some(Standing::Verbatim) | None => "verbatim",
+        Some(MessageStatus::Shortened(Form::Masked { .. })) => "masked",
+        Some(MessageStatus::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
+        Some(MessageStatus::Verbatim) | None => "verbatim",
     }
 }
 
 /// The tree of a session's messages.
 pub fn outlined(state: &State) -> Vec<Stretch> {
-    let stretches = outline::stretches(state.tree(), false).into_iter();
+    let stretches = message_tree::stretches(state.tree(), false).into_iter();
     stretches.map(stretch).collect()
 }
 
-fn stretch(of: outline::Stretch) -> Stretch {
+fn stretch(of: message_tree::Stretch) -> Stretch {
     Stretch {
         depth: u32::try_from(of.depth).unwrap_or(u32::MAX),
         first: of.first.id.to_string(),

@@ -16,13 +16,13 @@ use unisono_api::service::{Result as Answer, Runs};
 use unisono_api::turn::Run;
 use unisono_context::{RunId, SessionId};
 use unisono_session::Trace;
-use unisono_session::run::{Spent, StandIn, Step};
+use unisono_session::run::{FallbackUsed, Spent, Step};
 use unisono_session::trace::{Moment, RunTrace};
 
 use super::id;
 use crate::Local;
 use crate::error::Error;
-use crate::past::{self, Sought};
+use crate::history::{self, Lookup};
 use crate::turn_view;
 use crate::values;
 
@@ -64,7 +64,7 @@ impl Found {
         let session = id("session", session)?;
         let id: RunId = id("run", run)?;
         let view = local.view(session).await?;
-        let trace = past::turn(local.journal(), &view, Sought::Run(id)).await?;
+        let trace = history::turn(local.journal(), &view, Lookup::Run(id)).await?;
         let trace = trace.ok_or_else(|| Error::not_found("run", id))?;
         Ok(Found { session, id, trace })
     }
@@ -109,7 +109,7 @@ impl Found {
 }
 
 fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
-    let stand_in = step.reply().and_then(|reply| reply.stand_in.as_ref());
+    let fallback = step.reply().and_then(|reply| reply.fallback.as_ref());
     let done = match &**step {
         Step::Model(reply) => Done::Model {
             text: reply.text.to_string(),
@@ -122,9 +122,9 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
                     arguments: call.arguments.to_string(),
                 })
                 .collect(),
-            stand_in: stand_in.map(|by| by.model.to_string()),
-            stand_in_prefix: stand_in
-                .and_then(StandIn::prefix)
+            fallback: fallback.map(|by| by.model.to_string()),
+            stand_in_prefix: fallback
+                .and_then(FallbackUsed::prefix)
                 .map(|prefix| prefix.to_string()),
             input_tokens: reply.usage.input.0,
             output_tokens: reply.usage.output.0,
@@ -148,8 +148,8 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
             room_tokens: room.0,
             output_tokens: output.map(|tokens| tokens.0),
         },
-        Step::Spent(Spent { usage, stand_in }) => Done::Spent {
-            stand_in: stand_in.as_ref().map(ToString::to_string),
+        Step::Spent(Spent { usage, fallback }) => Done::Spent {
+            fallback: fallback.as_ref().map(ToString::to_string),
             input_tokens: usage.input.0,
             output_tokens: usage.output.0,
             cost_usd: values::dollars(usage.cost),

@@ -16,7 +16,7 @@ use super::sessions::only as only_session;
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
-use crate::hits;
+use crate::search_results;
 use crate::view::Inspect as _;
 
 /// Messages that are found, where nobody says how many; and the most.
@@ -85,7 +85,7 @@ async fn found(
             continue;
         };
         let (branch, stems) = (sought.branch.clone(), stems.clone());
-        let look = move |state: &State| hits::Hit::of(&found, state, &branch, &stems);
+        let look = move |state: &State| search_results::Hit::of(&found, state, &branch, &stems);
         let hit = session.inspect(look).await?;
         hits.extend(hit.map(|hit| hit.to_api()));
     }

@@ -14,7 +14,7 @@ use super::sessions::ended_turn;
 use super::{asked, cursor, id};
 use crate::error::Error;
 use crate::follow::Follower;
-use crate::past::{self, Sought};
+use crate::history::{self, Lookup};
 use crate::view::{Inspect, View};
 use crate::{Local, append, turn_view};
 
@@ -103,7 +103,7 @@ impl Turns for Local {
             View::Stored { id, .. } => self.settle(*id, Input::CancelRun { run }).await?,
         }
         let session = self.view(session.id()).await?;
-        let trace = past::turn(self.journal(), &session, Sought::Run(run)).await;
+        let trace = history::turn(self.journal(), &session, Lookup::Run(run)).await;
         let trace = trace.map_err(Error::from)?;
         let turn = trace.as_ref().and_then(|trace| {
             let turn = trace.run(run)?.opened.1.turn;

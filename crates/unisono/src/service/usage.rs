@@ -11,8 +11,8 @@ use unisono_session::usage::{Asker, Deleted};
 use super::id;
 use crate::Local;
 use crate::error::Error;
-use crate::past;
-use crate::past::usage::Fold;
+use crate::history;
+use crate::history::usage::Fold;
 use crate::values;
 
 #[async_trait]
@@ -80,7 +80,7 @@ impl Local {
             amounts: values::amounts(&used.usage),
         });
         let rows = rows.collect();
-        let budgets = past::daemon_budgets(journal, &self.setup().loaded.config.budget).await?;
+        let budgets = history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?;
         Ok(Used {
             all: All {
                 rows,

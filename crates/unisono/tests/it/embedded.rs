@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
-use unisono::past;
+use unisono::history;
 use unisono::tool::Call;
 use unisono::{
     Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, LanguageModel,
@@ -137,8 +137,8 @@ async fn a_turn_of_own_models_is_rebuilt_as_it_was() {
     let ask = Ask::new("Well?").agents(["north"]);
     let finished = local.ask(&session, &ask).await.unwrap();
     let journal = local.journal();
-    let replay = past::replay(journal, session.id(), finished.turn).await;
-    let rebuilt = past::rebuild(&local.setup(), local.extensions(), &replay.unwrap());
+    let replay = history::replay(journal, session.id(), finished.turn).await;
+    let rebuilt = history::rebuild(&local.setup(), local.extensions(), &replay.unwrap());
     assert_eq!(rebuilt.mismatches().count(), 0);
     let unknown: Vec<_> = rebuilt.runs.iter().map(|run| &run.unknown).collect();
     let code = "the code of kind `buyer` writes its requests".to_owned();

@@ -160,7 +160,7 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         retired: checkpoints.iter().skip(2).map(|c| c.id).collect(),
         checkpoints,
         pinned,
-        passing: None,
+        ephemeral: None,
     }
 }
 

@@ -86,7 +86,7 @@ fn topics(context: &Context, paint: Paint) -> String {
         let about = format!("{ended}{}", summary.unwrap_or_default());
         out += &format!(
             "  {range:<12} {:<11} {about}  {}\n",
-            topic.standing,
+            topic.status,
             paint.dim(show::line(
                 title,
                 show::room(29 + about.chars().count(), 60)

@@ -128,13 +128,13 @@ fn step(done: &Done) -> String {
         Done::Model {
             text,
             calls,
-            stand_in,
+            fallback,
             stand_in_prefix,
             ..
         } => {
             let calls: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
             let said = show::line(text, SHOWN);
-            let by = stand_in.as_deref();
+            let by = fallback.as_deref();
             let by = by.map(|model| stood_in(model, stand_in_prefix.as_deref()));
             let by = by.unwrap_or_default();
             format!("model{by} called {}  {said}", calls.join(", "))
@@ -159,12 +159,12 @@ fn step(done: &Done) -> String {
             )
         }
         Done::Spent {
-            stand_in,
+            fallback,
             input_tokens,
             output_tokens,
             ..
         } => {
-            let whose = stand_in.as_deref().map(|model| format!(" of {model}"));
+            let whose = fallback.as_deref().map(|model| format!(" of {model}"));
             format!(
                 "paid besides its replies{}: {} tokens",
                 whose.unwrap_or_default(),

@@ -161,7 +161,7 @@ fn query(args: &Args, now: Timestamp) -> Result<Query> {
 fn text(hit: &api::Hit, paint: Paint) -> String {
     let author = hit.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();
-    let standing = match (&*hit.standing, hit.checkpoint) {
+    let status = match (&*hit.status, hit.checkpoint) {
         ("elsewhere", _) => match hit.branches.first() {
             Some(branch) => format!("on branch {branch}"),
             None => "on no branch".to_owned(),
@@ -177,7 +177,7 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
         hit.ordinal, hit.role
     ));
     let at = show::minute(&hit.at);
-    let rest = paint.dim(format_args!("{at}  {title}  [{standing}]"));
+    let rest = paint.dim(format_args!("{at}  {title}  [{status}]"));
     format!("{head}  {rest}\n  {}\n", marked(hit, paint))
 }
 

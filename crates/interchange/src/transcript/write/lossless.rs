@@ -38,7 +38,7 @@ pub(super) fn session(state: &State) -> Result<String, WriteError> {
     for checkpoint in state.checkpoints().iter() {
         line(&mut out, &CheckpointLine::of(checkpoint, state))?;
     }
-    for (after, shortened) in state.alterations().standing() {
+    for (after, shortened) in state.alterations().current() {
         line(&mut out, &ShortenedLine::of(shortened, after))?;
     }
     let nodes: Vec<&Node> = state.tree().iter().collect();
@@ -105,7 +105,7 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
         }
         line(&mut out, &line_of)?;
     }
-    let shortened = state.alterations().standing().into_iter();
+    let shortened = state.alterations().current().into_iter();
     for (after, shortened) in shortened.filter(|(_, a)| on_branch(a.message)) {
         line(&mut out, &ShortenedLine::of(shortened, after))?;
     }

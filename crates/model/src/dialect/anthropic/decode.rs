@@ -151,7 +151,7 @@ impl Decoder {
             verbatim: verbatim.map(Into::into),
             usage,
             stop,
-            stand_in: None,
+            fallback: None,
             request_id: None,
         })
     }

@@ -149,7 +149,7 @@ impl Decoder {
             verbatim: verbatim.map(Into::into),
             usage: usage.into(),
             stop,
-            stand_in: None,
+            fallback: None,
             request_id: self.response_id.map(Into::into),
         })
     }

@@ -308,7 +308,7 @@ impl Draft {
             verbatim,
             usage: self.usage.read(),
             stop: if self.refused { Stop::Refused } else { stop },
-            stand_in: None,
+            fallback: None,
             request_id: None,
         })
     }

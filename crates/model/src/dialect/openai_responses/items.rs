@@ -110,7 +110,7 @@ pub(super) fn reply(items: &[&str], usage: Usage, stop: Stop) -> Result<Reply, F
         verbatim,
         usage: usage.read(),
         stop: if refused { Stop::Refused } else { stop },
-        stand_in: None,
+        fallback: None,
         request_id: None,
     })
 }

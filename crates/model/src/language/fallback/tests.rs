@@ -100,7 +100,7 @@ impl Chain {
 
 /// Who answered, where it was not the first.
 fn by(reply: &Reply) -> Option<&str> {
-    reply.stand_in.as_ref().map(|by| &*by.model)
+    reply.fallback.as_ref().map(|by| &*by.model)
 }
 
 const CLASSES: [Class; 19] = [
@@ -157,7 +157,7 @@ async fn the_first_model_needs_no_stand_in() {
     for act in [Act::say("hello"), Act::Reply(refused)] {
         let chain = chain(&[act, Act::say("not asked")]);
         let reply = chain.fallback.complete(chain.request()).await.unwrap();
-        assert_eq!(reply.stand_in, None);
+        assert_eq!(reply.fallback, None);
         assert_eq!(chain.asked(), [1, 0]);
     }
 }
@@ -197,11 +197,11 @@ async fn a_reply_says_how_the_stand_in_was_asked() {
         prefix: sent.prefix.digest(),
         max_output: Tokens(300),
     };
-    let by = StandIn {
+    let by = FallbackUsed {
         model: "test/3".into(),
         sent: Some(sent),
     };
-    assert_eq!(reply.stand_in, Some(by));
+    assert_eq!(reply.fallback, Some(by));
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_chain_within_a_chain_says_who_answered() {
     let reply = outer.complete(fixture::request()).await.unwrap();
     assert_eq!(by(&reply), Some("test/2"));
     let prefix = asked.requests()[0].prefix.digest();
-    let told = reply.stand_in.and_then(|by| by.prefix());
+    let told = reply.fallback.and_then(|by| by.prefix());
     assert_eq!(told, Some(prefix), "that of the one that answered");
     assert_eq!(format!("{outer:?}"), r#"["outer/1", "inner"]"#);
 }
@@ -274,7 +274,7 @@ async fn what_is_paid_for_by_a_stand_in_is_its_own() {
     let reply = reply.await.unwrap();
     assert_eq!(reply.usage, Usage::NONE);
     let told = told.lock().unwrap();
-    let by = reply.stand_in.map(|by| by.model);
+    let by = reply.fallback.map(|by| by.model);
     assert_eq!(told[..], [(used, None), (used, by)]);
 }
 

@@ -1,9 +1,9 @@
 //! A remote model against a provider in memory, with the clock stopped: what is sent and when,
 //! and what becomes of the usage that comes back.
 
+mod fallback;
 mod loopback;
 mod provider;
-mod stand_in;
 mod structured;
 mod watch;
 
@@ -148,7 +148,7 @@ async fn whoever_asks_is_told_while_a_request_waits_for_its_turn() {
     let provider = Provider::new(Dialect::Anthropic);
     let catalogue = Arc::new(Catalogue::built_in().unwrap());
     let entry = catalogue.get(None, ANTHROPIC).unwrap();
-    let warmth = Warmth::default();
+    let warmth = CacheWarmth::default();
     warmth.set_apart(&ANTHROPIC.into(), true);
     let remote = Remote::new(entry, provider, catalogue).warmed_by(warmth);
     let remote = Arc::new(remote);
@@ -318,8 +318,8 @@ impl Paid {
         let told = self.0.clone();
         let listener = request.listener.clone();
         Request {
-            listener: listener.with_paid(move |usage, stand_in| {
-                assert_eq!(stand_in, None);
+            listener: listener.with_paid(move |usage, fallback| {
+                assert_eq!(fallback, None);
                 told.lock().unwrap().push(usage);
             }),
             ..request

@@ -1,9 +1,9 @@
 //! Tests of the model-driven agent.
 
 mod budget;
+mod fallback;
 mod results;
 mod room;
-mod stand_in;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Class, Completion, Exchange, LanguageModel, Models, Request};
 use unisono_session::agent::{ContextMode, Kind};
 use unisono_session::machine::{CallEnd, DelegateCall};
-use unisono_session::run::{StandIn, ToolCall, Usage};
+use unisono_session::run::{FallbackUsed, ToolCall, Usage};
 
 use super::*;
 use crate::agent::fixture::{Attempt, definition, task};
@@ -206,8 +206,8 @@ async fn an_empty_reply_is_an_answer_where_it_ends_as_whoever_asked_wants() {
         (empty(Stop::Complete), vec![], own_limit, None),
     ] {
         let mut attempt = attempt();
-        attempt.lent.stop = stop;
-        attempt.lent.max_output = max_output;
+        attempt.client_options.stop = stop;
+        attempt.client_options.max_output = max_output;
         let answer = run(&attempt, &Scripted::new([act])).await;
         let said = answer
             .ok()

@@ -28,7 +28,7 @@ fn asked(stage: &Stage, text: &str, delegates: usize) -> NewTurn {
     };
     let mut turn = stage.turn(TurnWork::Answer {
         input: NewMessage::text(id, Role::User, text, clock::now()),
-        lent: unisono_context::call::Lent::default(),
+        client_options: unisono_context::call::ClientOptions::default(),
     });
     turn.team.delegates = (0..delegates).map(|_| delegate()).collect();
     turn

@@ -20,7 +20,7 @@ pub(super) fn tiered(stage: &Stage) -> NewTurn {
         phrases: ["0 must be delivered".into()].into(),
         ..stage.turn(TurnWork::Answer {
             input: NewMessage::text(id, Role::User, "what is due?", clock::now()),
-            lent: unisono_context::call::Lent::default(),
+            client_options: unisono_context::call::ClientOptions::default(),
         })
     }
 }

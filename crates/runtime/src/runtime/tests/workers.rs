@@ -12,7 +12,7 @@ struct Leaver {
     gated: Gated,
     attempts: Arc<AtomicU32>,
     again: Arc<Semaphore>,
-    lent: mpsc::UnboundedSender<()>,
+    client_options: mpsc::UnboundedSender<()>,
 }
 
 impl Agent for Leaver {
@@ -20,7 +20,7 @@ impl Agent for Leaver {
         if self.attempts.fetch_add(1, Ordering::SeqCst) > 0 {
             return self.gated.run(task, ctx).await;
         }
-        let (again, lent) = (self.again.clone(), self.lent.clone());
+        let (again, client_options) = (self.again.clone(), self.client_options.clone());
         tokio::spawn(async move {
             again.acquire().await.unwrap().forget();
             let call = DelegateCall {
@@ -33,7 +33,7 @@ impl Agent for Leaver {
                 _ = ctx.hand_out(1, vec![call]) => {}
                 () = std::future::ready(()) => {}
             }
-            lent.send(()).unwrap();
+            client_options.send(()).unwrap();
         });
         Ok(Answer::text("left"))
     }
@@ -41,12 +41,12 @@ impl Agent for Leaver {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_of_an_attempt_does_not_lend_the_place_of_the_next() {
-    let (lent, mut was_lent) = mpsc::unbounded_channel();
+    let (client_options, mut was_lent) = mpsc::unbounded_channel();
     let agent = Leaver {
         gated: Gated::new(),
         attempts: Arc::default(),
         again: Arc::new(Semaphore::new(0)),
-        lent,
+        client_options,
     };
     let options = Options::default();
     let load = options.load.clone();

@@ -25,9 +25,9 @@ use super::form::Form;
 use steps::Steps;
 
 use super::{Conversation, Refused, answer_of, named, now, prepare};
-use crate::http::problem::Fault;
+use crate::http::problem::ApiError;
 use crate::http::{Shared, extract};
-use unisono::lent::Wanted;
+use unisono::client_tools::Wanted;
 
 /// The status of an answer that was as long as it may be.
 const INCOMPLETE: &str = "incomplete";
@@ -51,7 +51,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn respond(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-    request: Result<extract::Json<ResponseRequest>, Fault>,
+    request: Result<extract::Json<ResponseRequest>, ApiError>,
 ) -> Result<HttpResponse, Refused> {
     let extract::Json(request) = request?;
     let asked = prepare(&shared, &headers, conversation(&request)?).await?;

@@ -168,9 +168,9 @@ pub(super) fn hit(hit: &Hit, with_session: bool) -> Markup {
                 a href=(there) { @if with_session { (hit.title) " " } "#" (hit.ordinal) }
                 " " strong { (who) } " " (when(&hit.at)) " "
                 @match (hit.active, hit.checkpoint) {
-                    (true, _) => @if hit.standing != "verbatim" { span class="tag" { (hit.standing) } },
+                    (true, _) => @if hit.status != "verbatim" { span class="tag" { (hit.status) } },
                     (false, Some(number)) => span class="tag" { "not in the context: summary " (number) " has it" },
-                    (false, None) => span class="tag" { @if hit.standing == "elsewhere" { "on branch " (branch) } @else { "not in the context" } },
+                    (false, None) => span class="tag" { @if hit.status == "elsewhere" { "on branch " (branch) } @else { "not in the context" } },
                 }
             }
             p { (marked(&hit.excerpt, &hit.marks)) }

@@ -191,10 +191,10 @@ fn steps(steps: &[RunStep]) -> Markup {
                 h2 { "Steps" }
                 ol class="steps" { @for step in steps { li {
                     @match &step.done {
-                        Done::Model { text, calls, stand_in, stand_in_prefix, input_tokens, output_tokens, .. } => {
+                        Done::Model { text, calls, fallback, stand_in_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
                                 (number(*output_tokens)) " out"
-                                (stood_in(stand_in.as_deref(), stand_in_prefix.as_deref())) }
+                                (stood_in(fallback.as_deref(), stand_in_prefix.as_deref())) }
                             @if !text.is_empty() { pre class="text" { (text) } }
                             @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
                         },
@@ -215,10 +215,10 @@ fn steps(steps: &[RunStep]) -> Markup {
                                 }
                             }
                         },
-                        Done::Spent { stand_in, input_tokens, output_tokens, .. } => {
+                        Done::Spent { fallback, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "paid besides its replies: "
                                 (number(*input_tokens)) " in, " (number(*output_tokens)) " out"
-                                (stood_in(stand_in.as_deref(), None)) }
+                                (stood_in(fallback.as_deref(), None)) }
                         },
                     }
                 } } }

@@ -21,7 +21,7 @@ use unisono_session::State as SessionState;
 use super::parts::{Seen, bar, digest, encoded, when};
 use super::{Trouble, approvals, history, layout, summaries, turn};
 use crate::http::extract::{self, Form, Path, Query};
-use crate::http::problem::Fault;
+use crate::http::problem::ApiError;
 use crate::http::{Shared, sessions};
 use unisono::ask::Ask;
 use unisono::context::topics;
@@ -292,14 +292,14 @@ fn sealing(place: &Place, topics: &[Topic]) -> Markup {
                 li { "#" (topic.first) "–#" (topic.last) " "
                     @if let Some(title) = &topic.title { (title) " " }
                     @match topic.summary {
-                        Some(number) => a class="tag" data-dialog href=(place.at(&format!("/checkpoints/{number}"))) { (topic.standing) },
-                        None => span class="tag" { (topic.standing) },
+                        Some(number) => a class="tag" data-dialog href=(place.at(&format!("/checkpoints/{number}"))) { (topic.status) },
+                        None => span class="tag" { (topic.status) },
                     }
                     " " span class="quiet" { (when(&topic.started_at)) ", " @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
                         Some((by, at)) => { "ended by " (by) ", sealed " (when(at)) },
                         None => "goes on",
                     } }
-                    @if topic.ended_by.is_some() && topic.standing != "summarised" {
+                    @if topic.ended_by.is_some() && topic.status != "summarised" {
                         " " a data-dialog href=(place.at(&format!("/compact?part={}", topic.first))) { "Summarise …" }
                     } }
             } }
@@ -356,11 +356,11 @@ pub(super) async fn fork(
     let (wanted, why) = (name.to_owned(), "a branch needs a name");
     let taken = session.inspect(move |state| state.tree().head(&wanted).is_some());
     if name.is_empty() {
-        return Err(Fault::new(Code::Refused, why).into());
+        return Err(ApiError::new(Code::Refused, why).into());
     }
     if taken.await? {
         let detail = format!("there is a branch {name:?} already: take another name");
-        return Err(Fault::new(Code::Conflict, detail).into());
+        return Err(ApiError::new(Code::Conflict, detail).into());
     }
     session.fork(name, at).await?;
     Ok(back(&id, name))

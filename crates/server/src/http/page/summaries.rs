@@ -21,10 +21,10 @@ use super::parts::{dollars, many, number, when};
 use super::session::{On, Place};
 use super::{Trouble, layout};
 use crate::http::extract::{self, Form, Path, Query};
-use crate::http::problem::Fault;
+use crate::http::problem::ApiError;
 use crate::http::{Shared, sessions};
 use unisono::ask::Ask;
-use unisono::past::{self, Sought};
+use unisono::history::{self, Lookup};
 use unisono::service::asked;
 use unisono::short;
 
@@ -217,8 +217,8 @@ pub(super) async fn again(
     let session = sessions::open(&shared, &id).await?;
     let turn: TurnId = extract::id("turn", &turn)?;
     let journal = shared.local.journal();
-    let trace = past::turn(journal, &session, Sought::Turn(turn)).await;
-    let trace = trace.map_err(Fault::from)?;
+    let trace = history::turn(journal, &session, Lookup::Turn(turn)).await;
+    let trace = trace.map_err(ApiError::from)?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     let asked = found.map(|found| &found.accepted.1);
     let told = asked.and_then(|asked| asked.work.writing());
@@ -228,7 +228,7 @@ pub(super) async fn again(
     };
     let ask = asked.and_then(|asked| Ask::again(asked, writing));
     let ask =
-        ask.ok_or_else(|| Fault::not_found("compaction to be asked for again in turn", turn))?;
+        ask.ok_or_else(|| ApiError::not_found("compaction to be asked for again in turn", turn))?;
     begun(&shared, &session, &ask).await
 }
 

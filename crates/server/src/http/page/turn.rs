@@ -15,9 +15,9 @@ use super::parts::{cached, digest, dollars, many, number, when};
 use super::session::{Place, back, noted};
 use super::{Trouble, layout, summaries};
 use crate::http::extract::{self, Path};
-use crate::http::problem::Fault;
+use crate::http::problem::ApiError;
 use crate::http::{Shared, compactions, sessions};
-use unisono::past::{self, Sought};
+use unisono::history::{self, Lookup};
 use unisono::short;
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
@@ -56,8 +56,8 @@ async fn writer(
     turn: TurnId,
 ) -> Result<Option<String>, Trouble> {
     let journal = shared.local.journal();
-    let trace = past::turn(journal, session, Sought::Turn(turn)).await;
-    let trace = trace.map_err(Fault::from)?;
+    let trace = history::turn(journal, session, Lookup::Turn(turn)).await;
+    let trace = trace.map_err(ApiError::from)?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     let asked = found.and_then(|found| found.accepted.1.work.writing());
     let chosen = asked.and_then(|writing| writing.summariser.as_ref());

@@ -30,7 +30,7 @@ use unisono_session::event::{
     OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::{
-    self, Cause, Ending, Reply, StandIn, Stop, ToolCall, ToolResult, Usage,
+    self, Cause, Ending, FallbackUsed, Reply, Stop, ToolCall, ToolResult, Usage,
 };
 
 mod budgets;

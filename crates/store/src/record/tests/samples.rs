@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
-use unisono_context::call::{CacheWarm, Choice, Lent};
+use unisono_context::call::{CacheWarm, Choice, ClientOptions};
 use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
 use unisono_context::cost::Cost;
@@ -26,7 +26,7 @@ use unisono_session::event::{
     OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::{
-    self, Cause, Ending, Reply, StandIn, Stop, ToolCall, ToolResult, Usage,
+    self, Cause, Ending, FallbackUsed, Reply, Stop, ToolCall, ToolResult, Usage,
 };
 
 mod budgets;
@@ -262,22 +262,22 @@ fn told(instructions: &str) -> Writing {
 fn turn_facts() -> Vec<(&'static str, Fact)> {
     let answer = Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
-        lent: Lent::default(),
+        client_options: ClientOptions::default(),
     };
     let lending = |choice| Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
-        lent: Lent {
+        client_options: ClientOptions {
             tools: vec!["weather".into()],
             choice,
             one: true,
-            ..Lent::default()
+            ..ClientOptions::default()
         },
     };
     let stopping = Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
-        lent: Lent {
+        client_options: ClientOptions {
             stop: vec!["END".into()],
-            ..Lent::default()
+            ..ClientOptions::default()
         },
     };
     let compact = Work::Compact {

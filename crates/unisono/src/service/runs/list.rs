@@ -10,8 +10,8 @@ use unisono_session::trace::Status;
 use super::super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::error::Error;
-use crate::past;
-use crate::past::runs::{Place, Spot};
+use crate::history;
+use crate::history::runs::{Place, Spot};
 use crate::turn_view;
 use crate::view::{Inspect as _, View};
 
@@ -104,7 +104,7 @@ async fn of_all(
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
     let journal = local.journal();
-    let part = past::runs::part(journal, wanted.is_open(), after, limit, |session, trace| {
+    let part = history::runs::part(journal, wanted.is_open(), after, limit, |session, trace| {
         wanted.of(turn_view::of(trace, session))
     });
     let (items, next) = part.await?;
@@ -148,7 +148,7 @@ async fn newest(
         return Ok(Page { items, next });
     }
     let (journal, id) = (local.journal(), session.id());
-    let part = past::runs::of_session(journal, session, after, limit, |turn, trace| {
+    let part = history::runs::of_session(journal, session, after, limit, |turn, trace| {
         wanted.of(turn_view::one(trace, id, turn).into_iter().collect())
     });
     let (items, next) = part.await?;

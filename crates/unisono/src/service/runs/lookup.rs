@@ -12,7 +12,7 @@ use super::super::id;
 use super::super::sessions::{Found, is_meant, is_of_client, page};
 use crate::Local;
 use crate::error::Error;
-use crate::past;
+use crate::history;
 
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
@@ -80,7 +80,7 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Er
 async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
     for session in sessions.iter().take(LOOKED_AT) {
-        let trace = match past::trace(local.journal(), session.id).await {
+        let trace = match history::trace(local.journal(), session.id).await {
             Ok(trace) => trace,
             Err(error) => {
                 unreadable.get_or_insert(error);
@@ -141,7 +141,7 @@ async fn latest(
                 continue;
             }
         }
-        let trace = past::trace(local.journal(), session.id).await?;
+        let trace = history::trace(local.journal(), session.id).await?;
         let Some((id, turn)) = trace.turns().rfind(|(_, turn)| is_meant(turn)) else {
             continue;
         };

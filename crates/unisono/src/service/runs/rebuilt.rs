@@ -15,8 +15,8 @@ use super::super::id;
 use super::Found;
 use crate::Local;
 use crate::error::Error;
+use crate::history;
 use crate::local::off_thread;
-use crate::past;
 use crate::values;
 use crate::why::{self, Difference, causes};
 
@@ -95,10 +95,10 @@ async fn rebuild(
     session: SessionId,
     turn: TurnId,
 ) -> Result<(Journaled, Rebuilt), Error> {
-    let replay = past::replay(local.journal(), session, turn).await?;
+    let replay = history::replay(local.journal(), session, turn).await?;
     let (setup, extensions) = (local.setup(), local.extensions().clone());
     Ok(off_thread(move || {
-        let rebuilt = past::rebuild(&setup, &extensions, &replay);
+        let rebuilt = history::rebuild(&setup, &extensions, &replay);
         (replay, rebuilt)
     })
     .await)

@@ -108,23 +108,23 @@ async fn a_call_that_fails_is_settled_by_what_the_provider_did_with_it() {
 #[tokio::test]
 async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it() {
     let wasted = Usage::free(Tokens(900), Tokens(1));
-    let before = |stand_in: Option<&str>, then| {
-        let stand_in = stand_in.map(Arc::from);
-        Scripted::new([Act::Prepaid(wasted, stand_in, Box::new(then))])
+    let before = |fallback: Option<&str>, then| {
+        let fallback = fallback.map(Arc::from);
+        Scripted::new([Act::Prepaid(wasted, fallback, Box::new(then))])
     };
-    let by = |stand_in: Option<&str>| {
+    let by = |fallback: Option<&str>| {
         Step::Spent(run::Spent {
             usage: wasted,
-            stand_in: stand_in.map(Arc::from),
+            fallback: fallback.map(Arc::from),
         })
     };
-    for (stand_in, then) in [
+    for (fallback, then) in [
         (None, Act::FailAs(Class::Transport)),
         (Some("b/2"), Act::FailAs(Class::BadRequest)),
     ] {
         let attempt = bounded([Ok(None)]);
-        run(&attempt, &before(stand_in, then)).await.unwrap_err();
-        assert_eq!(*attempt.session.steps()[0], by(stand_in));
+        run(&attempt, &before(fallback, then)).await.unwrap_err();
+        assert_eq!(*attempt.session.steps()[0], by(fallback));
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
         // What was reserved for it is charged with the step; the request itself cost nothing.
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);

@@ -1,6 +1,6 @@
 //! Messages, agents and turns.
 
-use unisono_context::call::{Choice, Lent};
+use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::compaction::ContextPart;
 
 use super::*;
@@ -234,17 +234,17 @@ pub(super) fn calibration() -> impl Strategy<Value = Calibration> {
     (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band })
 }
 
-fn lent() -> impl Strategy<Value = Lent> {
+fn client_options() -> impl Strategy<Value = ClientOptions> {
     let choice = prop_oneof![
         Just(Choice::Free),
         Just(Choice::Any),
         text().prop_map(Choice::This),
     ];
     let most = proptest::option::of(any::<u64>().prop_map(Tokens));
-    let lent = (list(text()), choice, any::<bool>(), list(text()), most);
+    let client_options = (list(text()), choice, any::<bool>(), list(text()), most);
     prop_oneof![
-        Just(Lent::default()),
-        lent.prop_map(|(tools, choice, one, stop, max_output)| Lent {
+        Just(ClientOptions::default()),
+        client_options.prop_map(|(tools, choice, one, stop, max_output)| ClientOptions {
             tools,
             choice,
             one,
@@ -268,7 +268,10 @@ fn context_part() -> impl Strategy<Value = ContextPart> {
 
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let work = prop_oneof![
-        (message(), lent()).prop_map(|(input, lent)| Work::Answer { input, lent }),
+        (message(), client_options()).prop_map(|(input, client_options)| Work::Answer {
+            input,
+            client_options
+        }),
         (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
         (context_part(), writing()).prop_map(|(part, writing)| Work::CompactPart { part, writing }),
         checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),

@@ -81,7 +81,7 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
 
 fn spent() -> impl Strategy<Value = run::Spent> {
     let spent = (usage(), option::of(text()));
-    spent.prop_map(|(usage, stand_in)| run::Spent { usage, stand_in })
+    spent.prop_map(|(usage, fallback)| run::Spent { usage, fallback })
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {
@@ -92,23 +92,23 @@ fn call() -> impl Strategy<Value = ToolCall> {
     })
 }
 
-fn stand_in() -> impl Strategy<Value = StandIn> {
+fn fallback() -> impl Strategy<Value = FallbackUsed> {
     let sent =
         (digest(), tokens()).prop_map(|(prefix, max_output)| run::Sent { prefix, max_output });
-    (text(), option::of(sent)).prop_map(|(model, sent)| StandIn { model, sent })
+    (text(), option::of(sent)).prop_map(|(model, sent)| FallbackUsed { model, sent })
 }
 
 fn reply() -> impl Strategy<Value = Reply> {
     let stop = select(&[Stop::Complete, Stop::CutOff, Stop::Refused][..]);
     let maybe = || option::of(text());
-    let own = (maybe(), stop, option::of(stand_in()), maybe());
+    let own = (maybe(), stop, option::of(fallback()), maybe());
     (text(), list(call()), usage(), own).prop_map(|(text, calls, usage, own)| Reply {
         text,
         calls,
         verbatim: own.0,
         usage,
         stop: own.1,
-        stand_in: own.2,
+        fallback: own.2,
         request_id: own.3,
     })
 }

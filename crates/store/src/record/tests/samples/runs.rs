@@ -36,14 +36,14 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         verbatim: Some("[{\"type\":\"thinking\"}]".into()),
         usage: USAGE,
         stop: Stop::Complete,
-        stand_in: Some(StandIn::named("openai/gpt-4o-mini")),
+        fallback: Some(FallbackUsed::named("openai/gpt-4o-mini")),
         request_id: Some("req_7".into()),
     });
     let stood_in = Reply {
         text: "I will look.".into(),
         calls: vec![tool_call("c1", "recall", r#"{"n":7}"#)],
         usage: USAGE,
-        stand_in: Some(StandIn {
+        fallback: Some(FallbackUsed {
             model: "openai/gpt-4o-mini".into(),
             sent: Some(run::Sent {
                 prefix: Digest([0x5A; 32]),
@@ -113,9 +113,9 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: Some("stopped".into()),
         usage: USAGE,
     });
-    let spent = |stand_in: Option<&str>| run::Spent {
+    let spent = |fallback: Option<&str>| run::Spent {
         usage: USAGE,
-        stand_in: stand_in.map(Arc::from),
+        fallback: fallback.map(Arc::from),
     };
     let unpriced = run::Step::Model(Reply {
         stop: Stop::CutOff,

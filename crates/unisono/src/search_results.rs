@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_api::search as api;
 use unisono_context::alteration::Form;
-use unisono_context::view::Standing;
+use unisono_context::view::MessageStatus;
 use unisono_context::{Message, SessionId};
 use unisono_search::{Excerpt, Found, excerpt};
 use unisono_session::State;
@@ -26,7 +26,7 @@ pub struct Hit {
     /// How well it fits: higher is better.
     pub score: f32,
     /// How it stands in the context of the branch; none: it is on another one.
-    pub standing: Option<Standing>,
+    pub status: Option<MessageStatus>,
     /// The branches that have it.
     pub branches: Vec<String>,
     /// The part of it with the words that were searched for.
@@ -50,7 +50,7 @@ impl Hit {
         Some(Hit {
             session: found.session,
             title: state.title().to_owned(),
-            standing: view.and_then(|view| view.standing(message.ordinal)),
+            status: view.and_then(|view| view.status(message.ordinal)),
             message: message.clone(),
             score: found.score,
             branches,
@@ -72,7 +72,7 @@ impl Hit {
             at: instant(message.at),
             score: self.score,
             active: self.is_active(),
-            standing: self.stands().to_owned(),
+            status: self.stands().to_owned(),
             checkpoint: self.checkpoint(),
             branches: self.branches.clone(),
             excerpt: self.excerpt.text.clone(),
@@ -83,26 +83,26 @@ impl Hit {
     /// Whether the model sees it, if only a part of it.
     pub fn is_active(&self) -> bool {
         matches!(
-            self.standing,
-            Some(Standing::Verbatim | Standing::Shortened(_))
+            self.status,
+            Some(MessageStatus::Verbatim | MessageStatus::Shortened(_))
         )
     }
 
     /// How it stands: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
     pub fn stands(&self) -> &'static str {
-        match &self.standing {
+        match &self.status {
             None => "elsewhere",
-            Some(Standing::Verbatim) => "verbatim",
-            Some(Standing::Shortened(Form::Masked { .. })) => "masked",
-            Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
-            Some(Standing::Covered(_)) => "covered",
+            Some(MessageStatus::Verbatim) => "verbatim",
+            Some(MessageStatus::Shortened(Form::Masked { .. })) => "masked",
+            Some(MessageStatus::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
+            Some(MessageStatus::Covered(_)) => "covered",
         }
     }
 
     /// The number of the checkpoint that covers it.
     pub fn checkpoint(&self) -> Option<u32> {
-        match &self.standing {
-            Some(Standing::Covered(checkpoint)) => Some(checkpoint.number),
+        match &self.status {
+            Some(MessageStatus::Covered(checkpoint)) => Some(checkpoint.number),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Chains of remote models over HTTP: what a stand-in is sent, and who is passed over.
+//! Chains of remote models over HTTP: what a fallback is sent, and who is passed over.
 
 use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Recorded, Refusal, Script};
 
@@ -8,7 +8,7 @@ use crate::language::Fallback;
 use crate::provider::{Kind, Settings};
 
 const FIRST: &str = "openai/gpt-5-mini";
-/// What was paid for besides the reply, and the stand-in whose it was.
+/// What was paid for besides the reply, and the fallback whose it was.
 type Payment = (Usage, Option<Arc<str>>);
 
 const SECOND: &str = "anthropic/claude-haiku-4-5";
@@ -65,7 +65,7 @@ async fn a_stand_in_is_asked_for_no_more_than_it_can_give() {
         let chain = Fallback::new(FIRST, model(FIRST, None, &away))
             .or(SECOND, model(SECOND, window, &answering));
         let reply = chain.complete(asked(&chain)).await.unwrap();
-        assert_eq!(reply.stand_in.as_ref().map(|by| &*by.model), Some(SECOND));
+        assert_eq!(reply.fallback.as_ref().map(|by| &*by.model), Some(SECOND));
         let sent = max_tokens(answering.requests().last().unwrap());
         assert!(range.contains(&sent), "{sent} of {range:?}");
     }
@@ -84,7 +84,7 @@ async fn a_window_that_a_stand_ins_provider_named_is_kept_to() {
         Fallback::new(FIRST, model(FIRST, None, &away)).or(SECOND, model(SECOND, None, &answering));
     chain.complete(asked(&chain)).await.unwrap_err();
     let reply = chain.complete(asked(&chain)).await.unwrap();
-    assert_eq!(reply.stand_in.as_ref().map(|by| &*by.model), Some(SECOND));
+    assert_eq!(reply.fallback.as_ref().map(|by| &*by.model), Some(SECOND));
     let sent: Vec<u64> = answering.requests().iter().map(max_tokens).collect();
     assert_eq!(sent[0], 64_000);
     assert!((10_000..=15_000).contains(&sent[1]), "{sent:?}");
@@ -108,7 +108,7 @@ async fn a_stand_in_whose_window_is_too_small_is_passed_over() {
 
     let chain = chain.or(SECOND, model(SECOND, None, &answering));
     let reply = chain.complete(asked(&chain)).await.unwrap();
-    assert_eq!(reply.stand_in.as_ref().map(|by| &*by.model), Some(SECOND));
+    assert_eq!(reply.fallback.as_ref().map(|by| &*by.model), Some(SECOND));
     assert_eq!(small.request_count(), 0);
 }
 

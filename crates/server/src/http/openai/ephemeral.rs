@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::Handle;
-use unisono_session::machine::{Import, PASSING};
+use unisono_session::machine::{EPHEMERAL, Import};
 use unisono_session::{Event, Fact, State};
 use uuid::Uuid;
 
@@ -22,15 +22,15 @@ const PAGE: usize = 1_024;
 
 /// Those of one process.
 #[derive(Debug)]
-pub(in crate::http) struct Passings {
+pub(in crate::http) struct EphemeralSessions {
     process: Uuid,
     /// What removes those whose client has gone away.
     leaving: TaskTracker,
 }
 
-impl Passings {
-    pub(in crate::http) fn new() -> Passings {
-        Passings {
+impl EphemeralSessions {
+    pub(in crate::http) fn new() -> EphemeralSessions {
+        EphemeralSessions {
             process: Uuid::now_v7(),
             leaving: TaskTracker::new(),
         }
@@ -39,12 +39,12 @@ impl Passings {
     /// Says of a conversation that it is there for one request.
     pub(super) fn mark(&self, import: &mut Import) {
         import.labels.insert("via".into(), "openai".into());
-        import.passing = Some(self.process.to_string().into());
+        import.ephemeral = Some(self.process.to_string().into());
     }
 
     /// Removes that session as soon as this is gone.
-    pub(super) fn guard(&self, local: &Arc<Local>, session: &Handle) -> Passing {
-        Passing {
+    pub(super) fn guard(&self, local: &Arc<Local>, session: &Handle) -> EphemeralSession {
+        EphemeralSession {
             local: local.clone(),
             session: session.clone(),
             leaving: self.leaving.clone(),
@@ -97,20 +97,20 @@ impl Passings {
             return false;
         };
         let process = self.process.to_string();
-        labels.get(PASSING).is_some_and(|of| **of != *process)
+        labels.get(EPHEMERAL).is_some_and(|of| **of != *process)
     }
 }
 
 /// Keeps a session for one request.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct EphemeralSession {
     local: Arc<Local>,
     session: Handle,
     leaving: TaskTracker,
     gone: bool,
 }
 
-impl Passing {
+impl EphemeralSession {
     /// Removes the session; it is gone when this returns.
     pub(super) async fn leave(mut self) {
         remove(&self.local, &self.session).await;
@@ -118,7 +118,7 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for EphemeralSession {
     fn drop(&mut self) {
         if self.gone {
             return;

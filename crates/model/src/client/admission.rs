@@ -15,7 +15,7 @@ use crate::provider::Settings;
 
 /// The entrance to one provider.
 #[derive(Debug)]
-pub(super) struct Entrance {
+pub(super) struct Admission {
     gate: Mutex<Gate>,
     /// Wakes those in line: one has ended, or left the line.
     freed: Notify,
@@ -28,20 +28,20 @@ pub(super) struct Entrance {
 /// A request that may be sent. Dropped without a report it counts as given up.
 #[derive(Debug)]
 pub(super) struct Admitted<'e> {
-    entrance: &'e Entrance,
+    admission: &'e Admission,
     sent: Option<Sent>,
     _slot: Option<SemaphorePermit<'e>>,
 }
 
 /// A place in line, left when it is dropped.
 struct Place<'e> {
-    entrance: &'e Entrance,
+    admission: &'e Admission,
     ticket: Option<Ticket>,
 }
 
-impl Entrance {
-    pub(super) fn new(settings: &Settings) -> Entrance {
-        Entrance {
+impl Admission {
+    pub(super) fn new(settings: &Settings) -> Admission {
+        Admission {
             gate: Mutex::new(Gate::new(
                 &settings.limits,
                 &settings.retry,
@@ -69,7 +69,7 @@ impl Entrance {
         let queue = self.queue.min(left);
         let slot = self.slot(queue).await?;
         let mut place = Place {
-            entrance: self,
+            admission: self,
             ticket: None,
         };
         loop {
@@ -86,7 +86,7 @@ impl Entrance {
                 Step::Go(passes) => {
                     place.ticket = None;
                     return Ok(Admitted {
-                        entrance: self,
+                        admission: self,
                         sent: Some(Sent {
                             model: ask.model,
                             passes,
@@ -138,7 +138,7 @@ impl Admitted<'_> {
     /// The answer to the attempt has begun.
     pub(super) fn answers(&self) {
         if let Some(sent) = self.sent.as_ref().filter(|sent| sent.passes.is_probe()) {
-            self.entrance.locked(|gate, now| gate.answers(now, sent));
+            self.admission.locked(|gate, now| gate.answers(now, sent));
         }
     }
 
@@ -154,8 +154,8 @@ impl Admitted<'_> {
 
     fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, &Sent)) {
         if let Some(sent) = self.sent.take() {
-            self.entrance.locked(|gate, now| report(gate, now, &sent));
-            self.entrance.freed.notify_waiters();
+            self.admission.locked(|gate, now| report(gate, now, &sent));
+            self.admission.freed.notify_waiters();
         }
     }
 }
@@ -169,8 +169,8 @@ impl Drop for Admitted<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.entrance.locked(|gate, _| gate.leave(ticket));
-            self.entrance.freed.notify_waiters();
+            self.admission.locked(|gate, _| gate.leave(ticket));
+            self.admission.freed.notify_waiters();
         }
     }
 }

@@ -125,21 +125,21 @@ pub async fn trace(journal: &Journal, session: SessionId) -> Result<Trace, Error
 
 /// What is looked for in a session's journal.
 #[derive(Clone, Copy, Debug)]
-pub enum Sought {
+pub enum Lookup {
     /// A turn.
     Turn(TurnId),
     /// The turn of a run.
     Run(RunId),
 }
 
-impl Sought {
+impl Lookup {
     /// Whether an event is the acceptance of the turn. From the newest event backwards; where it is
     /// a run that is sought, its opening tells of which turn it is.
     fn begins_at(&mut self, event: &Event) -> bool {
         match (&event.fact, *self) {
-            (Fact::TurnAccepted { turn }, Sought::Turn(sought)) => turn.id == sought,
-            (Fact::RunOpened { run }, Sought::Run(sought)) if run.id == sought => {
-                *self = Sought::Turn(run.turn);
+            (Fact::TurnAccepted { turn }, Lookup::Turn(sought)) => turn.id == sought,
+            (Fact::RunOpened { run }, Lookup::Run(sought)) if run.id == sought => {
+                *self = Lookup::Turn(run.turn);
                 false
             }
             _ => false,
@@ -154,7 +154,7 @@ impl Sought {
 pub async fn turn(
     journal: &Journal,
     session: &impl Inspect,
-    mut sought: Sought,
+    mut sought: Lookup,
 ) -> Result<Option<Trace>, Error> {
     let found = since(journal, session, u64::MAX, |_, event| {
         sought.begins_at(event)
@@ -295,7 +295,7 @@ pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebui
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
     let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
     let steps = replay.runs().flat_map(|run| &run.steps);
-    let stood_in = steps.filter_map(|step| step.stand_in());
+    let stood_in = steps.filter_map(|step| step.fallback());
     let models = models::on_paper(setup, extensions, named.chain(stood_in));
     replay::rebuild(replay, &models)
 }
@@ -312,7 +312,7 @@ pub async fn daemon_budgets(
         return Ok(Vec::new());
     };
     let house = Grants::read(journal).await?;
-    let mut standing = BTreeMap::new();
+    let mut status = BTreeMap::new();
     for session in house.holders() {
         let (mut state, mut folds) = (State::default(), false);
         read(journal, session, |event| {
@@ -320,9 +320,9 @@ pub async fn daemon_budgets(
             Ok::<_, unisono_store::Error>(folds)
         })
         .await?;
-        standing.extend(folds.then(|| (session, state.standing())));
+        status.extend(folds.then(|| (session, state.session_use())));
     }
-    Ok(house.left(&rules, &standing, clock::now()))
+    Ok(house.left(&rules, &status, clock::now()))
 }
 
 #[cfg(test)]

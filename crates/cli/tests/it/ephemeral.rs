@@ -170,25 +170,25 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     let daemon = Daemon::start(&scene.place);
     let waiting = sent(&daemon, &ask("waits", false));
     let agent = heard(&scene.started);
-    let passing = sessions(&daemon).remove(0);
-    let labels = passing["labels"].clone();
+    let ephemeral = sessions(&daemon).remove(0);
+    let labels = ephemeral["labels"].clone();
     assert_eq!(labels["via"], "openai");
-    assert_ne!(labels["unisono.passing"], Value::Null);
+    assert_ne!(labels["unisono.ephemeral"], Value::Null);
     // Sessions of clients stay, whatever is said of them.
     let hello = json!([{"role": "user", "content": "Hello."}]);
     let mut kept = vec![];
-    let own = json!({"via": "openai", "passing": labels["unisono.passing"]});
+    let own = json!({"via": "openai", "ephemeral": labels["unisono.ephemeral"]});
     let new = json!({"messages": hello, "labels": own});
     kept.push(daemon.post("/v1/sessions", &new).expect(201).json());
     // A copy of one that is passing is a session of whoever made it.
     let copied = [
         "export",
-        passing["session"].as_str().unwrap(),
+        ephemeral["session"].as_str().unwrap(),
         "--format",
         "unisono",
     ];
     let copy = scene.place.call(&copied).expect(0).stdout;
-    assert!(!copy.contains("unisono.passing"), "{copy}");
+    assert!(!copy.contains("unisono.ephemeral"), "{copy}");
     scene.place.write("copy.jsonl", &copy);
     let imported = scene.place.json(&["import", "copy.jsonl", "--copy"]);
     kept.push(imported);
@@ -199,7 +199,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
         .expect(422)
         .problem("refused");
     assert!(
-        detail.contains("\"unisono.passing\" is reserved"),
+        detail.contains("\"unisono.ephemeral\" is reserved"),
         "{detail}"
     );
     let (head, rest) = copy.split_once('\n').unwrap();
@@ -219,11 +219,11 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     let refused = daemon.send(&head, marked.as_bytes()).expect(422);
     let detail = refused.problem("refused");
     assert!(
-        detail.contains("\"unisono.passing\" is reserved"),
+        detail.contains("\"unisono.ephemeral\" is reserved"),
         "{detail}"
     );
     let done = scene.place.call(&["import", "marked.jsonl"]).expect(2);
-    done.says(&["\"unisono.passing\" is reserved"]);
+    done.says(&["\"unisono.ephemeral\" is reserved"]);
     // What is said in `metadata` of a request is no label.
     let mut named = ask("marks", false);
     named["metadata"] = labels;
@@ -286,7 +286,7 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
     let said: Vec<_> = events
         .take_while(|event| event.name != "turn_ended")
         .collect();
-    let pieces = said.iter().filter(|event| event.name == "piece");
+    let pieces = said.iter().filter(|event| event.name == "text_delta");
     let pieces = pieces.map(|event| {
         let piece: Value = serde_json::from_str(&event.data).unwrap();
         piece["text"].as_str().unwrap().to_owned()

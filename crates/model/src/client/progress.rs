@@ -9,7 +9,7 @@ use crate::language::{Class, Usage};
 
 /// What has come of the attempts of one call.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ReplyProgress {
     /// Whether the call's owner was told of a first event.
     pub(super) first_told: bool,
     /// Whether an attempt has broken off for which something has to be paid.
@@ -23,14 +23,14 @@ pub(super) struct Heard {
     used: Usage,
 }
 
-impl Heard {
+impl ReplyProgress {
     /// An attempt is made.
     pub(super) fn begin(&mut self) {
-        *self = Heard {
+        *self = ReplyProgress {
             first_told: self.first_told,
             any_lost: self.any_lost,
             under_way: true,
-            ..Heard::default()
+            ..ReplyProgress::default()
         };
     }
 
@@ -87,13 +87,13 @@ mod tests {
             (Class::Timeout(Stage::FirstByte), 0, Some(0)),
             (Class::IncompleteStream, 0, Some(0)),
         ] {
-            let mut heard = Heard::default();
-            heard.begin();
-            (0..events).for_each(|_| heard.event(&Seen::Other));
-            let used = heard.failed(class);
+            let mut reply_progress = ReplyProgress::default();
+            reply_progress.begin();
+            (0..events).for_each(|_| reply_progress.event(&Seen::Other));
+            let used = reply_progress.failed(class);
             assert_eq!(used.map(|used| used.output.0), lost, "{class:?} {events}");
-            assert_eq!(heard.any_lost, lost.is_some());
-            assert_eq!(heard.failed(class), None, "once");
+            assert_eq!(reply_progress.any_lost, lost.is_some());
+            assert_eq!(reply_progress.failed(class), None, "once");
         }
     }
 
@@ -106,15 +106,19 @@ mod tests {
             ("forty bytes of text, which are ten tokens", said, 11),
             ("four", said, 7),
         ] {
-            let mut heard = Heard::default();
-            heard.begin();
-            heard.event(&Seen::Text(text));
-            heard.used(used);
-            let lost = heard.failed(BROKEN).unwrap();
+            let mut reply_progress = ReplyProgress::default();
+            reply_progress.begin();
+            reply_progress.event(&Seen::Text(text));
+            reply_progress.used(used);
+            let lost = reply_progress.failed(BROKEN).unwrap();
             assert_eq!((lost.input, lost.output.0), (used.input, output), "{text}");
-            heard.begin();
-            assert_eq!(heard.failed(BROKEN), None, "the next one begins anew");
-            assert!(heard.any_lost);
+            reply_progress.begin();
+            assert_eq!(
+                reply_progress.failed(BROKEN),
+                None,
+                "the next one begins anew"
+            );
+            assert!(reply_progress.any_lost);
         }
     }
 }

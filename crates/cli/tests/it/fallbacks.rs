@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use unisono_context::Digest;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, Stop, block_on};
-use unisono_session::run::{StandIn, Step};
+use unisono_session::run::{FallbackUsed, Step};
 use unisono_session::{Event, Fact};
 
 use crate::http::Daemon;
@@ -16,7 +16,7 @@ use crate::trace::copied;
 
 const STAND_IN: &str = "anthropic/claude-haiku-4-5";
 
-/// A place whose models of OpenAI are those of the first provider; the second has the stand-in.
+/// A place whose models of OpenAI are those of the first provider; the second has the fallback.
 fn place(first: &FakeProvider, second: &FakeProvider, more: &str) -> Place {
     Place::with_config(&format!(
         "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
@@ -79,10 +79,10 @@ fn a_stand_in_that_declines_is_charged_for_it() {
     let run = place.json(&["runs", "list"])[0]["run"].clone();
     let shown = place.json(&["runs", "show", run.as_str().unwrap()]);
     assert_eq!(shown["steps"][0]["kind"], "spent", "{shown:#}");
-    assert_eq!(shown["steps"][0]["stand_in"], STAND_IN);
+    assert_eq!(shown["steps"][0]["fallback"], STAND_IN);
 }
 
-/// What the stand-in was sent in a run of an agent that calls a tool, and the place of the run.
+/// What the fallback was sent in a run of an agent that calls a tool, and the place of the run.
 fn stood_in(model: &str) -> (Place, Vec<Recorded>) {
     let first = FakeProvider::builder()
         .script(Script::always(Act::refuse(Refusal::Overloaded)))
@@ -178,7 +178,7 @@ fn a_stand_ins_prefix_is_compared_with_the_recorded_one() {
     let (place, received) = stood_in("openai/gpt-5-mini");
     let why = rebuilt(&place, &received);
     let session = why["session"].as_str().unwrap();
-    let changed = |change: fn(&mut StandIn)| {
+    let changed = |change: fn(&mut FallbackUsed)| {
         copied(
             &place,
             session,
@@ -202,12 +202,12 @@ fn a_stand_ins_prefix_is_compared_with_the_recorded_one() {
     assert!(tail.contains("\"max_tokens\":128000"), "{tail}");
 }
 
-fn change_stand_ins(events: &mut [Event], change: fn(&mut StandIn)) {
+fn change_stand_ins(events: &mut [Event], change: fn(&mut FallbackUsed)) {
     for event in events {
         if let Fact::RunStepped { step, .. } = &mut event.fact
             && let Step::Model(reply) = Arc::make_mut(step)
         {
-            reply.stand_in.iter_mut().for_each(change);
+            reply.fallback.iter_mut().for_each(change);
         }
     }
 }

@@ -151,7 +151,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     let whole = trace(&journal, session.id()).await.unwrap();
     earliest.1.store(u64::MAX, Ordering::Relaxed);
     for &id in turns.iter().rev() {
-        let found = turn(&journal, &session, Sought::Turn(id)).await.unwrap();
+        let found = turn(&journal, &session, Lookup::Turn(id)).await.unwrap();
         let found = found.unwrap();
         let told = |trace| turn_view::one(trace, session.id(), id).unwrap();
         assert_eq!(
@@ -160,7 +160,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
         );
         assert_eq!(told(&found).runs.len(), 2);
         for &run in &found.turn(id).unwrap().runs {
-            let of_run = turn(&journal, &session, Sought::Run(run)).await.unwrap();
+            let of_run = turn(&journal, &session, Lookup::Run(run)).await.unwrap();
             let of_run = turn_view::one(&of_run.unwrap(), session.id(), id);
             assert_eq!(
                 to_value(of_run.unwrap()).unwrap(),
@@ -182,9 +182,9 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
         "the conversation before them was read from {first}"
     );
 
-    let nobody = turn(&journal, &session, Sought::Turn(TurnId::from_u128(7)));
+    let nobody = turn(&journal, &session, Lookup::Turn(TurnId::from_u128(7)));
     assert!(nobody.await.unwrap().is_none());
-    let nobody = turn(&journal, &session, Sought::Run(RunId::from_u128(7)));
+    let nobody = turn(&journal, &session, Lookup::Run(RunId::from_u128(7)));
     assert!(nobody.await.unwrap().is_none());
     drop(session);
     local.shutdown().await;

@@ -24,12 +24,12 @@ fn timed<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-fn entrance(limits: Limits) -> Entrance {
+fn admission(limits: Limits) -> Admission {
     let mut settings =
         Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
     settings.limits = limits;
     settings.breaker.failures = 1;
-    Entrance::new(&settings)
+    Admission::new(&settings)
 }
 
 fn probe_of(admitted: &Admitted<'_>) -> Option<Pass> {
@@ -52,18 +52,18 @@ fn limits() -> Limits {
 #[test]
 fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
     timed(async {
-        let entrance = Arc::new(entrance(limits()));
+        let admission = Arc::new(admission(limits()));
         let start = Instant::now();
-        let first = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();
         let limited = Class::RateLimited {
             retry_after_ms: Some(20_000),
         };
         first.failed(&failure(limited), true);
         let mut siblings = JoinSet::new();
         for _ in 0..32 {
-            let entrance = entrance.clone();
+            let admission = admission.clone();
             siblings.spawn(async move {
-                drop(entrance.admit(&M, 1, Duration::MAX).await.unwrap());
+                drop(admission.admit(&M, 1, Duration::MAX).await.unwrap());
                 start.elapsed().as_millis()
             });
         }
@@ -77,15 +77,19 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
 #[test]
 fn who_gives_up_leaves_its_place_to_the_next() {
     timed(async {
-        let entrance = entrance(Limits {
+        let admission = admission(Limits {
             requests_per_minute: Some(1),
             ..limits()
         });
         let start = Instant::now();
-        drop(entrance.admit(&M, 1, Duration::MAX).await.unwrap());
-        let given_up = timeout(Duration::from_secs(1), entrance.admit(&M, 1, Duration::MAX)).await;
+        drop(admission.admit(&M, 1, Duration::MAX).await.unwrap());
+        let given_up = timeout(
+            Duration::from_secs(1),
+            admission.admit(&M, 1, Duration::MAX),
+        )
+        .await;
         assert!(given_up.is_err(), "it has to wait");
-        drop(entrance.admit(&M, 1, Duration::MAX).await.unwrap());
+        drop(admission.admit(&M, 1, Duration::MAX).await.unwrap());
         let waited = start.elapsed();
         assert!(
             waited <= Duration::from_millis(60_010),
@@ -98,14 +102,14 @@ fn who_gives_up_leaves_its_place_to_the_next() {
 #[test]
 fn who_would_wait_too_long_is_told_at_once() {
     timed(async {
-        let entrance = entrance(Limits {
+        let admission = admission(Limits {
             tokens_per_minute: Some(60),
             queue: Duration::from_secs(10),
             ..limits()
         });
         let start = Instant::now();
-        drop(entrance.admit(&M, 60, Duration::MAX).await.unwrap());
-        let failure = entrance.admit(&M, 60, Duration::MAX).await.unwrap_err();
+        drop(admission.admit(&M, 60, Duration::MAX).await.unwrap());
+        let failure = admission.admit(&M, 60, Duration::MAX).await.unwrap_err();
         assert_eq!(
             (failure.class, start.elapsed()),
             (Class::Busy, Duration::ZERO)
@@ -116,19 +120,19 @@ fn who_would_wait_too_long_is_told_at_once() {
 #[test]
 fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
     timed(async {
-        let entrance = Arc::new(entrance(Limits {
+        let admission = Arc::new(admission(Limits {
             tokens_per_minute: Some(200_000),
             ..limits()
         }));
         let start = Instant::now();
-        let first = entrance.admit(&M, 140_000, Duration::MAX).await.unwrap();
+        let first = admission.admit(&M, 140_000, Duration::MAX).await.unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
         // The last would fit beside the first; it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
-            let (entrance, order) = (entrance.clone(), order.clone());
+            let (admission, order) = (admission.clone(), order.clone());
             others.spawn(async move {
-                let admitted = entrance.admit(&M, tokens, Duration::MAX).await.unwrap();
+                let admitted = admission.admit(&M, tokens, Duration::MAX).await.unwrap();
                 order.lock().unwrap().push(tokens);
                 sleep(Duration::from_secs(1)).await;
                 admitted.succeeded(Some(2_000));
@@ -147,18 +151,18 @@ fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
 #[test]
 fn who_gets_nothing_back_is_told_at_its_deadline() {
     timed(async {
-        let entrance = entrance(Limits {
+        let admission = admission(Limits {
             tokens_per_minute: Some(60),
             queue: Duration::from_secs(10),
             ..limits()
         });
         let start = Instant::now();
-        let under_way = entrance.admit(&M, 60, Duration::MAX).await.unwrap();
-        let failure = entrance.admit(&M, 60, Duration::MAX).await.unwrap_err();
+        let under_way = admission.admit(&M, 60, Duration::MAX).await.unwrap();
+        let failure = admission.admit(&M, 60, Duration::MAX).await.unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
         // Once it is known that nothing comes back, it is told at once.
-        let mut waiting = pin!(entrance.admit(&M, 60, Duration::MAX));
+        let mut waiting = pin!(admission.admit(&M, 60, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));
         assert!(waiting.await.is_err());
@@ -169,16 +173,16 @@ fn who_gets_nothing_back_is_told_at_its_deadline() {
 #[test]
 fn as_many_at_once_as_the_settings_say() {
     timed(async {
-        let entrance = entrance(Limits {
+        let admission = admission(Limits {
             concurrent: Some(2),
             ..limits()
         });
         let start = Instant::now();
-        let first = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
-        let second = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
-        let failure = entrance.admit(&M, 1, Duration::MAX).await.unwrap_err();
+        let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();
+        let second = admission.admit(&M, 1, Duration::MAX).await.unwrap();
+        let failure = admission.admit(&M, 1, Duration::MAX).await.unwrap_err();
         assert_eq!((failure.class, start.elapsed()), (Class::Busy, QUEUE));
-        let mut third = pin!(entrance.admit(&M, 1, Duration::MAX));
+        let mut third = pin!(admission.admit(&M, 1, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
         first.succeeded(None);
         assert!(timeout(Duration::from_secs(1), third).await.is_ok());
@@ -189,24 +193,24 @@ fn as_many_at_once_as_the_settings_say() {
 #[test]
 fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
     timed(async {
-        let entrance = entrance(limits());
-        let first = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let admission = admission(limits());
+        let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();
         first.failed(&failure(Class::Transport), true);
-        let refused = entrance.admit(&M, 1, Duration::MAX).await.unwrap_err();
+        let refused = admission.admit(&M, 1, Duration::MAX).await.unwrap_err();
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
-        let probe = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let probe = admission.admit(&M, 1, Duration::MAX).await.unwrap();
         assert_eq!(probe_of(&probe), Some(Pass::Probe(1)));
         assert!(
-            entrance.admit(&M, 1, Duration::MAX).await.is_err(),
+            admission.admit(&M, 1, Duration::MAX).await.is_err(),
             "one at a time"
         );
         drop(probe);
-        let probe = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let probe = admission.admit(&M, 1, Duration::MAX).await.unwrap();
         assert_eq!(probe_of(&probe), Some(Pass::Probe(2)));
         probe.succeeded(None);
         assert_eq!(
-            probe_of(&entrance.admit(&M, 1, Duration::MAX).await.unwrap()),
+            probe_of(&admission.admit(&M, 1, Duration::MAX).await.unwrap()),
             Some(Pass::Ordinary)
         );
     });

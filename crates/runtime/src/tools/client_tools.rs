@@ -18,14 +18,14 @@ pub(super) const BESIDE_A_WRONG_ONE: &str =
 /// calls when it goes on, and can call again. One that does not fit its tool's schema, or
 /// that the reply was cut off in, is the model's to mend first.
 pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<ToolCall>> {
-    let lent = &ctx.assignment().lent;
+    let client_options = &ctx.assignment().client_options;
     if reply.stop == Stop::Refused {
         return None;
     }
     let whole = super::whole(reply);
     let called = reply.calls.iter().enumerate();
-    let called = called.filter(|(_, call)| lent.has(&call.name));
-    let most = if lent.one { 1 } else { usize::MAX };
+    let called = called.filter(|(_, call)| client_options.has(&call.name));
+    let most = if client_options.one { 1 } else { usize::MAX };
     let calls = (0..).zip(called).take(most).map(|(index, (at, call))| {
         if at >= whole {
             return None;

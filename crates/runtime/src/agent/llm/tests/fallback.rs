@@ -6,7 +6,7 @@ use super::*;
 fn instead(act: Act) -> Act {
     match spent(act, 100, 7) {
         Act::Reply(reply) => Act::Reply(Reply {
-            stand_in: Some(StandIn::named("other/model")),
+            fallback: Some(FallbackUsed::named("other/model")),
             ..reply
         }),
         other => other,
@@ -36,7 +36,7 @@ async fn it_is_a_step_and_the_end_follows_from_it() {
     }
     let steps = session.steps();
     assert_eq!(steps.len(), 3, "{steps:?}");
-    assert_eq!(steps[2].stand_in().map(|name| &**name), Some("other/model"));
+    assert_eq!(steps[2].fallback().map(|name| &**name), Some("other/model"));
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn one_that_is_no_answer_is_paid_for_by_name_and_asked_for_again() {
         assert_eq!(failure.cause, cause);
         let spent = Step::Spent(run::Spent {
             usage: Usage::free(Tokens(100), Tokens(7)),
-            stand_in: Some("other/model".into()),
+            fallback: Some("other/model".into()),
         });
         let steps = attempt.session.steps();
         assert_eq!(steps, [Arc::new(spent)]);

@@ -34,7 +34,7 @@ fn asking(peers: u32) -> Asking {
 type Passed = (u128, bool);
 
 /// Requests that wait at the gate, each telling when it passed.
-fn follow(warmth: &Warmth, key: &Key, count: u32) -> JoinSet<Passed> {
+fn follow(warmth: &CacheWarmth, key: &Key, count: u32) -> JoinSet<Passed> {
     let mut waiting = JoinSet::new();
     for _ in 0..count {
         let (warmth, key) = (warmth.clone(), key.clone());
@@ -48,14 +48,14 @@ fn follow(warmth: &Warmth, key: &Key, count: u32) -> JoinSet<Passed> {
     waiting
 }
 
-async fn lead(warmth: &Warmth, key: &Key) -> Lead {
+async fn lead(warmth: &CacheWarmth, key: &Key) -> Lead {
     let lead = warmth.enter(key, &asking(64)).await;
     lead.expect("the first leads")
 }
 
 #[tokio::test(start_paused = true)]
 async fn followers_start_at_the_leaders_first_event() {
-    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     let leader = lead(&warmth, &key).await;
     let followers = follow(&warmth, &key, 63);
     sleep(Duration::from_millis(700)).await;
@@ -69,7 +69,7 @@ async fn followers_start_at_the_leaders_first_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_fails_or_is_dropped_releases_all() {
-    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     let leader = lead(&warmth, &key).await;
     let followers = follow(&warmth, &key, 63);
     sleep(Duration::from_millis(300)).await;
@@ -81,7 +81,7 @@ async fn a_leader_that_fails_or_is_dropped_releases_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_task_is_aborted_releases_all() {
-    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     let leading = {
         let (warmth, key) = (warmth.clone(), key.clone());
         tokio::spawn(async move {
@@ -98,7 +98,7 @@ async fn a_leader_whose_task_is_aborted_releases_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_takes_too_long_is_no_longer_waited_for() {
-    let (warmth, key) = (Warmth::new(Duration::from_secs(2)), key("a/b"));
+    let (warmth, key) = (CacheWarmth::new(Duration::from_secs(2)), key("a/b"));
     let _leader = lead(&warmth, &key).await;
     advance(Duration::from_millis(500)).await;
     let followers = follow(&warmth, &key, 8);
@@ -108,7 +108,7 @@ async fn a_leader_that_takes_too_long_is_no_longer_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_patience_without_end_ends_with_the_leader() {
-    let (warmth, key) = (Warmth::new(Duration::MAX), key("a/b"));
+    let (warmth, key) = (CacheWarmth::new(Duration::MAX), key("a/b"));
     let leader = lead(&warmth, &key).await;
     let followers = follow(&warmth, &key, 2);
     sleep(Duration::from_secs(86_400)).await;
@@ -118,7 +118,7 @@ async fn a_patience_without_end_ends_with_the_leader() {
 
 #[tokio::test(start_paused = true)]
 async fn a_follower_that_is_given_up_leaves_the_others_waiting() {
-    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     let _leader = lead(&warmth, &key).await;
     let mut given_up = follow(&warmth, &key, 4);
     let followers = follow(&warmth, &key, 4);
@@ -132,7 +132,7 @@ async fn a_follower_that_is_given_up_leaves_the_others_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn models_do_not_wait_for_each_other() {
-    let warmth = Warmth::default();
+    let warmth = CacheWarmth::default();
     let (one, other) = (key("a/b"), key("c/d"));
     let _one = lead(&warmth, &one).await;
     let _other = lead(&warmth, &other).await;
@@ -147,7 +147,7 @@ async fn models_do_not_wait_for_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_warm_prefix_is_used_without_a_leader_until_it_has_gone_cold() {
-    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     drop(lead(&warmth, &key).await);
     warmth.warmed(&key, LIFETIME);
     advance(LIFETIME - Duration::from_millis(1)).await;
@@ -161,7 +161,7 @@ async fn a_warm_prefix_is_used_without_a_leader_until_it_has_gone_cold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_one_of_many_leads() {
     for _ in 0..50 {
-        let (warmth, key) = (Warmth::default(), key("a/b"));
+        let (warmth, key) = (CacheWarmth::default(), key("a/b"));
         let leaders = Arc::new(AtomicUsize::new(0));
         let mut requests = JoinSet::new();
         for _ in 0..64 {
@@ -182,7 +182,7 @@ async fn exactly_one_of_many_leads() {
 
 #[tokio::test(start_paused = true)]
 async fn where_each_slot_has_its_cache_a_prefix_is_worked_on_once_at_a_time() {
-    let warmth = Warmth::default();
+    let warmth = CacheWarmth::default();
     let (own, other) = (key("own/x"), key("own/y"));
     warmth.set_apart(&own.model, true);
     assert!(warmth.turn(&other, &asking(4)).await.is_none());

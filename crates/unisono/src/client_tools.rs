@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use unisono_api::Code;
-use unisono_context::call::{Choice, Lent};
+use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::snapshot::ToolSpec;
 use unisono_runtime::tools::BUILT_IN;
 
@@ -53,7 +53,7 @@ impl Wanted {
     ///
     /// # Errors
     /// A tool or the choice is wrong.
-    pub fn read(self) -> Result<(Vec<ToolSpec>, Lent), Wrong> {
+    pub fn read(self) -> Result<(Vec<ToolSpec>, ClientOptions), Wrong> {
         let tools = self.tools.unwrap_or_default();
         if tools.len() > MOST {
             let detail = format!("{} tools are too many: {MOST} is the most", tools.len());
@@ -71,15 +71,15 @@ impl Wanted {
         }
         let choice = choice(self.choice.as_ref(), &names);
         let choice = choice.map_err(|what| wrong("tool_choice", what))?;
-        let lent = choice.map_or_else(Lent::default, |choice| Lent {
+        let client_options = choice.map_or_else(ClientOptions::default, |choice| ClientOptions {
             tools: names.into_iter().collect(),
             choice,
             one: self.parallel == Some(false),
-            ..Lent::default()
+            ..ClientOptions::default()
         });
-        match lent.tools.is_empty() {
-            true => Ok((specs, Lent::default())),
-            false => Ok((specs, lent)),
+        match client_options.tools.is_empty() {
+            true => Ok((specs, ClientOptions::default())),
+            false => Ok((specs, client_options)),
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    fn read(tools: Value, choice: Value) -> Result<(Vec<ToolSpec>, Lent), String> {
+    fn read(tools: Value, choice: Value) -> Result<(Vec<ToolSpec>, ClientOptions), String> {
         let wanted = Wanted {
             tools: tools.as_array().cloned(),
             choice: (!choice.is_null()).then_some(choice),
@@ -181,17 +181,17 @@ mod tests {
             json!([{"type": "function", "function": {"name": "weather", "description": "w"}}]);
         let flat =
             json!([{"type": "function", "name": "weather", "description": "w", "strict": true}]);
-        let (told, lent) = read(chat, Value::Null).unwrap();
+        let (told, client_options) = read(chat, Value::Null).unwrap();
         assert_eq!(
-            (told.clone(), lent.clone()),
+            (told.clone(), client_options.clone()),
             read(flat.clone(), "auto".into()).unwrap()
         );
         assert_eq!(
             &*told[0].input_schema,
             r#"{"properties":{},"type":"object"}"#
         );
-        assert_eq!(lent.tools, ["weather".into()]);
-        assert_eq!(lent.choice, Choice::Free);
+        assert_eq!(client_options.tools, ["weather".into()]);
+        assert_eq!(client_options.choice, Choice::Free);
         let named = json!({"type": "function", "function": {"name": "weather"}});
         for (choice, expected) in [
             (named, Choice::This("weather".into())),
@@ -203,10 +203,10 @@ mod tests {
         ] {
             assert_eq!(read(flat.clone(), choice).unwrap().1.choice, expected);
         }
-        let (told, lent) = read(flat, "none".into()).unwrap();
+        let (told, client_options) = read(flat, "none".into()).unwrap();
         assert_eq!(
-            (told.len(), lent),
-            (1, Lent::default()),
+            (told.len(), client_options),
+            (1, ClientOptions::default()),
             "told, and not to be called"
         );
     }

@@ -3,7 +3,7 @@
 //!
 //! A provider reads a prefix from its cache only once a request with it has begun to answer. N
 //! requests sent at once all pay for it; one that goes ahead costs the others its time to the
-//! first event and pays for them. [`Warmth`] is the gate they pass; what it decides is in
+//! first event and pays for them. [`CacheWarmth`] is the gate they pass; what it decides is in
 //! [`Table`].
 
 mod apart;
@@ -27,7 +27,7 @@ const CAPACITY: usize = 1_024;
 
 /// Which prefixes are in the providers' caches. One for the whole program; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Warmth(Arc<Inner>);
+pub struct CacheWarmth(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -44,10 +44,10 @@ struct Gate {
     signals: HashMap<Key, watch::Sender<()>>,
 }
 
-impl Warmth {
+impl CacheWarmth {
     /// A gate at which a request waits at most that long.
-    pub fn new(patience: Duration) -> Warmth {
-        Warmth(Arc::new(Inner {
+    pub fn new(patience: Duration) -> CacheWarmth {
+        CacheWarmth(Arc::new(Inner {
             started: Instant::now(),
             gate: Mutex::new(Gate {
                 table: Table::new(patience, CAPACITY),
@@ -130,9 +130,9 @@ impl Warmth {
     }
 }
 
-impl Default for Warmth {
-    fn default() -> Warmth {
-        Warmth::new(DEFAULT_PATIENCE)
+impl Default for CacheWarmth {
+    fn default() -> CacheWarmth {
+        CacheWarmth::new(DEFAULT_PATIENCE)
     }
 }
 
@@ -147,7 +147,7 @@ enum Decided {
 #[derive(Debug)]
 #[must_use = "dropping it releases the requests that wait"]
 pub struct Lead {
-    warmth: Warmth,
+    warmth: CacheWarmth,
     key: Key,
     ticket: Ticket,
 }
