@@ -24,7 +24,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("server/src/http/openai.rs", "prepare", 70),
     ("server/src/http/page/session.rs", "show", 68),
     ("server/src/mcp/tools.rs", "specs", 92),
-    ("session/src/brief.rs", "compaction_job", 66),
+    ("session/src/assignment.rs", "compaction_job", 66),
     ("session/src/event/kinds.rs", "kind", 91),
     ("session/src/event/summary.rs", "fmt", 233),
     ("session/src/fold.rs", "apply_to_conversation", 75),
@@ -82,7 +82,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
             "agent",
             "compactor",
             "extensions",
-            "line",
+            "session_port",
             "measure",
             "pool",
             "runtime",
@@ -98,16 +98,16 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
         "session",
         &[
             &[
-                "ahead", "brief", "budget", "event", "ids", "input", "reserve", "run", "state",
+                "ahead", "assignment", "budget", "event", "ids", "input", "reserve", "run", "state",
                 "turn",
             ],
-            &["due", "measure"],
+            &["pending_effects", "measure"],
             &["handle", "machine"],
         ],
     ),
     (
         "store",
-        &[&["engine", "error"], &["journal", "leases", "remains"]],
+        &[&["engine", "error"], &["journal", "grants", "deleted_usage"]],
     ),
     ("unisono", &[&["ask", "context"]]),
 ];

@@ -45,12 +45,12 @@
 //! - [`evaluation`] compacts a conversation to see what is left of it.
 //! - [`conversation`] reads a file in any known format.
 //! - [`labels`] picks sessions out, [`retention`] finds and deletes old ones.
-//! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
-//!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
-//!   [`outline`] the tree of messages, [`short`] how long things are made short.
-//! - [`turn_view`] is a turn as clients see it, [`follow`] how it goes on, [`approvals`] the calls
-//!   that wait for a person, [`client_options`] tools that whoever asks lends, [`values`] times and amounts as
-//!   JSON has them.
+//! - [`context`] is what a model sees of a branch; [`history`] reads turns and runs from a
+//!   journal, [`why`] the requests of a run; [`search_results`] are the messages that a search
+//!   found, [`message_tree`] shows the tree, [`short`] shortens texts.
+//! - [`turn_view`] is a turn as clients see it, [`follow`] its progress, [`approvals`] the calls
+//!   that wait for a person, [`client_tools`] the tools that a client brings, [`values`] times and
+//!   amounts in JSON.
 //! - [`metrics`] counts what happens, [`telemetry`] writes the log.
 
 pub mod agents;

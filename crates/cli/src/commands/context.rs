@@ -24,7 +24,7 @@ are none), system, system_tokens, tools [{name, description}], tools_tokens, una
 summaries [{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens,
 tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items, has_more,
 url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at, summary (the
-number of its checkpoint), ended_by (phrase, silence, share, person or null), standing (verbatim,
+number of its checkpoint), ended_by (phrase, silence, share, person or null), status (verbatim,
 summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered, messages
 [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
 

@@ -25,7 +25,7 @@ first. Within the query:
 Without words, the newest messages that pass the filters are shown.
 
 JSON: notes [what of the query was left out, and why], complete, hits [{session, title, message,
-ordinal, role, author, at, score, active (whether the model sees it on the branch), standing
+ordinal, role, author, at, score, active (whether the model sees it on the branch), status
 (verbatim, masked, cut, covered or elsewhere), checkpoint (that covers it), branches (that have it),
 excerpt, marks [[start, end] in bytes]}].
 
