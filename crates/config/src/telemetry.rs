@@ -2,23 +2,33 @@
 
 use std::time::Duration;
 
-use unisono_model::client::Post;
-use unisono_model::provider::{Address, Header, Settings};
+use unisono_model::client::{Connections, plain};
+use unisono_model::provider::{Address, Header};
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::setup::Setup;
 
-/// How long the receiver may take for one request.
-const WITHIN: Duration = Duration::from_secs(10);
-/// The variable with headers for the receiver: `name=value,name=value`.
-const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+/// How long a connection to the receiver may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The variables with headers for the receiver, of which the first wins: `name=value,name=value`.
+/// They are checked here; what sends the spans reads them itself.
+const HEADERS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+];
 
-/// The receiver of spans, `/v1/traces` below the address, with the headers of the environment.
+/// The receiver of spans, `/v1/traces` below the address, and connections to it.
 ///
 /// # Errors
-/// The address or a header cannot be used.
-pub fn receiver(endpoint: &str) -> Result<Post, String> {
-    post(endpoint, std::env::var(HEADERS).ok().as_deref())
+/// The address or a header of the environment cannot be used.
+pub fn receiver(endpoint: &str) -> Result<(Address, Connections), String> {
+    for variable in HEADERS {
+        check_headers(variable, &std::env::var(variable).unwrap_or_default())?;
+    }
+    let address = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
+    let address = Address::endpoint(&address).map_err(|error| error.to_string())?;
+    let connections = plain(&address, None, &[], CONNECT)?;
+    Ok((address, connections))
 }
 
 /// Reports a receiver of traces that cannot be one, or that this program cannot send to.
@@ -40,23 +50,13 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     found.push(diagnostic.on(PATH.join(".")));
 }
 
-fn post(endpoint: &str, headers: Option<&str>) -> Result<Post, String> {
-    let address = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
-    let address = Address::endpoint(&address).map_err(|error| error.to_string())?;
-    let mut settings = Settings::of_endpoint("telemetry.otlp_endpoint", address);
-    let pairs = headers.unwrap_or_default().split(',');
-    for pair in pairs.filter(|pair| !pair.trim().is_empty()) {
-        let wrong = || format!("{HEADERS}: write name=value, separated by commas");
+fn check_headers(variable: &str, headers: &str) -> Result<(), String> {
+    for pair in headers.split(',').filter(|pair| !pair.trim().is_empty()) {
+        let wrong = || format!("{variable}: write name=value, separated by commas");
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
-        let header = Header::new(name.trim(), value.trim());
-        settings
-            .headers
-            .push(header.map_err(|error| format!("{HEADERS}: {error}"))?);
+        Header::new(name.trim(), value.trim()).map_err(|error| format!("{variable}: {error}"))?;
     }
-    settings.timeouts.first_byte = WITHIN;
-    settings.timeouts.idle = WITHIN;
-    settings.timeouts.total = WITHIN;
-    Post::new(settings, &[]).map_err(|error| error.to_string())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -65,19 +65,18 @@ mod tests {
 
     #[test]
     fn a_receiver_that_cannot_be_one_is_refused_with_the_reason() {
-        post("http://localhost:4318", None).unwrap();
-        post(
-            "http://localhost:4318/",
-            Some("authorization=Bearer x, x-team = a"),
-        )
-        .unwrap();
-        for (endpoint, headers, why) in [
-            ("localhost:4318", None, "localhost:4318"),
-            ("ftp://localhost", None, "ftp"),
-            ("http://localhost", Some("authorization"), "name=value"),
-            ("http://localhost", Some("a b=c"), HEADERS),
+        receiver("http://localhost:4318").unwrap();
+        receiver("http://localhost:4318/").unwrap();
+        for (endpoint, why) in [
+            ("localhost:4318", "localhost:4318"),
+            ("ftp://localhost", "ftp"),
         ] {
-            let error = post(endpoint, headers).unwrap_err();
+            let error = receiver(endpoint).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        check_headers(HEADERS[1], "authorization=Bearer x, x-team = a").unwrap();
+        for (headers, why) in [("authorization", "name=value"), ("a b=c", HEADERS[1])] {
+            let error = check_headers(HEADERS[1], headers).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }

@@ -56,7 +56,7 @@ use progress::ReplyProgress;
 use retry::Decision;
 use secrets::Secrets;
 
-pub use transport::plain;
+pub use transport::{Connections, plain};
 
 /// The client of one provider. One value serves any number of calls at once; those that share
 /// it share its connections, limits, cool-down and breaker.

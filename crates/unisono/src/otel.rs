@@ -1,50 +1,61 @@
-//! Traces for OpenTelemetry: what sessions commit becomes spans, which are sent by OTLP over HTTP as
-//! JSON.
+//! Traces for OpenTelemetry: what sessions commit becomes spans, which its SDK sends by OTLP over
+//! HTTP as JSON.
 //!
 //! Spans are made of what is on disk and of nothing else, so they hold up nothing: where the
-//! receiver is slow or away, spans are dropped and counted. Texts are never in them.
+//! receiver is slow or away, spans are dropped with a warning. Texts are never in them.
 
 mod span;
 mod spans;
-mod wire;
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use async_trait::async_trait;
+use opentelemetry::KeyValue;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{Protocol, RetryPolicy, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor,
+};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 use unisono_context::SessionId;
-use unisono_model::client::Post;
-use unisono_runtime::{Observer, clock};
+use unisono_model::client::Connections;
+use unisono_runtime::Observer;
 use unisono_store::Journal;
 
-use self::span::Span;
 use self::spans::Spans;
 use crate::history;
 use unisono_config::setup::Setup;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Spans that wait to be sent; more are dropped.
 const WAITING: usize = 8_192;
 /// Spans of one request.
 const TOGETHER: usize = 512;
 /// How long a span waits for others.
 const EVERY: Duration = Duration::from_secs(1);
-/// Attempts to send spans, and the pause after the first that failed; it doubles.
-const ATTEMPTS: u32 = 3;
+/// How often a request is made again, and the pause before the first time; it doubles.
+const AGAIN: usize = 2;
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a request may take, repetitions and all.
+const WITHIN: Duration = Duration::from_secs(10);
 /// How long the end of the program waits for the receiver.
 const LAST_WITHIN: Duration = Duration::from_secs(3);
 
 /// Sends spans while it lives.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    spans: mpsc::Sender<Span>,
+    processor: Arc<BatchSpanProcessor>,
     folded: Arc<Mutex<Spans>>,
     /// Sessions that were left in the middle of their work, and were not opened since.
     cut: tokio::sync::Mutex<BTreeSet<SessionId>>,
-    stop: Option<oneshot::Sender<()>>,
-    sending: JoinHandle<()>,
+    /// Ends what is being sent when it is dropped.
+    _alive: watch::Sender<()>,
 }
 
 impl Exporter {
@@ -54,30 +65,27 @@ impl Exporter {
         if endpoint.is_empty() {
             return None;
         }
+        let (_alive, alive) = watch::channel(());
         // What is wrong with it keeps a setup from being read.
-        let post = unisono_config::telemetry::receiver(endpoint);
-        let post = post.inspect_err(|error| tracing::error!(%error, "no traces are sent"));
-        let (spans, waiting) = mpsc::channel(WAITING);
-        let (stop, stopping) = oneshot::channel();
+        let processor = processor(endpoint, alive);
+        let processor =
+            processor.inspect_err(|error| tracing::error!(%error, "no traces are sent"));
         Some(Exporter {
-            spans,
+            processor: Arc::new(processor.ok()?),
             folded: Arc::default(),
             cut: tokio::sync::Mutex::default(),
-            stop: Some(stop),
-            sending: tokio::spawn(send(post.ok()?, waiting, stopping)),
+            _alive,
         })
     }
 
     /// Makes spans of what it is told.
     pub(crate) fn observer(&self) -> Observer {
-        let (folded, spans) = (self.folded.clone(), self.spans.clone());
+        let (folded, processor) = (self.folded.clone(), self.processor.clone());
         Observer::new(move |session, events| {
             let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
             for event in events {
                 for span in folded.take(session, event) {
-                    if spans.try_send(span).is_err() {
-                        folded.dropped += 1;
-                    }
+                    processor.on_end(span);
                 }
             }
         })
@@ -117,73 +125,102 @@ impl Exporter {
     }
 
     /// Sends what waits, and ends.
-    pub(crate) async fn close(mut self) {
-        drop(self.stop.take());
-        if tokio::time::timeout(LAST_WITHIN, &mut self.sending)
-            .await
-            .is_err()
-        {
+    pub(crate) async fn close(self) {
+        let processor = self.processor.clone();
+        let ended = move || processor.shutdown_with_timeout(LAST_WITHIN);
+        if !matches!(tokio::task::spawn_blocking(ended).await, Ok(Ok(()))) {
             tracing::warn!("the last spans were not sent: their receiver takes too long");
-            self.sending.abort();
-        }
-        let folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
-        if folded.dropped > 0 {
-            tracing::warn!(
-                dropped = folded.dropped,
-                "spans were dropped: their receiver is too slow"
-            );
         }
     }
 }
 
-/// Sends spans together until the program stops and none are left.
-async fn send(post: Post, mut waiting: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
-    let mut together = Vec::with_capacity(TOGETHER);
-    let mut stopping = false;
-    while !stopping {
-        // The first one decides how long others are waited for.
-        let more = async {
-            waiting.recv_many(&mut together, TOGETHER).await;
-            tokio::time::sleep(EVERY).await;
+/// What collects spans and sends them together, on a thread of its own.
+fn processor(endpoint: &str, alive: watch::Receiver<()>) -> Result<BatchSpanProcessor, String> {
+    let (address, connections) = unisono_config::telemetry::receiver(endpoint)?;
+    let broken = Arc::default();
+    let receiver = Receiver {
+        connections,
+        broken: Arc::clone(&broken),
+    };
+    let retries = RetryPolicy::recommended()
+        .with_max_retries(AGAIN)
+        .with_initial_delay(PAUSE)
+        .with_max_delay(PAUSE * 2);
+    let otlp = opentelemetry_otlp::SpanExporter::builder()
+        .with_http()
+        .with_http_client(receiver)
+        .with_endpoint(address.to_string())
+        .with_protocol(Protocol::HttpJson)
+        .with_timeout(WITHIN)
+        .with_retry_policy(retries);
+    let mut otlp = otlp.build().map_err(|error| error.to_string())?;
+    let resource = Resource::builder_empty()
+        .with_service_name("unisono")
+        .with_attribute(KeyValue::new("service.version", VERSION));
+    otlp.set_resource(&resource.build());
+    let sender = Sender {
+        otlp: Arc::new(otlp),
+        broken,
+        runtime: Handle::current(),
+        alive,
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(WAITING)
+        .with_max_export_batch_size(TOGETHER)
+        .with_scheduled_delay(EVERY);
+    let processor = BatchSpanProcessor::builder(sender).with_batch_config(batches.build());
+    Ok(processor.build())
+}
+
+/// The exporter of the SDK, on the runtime that connections need.
+#[derive(Debug)]
+struct Sender {
+    otlp: Arc<opentelemetry_otlp::SpanExporter>,
+    broken: Arc<Mutex<Option<String>>>,
+    runtime: Handle,
+    alive: watch::Receiver<()>,
+}
+
+impl SpanExporter for Sender {
+    /// What cannot be sent is dropped. It is said here, and need not be said again.
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let (spans, otlp, mut alive) = (batch.len(), self.otlp.clone(), self.alive.clone());
+        let sent = self.runtime.spawn(async move {
+            tokio::select! {
+                sent = otlp.export(batch) => sent,
+                () = tokio::time::sleep(WITHIN) => Err(OTelSdkError::Timeout(WITHIN)),
+                _ = alive.changed() => Err(OTelSdkError::AlreadyShutdown),
+            }
+        });
+        let sent = sent.await.map_err(|error| error.to_string());
+        if let Err(reason) = sent.and_then(|sent| sent.map_err(|error| error.to_string())) {
+            let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+            let reason = broken.take().unwrap_or(reason);
+            tracing::warn!(spans, %reason, "spans were not taken and are dropped");
+        }
+        Ok(())
+    }
+}
+
+/// Connections that keep why the newest request had no answer: their user calls all of it a
+/// network error.
+#[derive(Debug)]
+struct Receiver {
+    connections: Connections,
+    broken: Arc<Mutex<Option<String>>>,
+}
+
+#[async_trait]
+impl HttpClient for Receiver {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let answer = self.connections.send_bytes(request).await;
+        let root = |error: &HttpError| {
+            let error: &(dyn Error + 'static) = &**error;
+            let root = std::iter::successors(Some(error), |error| (*error).source()).last();
+            root.map(ToString::to_string)
         };
-        tokio::select! {
-            () = more => {}
-            _ = &mut stop => stopping = true,
-        }
-        loop {
-            while together.len() < TOGETHER
-                && let Ok(span) = waiting.try_recv()
-            {
-                together.push(span);
-            }
-            if together.is_empty() {
-                break;
-            }
-            give(&post, &together).await;
-            together.clear();
-        }
-    }
-}
-
-/// Sends some spans; what cannot be sent is dropped.
-async fn give(post: &Post, spans: &[Span]) {
-    let body = wire::request(spans);
-    let key = format!("{:032x}", clock::new_id());
-    let mut pause = PAUSE;
-    for attempt in 1..=ATTEMPTS {
-        match post
-            .send([body.clone().into(), Vec::new().into()], &key)
-            .await
-        {
-            Ok(_) => return,
-            Err(failure) if attempt == ATTEMPTS || !failure.class.is_transient() => {
-                let reason = failure.reason;
-                tracing::warn!(spans = spans.len(), %reason, "spans were not taken and are dropped");
-                return;
-            }
-            Err(failure) => tracing::debug!(reason = %failure.reason, "spans are sent again"),
-        }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
+        let broken = answer.as_ref().err().and_then(root);
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = broken;
+        answer
     }
 }

@@ -39,6 +39,9 @@ pub(super) fn connections(settings: &Settings) -> Result<reqwest::Client, Error>
     })
 }
 
+/// Connections that [`plain`] makes.
+pub type Connections = reqwest::Client;
+
 /// Connections of the same kind to something else than a provider, with these headers on every
 /// request; a token goes into `Authorization`. Nothing is connected yet.
 ///
@@ -49,7 +52,7 @@ pub fn plain(
     token: Option<&Key>,
     headers: &[Header],
     connect: Duration,
-) -> Result<reqwest::Client, String> {
+) -> Result<Connections, String> {
     let mut all = HeaderMap::new();
     if let Some(token) = token {
         let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));

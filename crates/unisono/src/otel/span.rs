@@ -1,53 +1,67 @@
-//! One span: what lasted from one instant to another, and what is known of it.
+//! Spans as the SDK has them: what lasted from one instant to another, and what is known of it.
 
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::trace::{
+    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+};
+use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use unisono_context::call::Usage;
 use unisono_context::digest::Hasher;
 use unisono_context::{Digest, RunId, Timestamp, TurnId};
 
-/// What lasted from one instant to another.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Span {
-    pub(super) trace: u128,
-    pub(super) id: u64,
-    pub(super) parent: Option<u64>,
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) start: Timestamp,
-    pub(super) end: Timestamp,
-    pub(super) attributes: Vec<(&'static str, Is)>,
-    /// What went wrong.
-    pub(super) error: Option<String>,
+use super::VERSION;
+
+/// A span of a turn. Without a parent it is the turn's.
+pub(super) fn span(
+    turn: TurnId,
+    (id, parent): (SpanId, Option<SpanId>),
+    name: String,
+    span_kind: SpanKind,
+    (start, end): (Timestamp, Timestamp),
+) -> SpanData {
+    let (trace, known) = (TraceId::from(turn.as_u128()), TraceState::NONE);
+    let scope = InstrumentationScope::builder("unisono").with_version(VERSION);
+    SpanData {
+        span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, known),
+        parent_span_id: parent.unwrap_or(SpanId::INVALID),
+        parent_span_is_remote: false,
+        span_kind,
+        name: name.into(),
+        start_time: time(start),
+        end_time: time(end.max(start)),
+        attributes: Vec::new(),
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: scope.build(),
+    }
 }
 
-/// Where it happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Here.
-    Internal,
-    /// At somebody else, who was asked.
-    Client,
+pub(super) fn time(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(at.0.max(0).unsigned_abs())
 }
 
-/// What an attribute is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Is {
-    Text(String),
-    Whole(u64),
-    Number(f64),
-    Texts(Vec<String>),
+/// Says of a span what is known.
+pub(super) trait Told {
+    fn put(&mut self, key: &'static str, value: Value);
+    fn failed(&mut self, code: &str, what: &str);
+    fn used(&mut self, usage: &Usage);
 }
 
-impl Span {
-    pub(super) fn put(&mut self, key: &'static str, value: Is) {
-        self.attributes.push((key, value));
+impl Told for SpanData {
+    fn put(&mut self, key: &'static str, value: Value) {
+        self.attributes.push(KeyValue::new(key, value));
     }
 
-    pub(super) fn failed(&mut self, code: &str, what: &str) {
+    fn failed(&mut self, code: &str, what: &str) {
         self.put("error.type", text(code));
-        self.error = Some(what.to_owned());
+        self.status = Status::error(what.to_owned());
     }
 
-    pub(super) fn used(&mut self, usage: &Usage) {
+    fn used(&mut self, usage: &Usage) {
         let amounts = [
             ("gen_ai.usage.input_tokens", usage.input),
             ("gen_ai.usage.output_tokens", usage.output),
@@ -58,17 +72,21 @@ impl Span {
             ),
         ];
         for (key, tokens) in amounts {
-            self.put(key, Is::Whole(tokens.0));
+            self.put(key, Value::I64(tokens.0.try_into().unwrap_or(i64::MAX)));
         }
         if let Some(cost) = usage.cost {
             let dollars = cost.micro_dollars() as f64 / 1e6;
-            self.put("unisono.cost_usd", Is::Number(dollars));
+            self.put("unisono.cost_usd", Value::F64(dollars));
         }
     }
 }
 
-pub(super) fn text(text: &str) -> Is {
-    Is::Text(text.to_owned())
+pub(super) fn text(text: &str) -> Value {
+    Value::from(text.to_owned())
+}
+
+pub(super) fn texts(text: &'static str) -> Value {
+    Value::Array(Array::String(vec![StringValue::from(text)]))
 }
 
 /// A model without its provider.
@@ -85,20 +103,20 @@ pub(super) fn well_known(provider: &str) -> &str {
     }
 }
 
-pub(super) fn turn_span(turn: TurnId) -> u64 {
+pub(super) fn turn_span(turn: TurnId) -> SpanId {
     span_id("turn", turn.as_u128(), [0, 0])
 }
 
-pub(super) fn run_span(run: RunId) -> u64 {
+pub(super) fn run_span(run: RunId) -> SpanId {
     span_id("run", run.as_u128(), [0, 0])
 }
 
 /// An id that is the same whoever works it out; never 0, which is none.
-pub(super) fn span_id(what: &str, of: u128, place: [u64; 2]) -> u64 {
+pub(super) fn span_id(what: &str, of: u128, place: [u64; 2]) -> SpanId {
     let mut hasher = Hasher::new("unisono/span", 1);
     hasher.str(what);
     hasher.bytes(&of.to_be_bytes()).u64(place[0]).u64(place[1]);
     let Digest(bytes) = hasher.finish();
     let first = bytes.first_chunk::<8>().copied().unwrap_or_default();
-    u64::from_be_bytes(first).max(1)
+    SpanId::from(u64::from_be_bytes(first).max(1))
 }

@@ -10,6 +10,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use opentelemetry::trace::{SpanId, SpanKind};
+use opentelemetry_sdk::trace::SpanData;
 use unisono_context::call::{Reply, Stop, Usage};
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
@@ -18,7 +20,7 @@ use unisono_session::run::calls::{CallPlace, Output, PlannedCall};
 use unisono_session::run::{Ending, Spent, Step};
 use unisono_session::{Event, Fact};
 
-use super::span::{Is, Kind, Span, bare, run_span, span_id, text, turn_span, well_known};
+use super::span::{Told, bare, run_span, span, span_id, text, texts, turn_span, well_known};
 use crate::metrics::rest;
 
 /// Definitions that are remembered; where there are more, all are forgotten once.
@@ -35,8 +37,6 @@ pub(super) struct Spans {
     /// The newest turns that ended after a compaction was decided, the oldest first: when a summary
     /// could be asked for last.
     ended: VecDeque<(TurnId, Timestamp)>,
-    /// Spans that nobody took.
-    pub(super) dropped: u64,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct Tool {
 
 impl Spans {
     /// Takes an event; gives the spans that end with it.
-    pub(super) fn take(&mut self, session: SessionId, event: &Event) -> Vec<Span> {
+    pub(super) fn take(&mut self, session: SessionId, event: &Event) -> Vec<SpanData> {
         match &event.fact {
             Fact::Defined { definition } => {
                 if self.definitions.len() >= DEFINITIONS {
@@ -169,7 +169,7 @@ impl Spans {
         id: TurnId,
         (model, usage): (&str, &Usage),
         at: Timestamp,
-    ) -> Span {
+    ) -> SpanData {
         let (number, start) = match self.turns.get_mut(&id) {
             Some(turn) => {
                 turn.summaries += 1;
@@ -181,21 +181,14 @@ impl Spans {
                 (0, ready.unwrap_or(at))
             }
         };
-        let mut span = Span {
-            trace: id.as_u128(),
-            id: match number {
-                // After its turn: at most one comes at an instant.
-                0 => span_id("late summary", id.as_u128(), [at.0 as u64, 0]),
-                number => span_id("summary", id.as_u128(), [number, 0]),
-            },
-            parent: Some(turn_span(id)),
-            name: format!("chat {}", bare(model)),
-            kind: Kind::Client,
-            start,
-            end: at,
-            attributes: Vec::new(),
-            error: None,
+        let own = match number {
+            // After its turn: at most one comes at an instant.
+            0 => span_id("late summary", id.as_u128(), [at.0 as u64, 0]),
+            number => span_id("summary", id.as_u128(), [number, 0]),
         };
+        let ids = (own, Some(turn_span(id)));
+        let name = format!("chat {}", bare(model));
+        let mut span = span(id, ids, name, SpanKind::Client, (start, at));
         span.put("gen_ai.operation.name", text("chat"));
         span.put("gen_ai.conversation.id", text(&session.to_string()));
         if let Some((provider, model)) = model.split_once('/') {
@@ -241,7 +234,7 @@ impl Spans {
         run: RunId,
         usage: &Usage,
         at: Timestamp,
-    ) -> Vec<Span> {
+    ) -> Vec<SpanData> {
         let asked = self.runs.get_mut(&run).map(|run| {
             run.stepped = run.stepped + *usage;
             run.chat(session, usage, at)
@@ -255,7 +248,7 @@ impl Spans {
         run: RunId,
         spent: &Spent,
         at: Timestamp,
-    ) -> Vec<Span> {
+    ) -> Vec<SpanData> {
         let mut spans = self.request_made(session, run, &spent.usage, at);
         if let (Some(span), Some(model)) = (spans.first_mut(), &spent.fallback) {
             span.put("gen_ai.response.model", text(bare(model)));
@@ -269,7 +262,7 @@ impl Spans {
         run: RunId,
         reply: &Reply,
         at: Timestamp,
-    ) -> Vec<Span> {
+    ) -> Vec<SpanData> {
         let mut spans = self.request_made(session, run, &reply.usage, at);
         let Some(span) = spans.first_mut() else {
             return spans;
@@ -286,8 +279,7 @@ impl Spans {
             Stop::CutOff => "length",
             Stop::Refused => "content_filter",
         };
-        let reasons = Is::Texts(vec![reason.to_owned()]);
-        span.put("gen_ai.response.finish_reasons", reasons);
+        span.put("gen_ai.response.finish_reasons", texts(reason));
         spans
     }
 
@@ -297,7 +289,7 @@ impl Spans {
         call: &CallPlace,
         output: &Output,
         at: Timestamp,
-    ) -> Vec<Span> {
+    ) -> Vec<SpanData> {
         let Some(run) = self.runs.get_mut(&call.run) else {
             return Vec::new();
         };
@@ -307,7 +299,13 @@ impl Spans {
         let (round, index) = (u64::from(call.round), u64::from(call.index));
         let id = run.below("tool", [round, index]);
         let name = format!("execute_tool {}", planned.tool);
-        let mut span = run.span(session, id, name, Kind::Client, (started.unwrap_or(at), at));
+        let mut span = run.span(
+            session,
+            id,
+            name,
+            SpanKind::Client,
+            (started.unwrap_or(at), at),
+        );
         span.put("gen_ai.operation.name", text("execute_tool"));
         span.put("gen_ai.tool.name", text(&planned.tool));
         span.put("gen_ai.tool.call.id", text(&planned.call_id));
@@ -325,7 +323,7 @@ impl Spans {
         run: RunId,
         ending: &Ending,
         at: Timestamp,
-    ) -> Vec<Span> {
+    ) -> Vec<SpanData> {
         let Some(mut run) = self.runs.remove(&run) else {
             return Vec::new();
         };
@@ -344,7 +342,7 @@ impl Spans {
         id: TurnId,
         outcome: &Outcome,
         at: Timestamp,
-    ) -> Vec<Span> {
+    ) -> Vec<SpanData> {
         let Some(turn) = self.turns.remove(&id) else {
             return Vec::new();
         };
@@ -355,20 +353,11 @@ impl Spans {
             }
         }
         let open = turn.runs.iter().filter_map(|run| self.runs.remove(run));
-        let mut spans: Vec<Span> = open
+        let mut spans: Vec<SpanData> = open
             .map(|run| run.ended(session, &Ending::Cancelled, at))
             .collect();
-        let mut span = Span {
-            trace: id.as_u128(),
-            id: turn_span(id),
-            parent: None,
-            name: format!("{} unisono", turn.operation),
-            kind: Kind::Internal,
-            start: turn.since,
-            end: at,
-            attributes: Vec::new(),
-            error: None,
-        };
+        let (ids, name) = ((turn_span(id), None), format!("{} unisono", turn.operation));
+        let mut span = span(id, ids, name, SpanKind::Internal, (turn.since, at));
         span.put("gen_ai.operation.name", text(turn.operation));
         span.put("gen_ai.conversation.id", text(&session.to_string()));
         span.put("unisono.turn.id", text(&id.to_string()));
@@ -385,14 +374,20 @@ impl Spans {
 
 impl Run {
     /// A call of its model that used that.
-    fn chat(&mut self, session: SessionId, usage: &Usage, at: Timestamp) -> Span {
+    fn chat(&mut self, session: SessionId, usage: &Usage, at: Timestamp) -> SpanData {
         self.calls += 1;
         let id = self.below("chat", [u64::from(self.calls), 0]);
         let asked = self.definition.as_ref().map(|d| d.model.clone());
         let model = asked.as_deref().map(bare).unwrap_or_default();
         let name = format!("chat {model}");
         let times = (self.ready, at);
-        let mut span = self.span(session, id, name.trim_end().to_owned(), Kind::Client, times);
+        let mut span = self.span(
+            session,
+            id,
+            name.trim_end().to_owned(),
+            SpanKind::Client,
+            times,
+        );
         self.ready = at;
         span.put("gen_ai.operation.name", text("chat"));
         self.describe_model(&mut span);
@@ -401,20 +396,20 @@ impl Run {
     }
 
     /// The whole run.
-    fn ended(&self, session: SessionId, ending: &Ending, at: Timestamp) -> Span {
+    fn ended(&self, session: SessionId, ending: &Ending, at: Timestamp) -> SpanData {
         let OpenedRun { id, role, turn, .. } = self.opened;
         let name = format!("invoke_agent {}", self.opened.agent);
         let mut span = self.span(
             session,
             run_span(id),
             name,
-            Kind::Internal,
+            SpanKind::Internal,
             (self.since, at),
         );
-        span.parent = Some(match role {
+        span.parent_span_id = match role {
             RunRole::Child { parent, .. } => run_span(parent),
             RunRole::Lead | RunRole::Delegate { .. } => turn_span(turn),
-        });
+        };
         span.put("gen_ai.operation.name", text("invoke_agent"));
         self.describe_model(&mut span);
         if let Some(definition) = &self.definition {
@@ -437,7 +432,7 @@ impl Run {
         span
     }
 
-    fn describe_model(&self, span: &mut Span) {
+    fn describe_model(&self, span: &mut SpanData) {
         let model = self.definition.as_ref().map(|d| &d.model);
         if let Some((provider, model)) = model.and_then(|model| model.split_once('/')) {
             span.put("gen_ai.provider.name", text(well_known(provider)));
@@ -448,31 +443,22 @@ impl Run {
     fn span(
         &self,
         session: SessionId,
-        id: u64,
+        id: SpanId,
         name: String,
-        kind: Kind,
-        (start, end): (Timestamp, Timestamp),
-    ) -> Span {
-        let agent = &self.opened.agent;
-        Span {
-            trace: self.opened.turn.as_u128(),
-            id,
-            parent: Some(run_span(self.opened.id)),
-            name,
-            kind,
-            start,
-            end,
-            attributes: vec![
-                ("gen_ai.conversation.id", text(&session.to_string())),
-                ("gen_ai.agent.id", text(agent.as_str())),
-                ("gen_ai.agent.name", text(agent.as_str())),
-                ("unisono.run.id", text(&self.opened.id.to_string())),
-            ],
-            error: None,
-        }
+        kind: SpanKind,
+        times: (Timestamp, Timestamp),
+    ) -> SpanData {
+        let OpenedRun { agent, turn, .. } = &self.opened;
+        let ids = (id, Some(run_span(self.opened.id)));
+        let mut span = span(*turn, ids, name, kind, times);
+        span.put("gen_ai.conversation.id", text(&session.to_string()));
+        span.put("gen_ai.agent.id", text(agent.as_str()));
+        span.put("gen_ai.agent.name", text(agent.as_str()));
+        span.put("unisono.run.id", text(&self.opened.id.to_string()));
+        span
     }
 
-    fn below(&self, what: &str, place: [u64; 2]) -> u64 {
+    fn below(&self, what: &str, place: [u64; 2]) -> SpanId {
         span_id(what, self.opened.id.as_u128(), place)
     }
 }

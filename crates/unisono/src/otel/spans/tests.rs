@@ -1,8 +1,9 @@
 //! What comes of a turn after its end.
 
 use super::*;
+use crate::otel::span::time;
 
-fn take(spans: &mut Spans, at: i64, fact: Fact) -> Vec<Span> {
+fn take(spans: &mut Spans, at: i64, fact: Fact) -> Vec<SpanData> {
     let at = Timestamp(at);
     spans.take(SessionId::from_u128(1), &Event { at, fact })
 }
@@ -25,7 +26,7 @@ fn ended(spans: &mut Spans, id: TurnId, at: i64) {
     take(spans, at, Fact::TurnEnded { turn: id, outcome });
 }
 
-fn summary(spans: &mut Spans, turn: TurnId, at: i64) -> Span {
+fn summary(spans: &mut Spans, turn: TurnId, at: i64) -> SpanData {
     let told = Fact::SummariserUsed {
         turn,
         model: "test/a".into(),
@@ -40,10 +41,17 @@ fn a_summary_after_its_turns_end_lasted_since_it_could_be_asked_for() {
     let turn = TurnId::from_u128(7);
     ended(&mut spans, turn, 2_000);
     let late = summary(&mut spans, turn, 3_000);
-    assert_eq!((late.start, late.end), (Timestamp(1_000), Timestamp(3_000)));
+    let lasted = |span: &SpanData| (span.start_time, span.end_time);
+    assert_eq!(
+        lasted(&late),
+        (time(Timestamp(1_000)), time(Timestamp(3_000)))
+    );
     let next = summary(&mut spans, turn, 3_500);
-    assert_eq!((next.start, next.end), (Timestamp(3_000), Timestamp(3_500)));
-    assert_ne!(late.id, next.id);
+    assert_eq!(
+        lasted(&next),
+        (time(Timestamp(3_000)), time(Timestamp(3_500)))
+    );
+    assert_ne!(late.span_context.span_id(), next.span_context.span_id());
 }
 
 #[test]
@@ -54,7 +62,10 @@ fn the_newest_turns_that_ended_are_remembered() {
     }
     let mut length = |n: u128| {
         let span = summary(&mut spans, TurnId::from_u128(n), 3_000);
-        span.end.ms_since(span.start)
+        span.end_time
+            .duration_since(span.start_time)
+            .unwrap()
+            .as_millis()
     };
     assert_eq!((length(0), length(1)), (0, 2_000));
 }
