@@ -7,7 +7,7 @@
 //! - [`redact`] removes credentials from text that is kept.
 //! - [`summariser`] has language models write summaries: prompts, parts, checks of replies.
 //! - [`prompt`] renders the context that agents share, once, and what each is sent besides.
-//! - [`warm`] lets one request of a fan-out write the provider's cache before the others are sent.
+//! - [`cache_warming`] lets one request of a fan-out write the provider's cache before the others are sent.
 //! - [`language`] is what a model is to its caller: a request in, a reply out.
 //! - [`provider`] is a provider as settings, [`client`] the one way to every provider.
 //!

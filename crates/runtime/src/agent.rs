@@ -53,7 +53,7 @@ pub struct Answer {
     /// Calls that are left to whoever asked, of tools that they lent ([`RunAssignment::client_options`]); those of
     /// any other tool are dropped.
     ///
-    /// [`RunAssignment::client_options`]: unisono_session::brief::RunAssignment::client_options
+    /// [`RunAssignment::client_options`]: unisono_session::assignment::RunAssignment::client_options
     pub calls: Vec<ToolCall>,
     /// Set where it is not complete, saying why.
     pub partial: Option<Arc<str>>,

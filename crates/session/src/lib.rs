@@ -6,7 +6,7 @@
 //!              └─ effects are what the state is waiting for and nobody was asked yet
 //! ```
 //!
-//! Effects are never remembered, they are derived ([`due`]): what an open turn needs next
+//! Effects are never remembered, they are derived ([`pending_effects`]): what an open turn needs next
 //! follows from its state alone. A restarted session folds its journal and asks again, so the
 //! ordinary path and recovery are one code path. Ids are derived from the turn's id ([`ids`]),
 //! so a decision whose event was lost is made again with the same ids.

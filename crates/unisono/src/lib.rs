@@ -48,8 +48,8 @@
 //! - [`context`] is what a model sees of a branch; [`history`] reads turns and runs from a
 //!   journal, [`why`] the requests of a run; [`search_results`] are the messages that a search
 //!   found, [`message_tree`] shows the tree, [`short`] shortens texts.
-//! - [`turn_view`] is a turn as clients see it, [`follow`] its progress, [`approvals`] the calls
-//!   that wait for a person, [`client_tools`] the tools that a client brings, [`values`] times and
+//! - [`turn_view`] is a turn as clients see it, [`follow`] its progress,
+//!   [`client_tools`] the tools that a client brings, [`values`] times and
 //!   amounts in JSON.
 //! - [`metrics`] counts what happens, [`telemetry`] writes the log.
 
