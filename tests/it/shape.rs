@@ -93,7 +93,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
             "worker",
         ]],
     ),
-    ("search", &[&["follow", "service"], &["index", "writer"]]),
+    ("search", &[&["follow", "service"]]),
     (
         "session",
         &[

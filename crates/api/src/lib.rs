@@ -1,4 +1,4 @@
-//! What is said over HTTP under `/v1`, as the types of its JSON.
+#![doc = include_str!("../README.md")]
 //!
 //! [`session`] and [`message`] are conversations, [`turn`], [`delegation`] and [`run`] what is asked
 //! of them and what came of it, [`context`], [`compaction`], [`topic`] and [`pin`] what a model sees

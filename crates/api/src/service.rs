@@ -44,6 +44,17 @@ pub use usage::Usage;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// All resources.
+///
+/// ```
+/// use unisono_api::service::{Result, Service};
+/// use unisono_api::session::SessionQuery;
+///
+/// /// The titles of the newest sessions, wherever they are.
+/// async fn titles(service: &dyn Service) -> Result<Vec<String>> {
+///     let page = service.sessions(&SessionQuery::default()).await?;
+///     Ok(page.items.into_iter().map(|listed| listed.title).collect())
+/// }
+/// ```
 pub trait Service:
     Sessions
     + Messages

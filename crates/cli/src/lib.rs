@@ -1,4 +1,4 @@
-//! The command line of unisono.
+#![doc = include_str!("../README.md")]
 //!
 //! A program gets the whole of it, with agents of its own, in one line:
 //!

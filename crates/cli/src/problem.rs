@@ -288,8 +288,9 @@ impl From<unisono::Error> for Problem {
             unisono::Error::Context(error) => error.into(),
             unisono::Error::Estimate(error) => error.into(),
             unisono::Error::Problem(problem) => ClientError::Problem(problem).into(),
-            error @ (unisono::Error::Directory(_) | unisono::Error::OnlyReads) => {
-                Problem::failed(error)
+            error => {
+                let code = error.code();
+                Problem::failed(error).code(code)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The service of a daemon, on this machine or elsewhere, over HTTP.
+#![doc = include_str!("../README.md")]
 
 mod agents;
 mod approvals;
@@ -25,6 +25,7 @@ use serde::de::DeserializeOwned;
 use unisono_api::Problem;
 use unisono_api::turn::Settings;
 
+pub use events::Events;
 pub use mcp::Messages;
 pub use unisono_api::service::Error;
 

@@ -1,4 +1,4 @@
-//! Settings of all layers, agent definitions, and what is wrong with them.
+#![doc = include_str!("../README.md")]
 //!
 //! - [`settings`] reads the settings of all layers and says where each came from.
 //! - [`providers`] says of whom models can be asked.

@@ -30,7 +30,7 @@ use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
 
-pub use budget::{Budget, dollars};
+pub use budget::{Budget, Daemon as DaemonBudget, Level as BudgetLevel, dollars};
 pub use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use mcp::{Approvals, McpServer, Tools};
@@ -45,6 +45,7 @@ pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub use stored::changed;
 pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
+pub use tiers::TierNumbers;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;
@@ -52,7 +53,7 @@ use crate::providers::Providers;
 use layers::Layers;
 
 /// Every default with a comment and unit: the text of `config/unisono.toml`.
-pub const DEFAULTS: &str = include_str!("../../../config/unisono.toml");
+pub const DEFAULTS: &str = include_str!("../embedded/unisono.toml");
 
 /// The default model that stands for: whichever provider has a key.
 pub const AUTO: &str = "auto";

@@ -1,5 +1,4 @@
-//! Pure values of a conversation: the message tree, token budgets, compaction planning,
-//! checkpoints, and the frozen, content-addressed context snapshot.
+#![doc = include_str!("../README.md")]
 //!
 //! Nothing in this crate reads a clock, draws a random number, does I/O or awaits. Time, ids
 //! and token counts arrive as arguments, so that every decision can be replayed from a journal.

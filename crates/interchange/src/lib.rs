@@ -1,4 +1,4 @@
-//! Conversations in and out of other formats, and agents of other programs.
+#![doc = include_str!("../README.md")]
 //!
 //! - [`transcript`] reads and writes conversations.
 //! - [`agents`] reads agents of other programs as definitions of ours.

@@ -42,11 +42,11 @@ pub const EXTRACTIVE: &str = "extractive";
 const BUILT_IN: [(&str, &str); 2] = [
     (
         "config/catalogue.toml",
-        include_str!("../../../config/catalogue.toml"),
+        include_str!("../embedded/catalogue.toml"),
     ),
     (
         "config/models.toml",
-        include_str!("../../../config/models.toml"),
+        include_str!("../embedded/models.toml"),
     ),
 ];
 

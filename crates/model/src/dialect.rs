@@ -189,21 +189,21 @@ impl Dialect {
 
     /// A reader of one streamed reply.
     pub fn decoder(self) -> Decoder {
-        match self {
-            Dialect::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::default()),
+        Decoder(match self {
+            Dialect::OpenAiChat => ByDialect::OpenAiChat(openai_chat::Decoder::default()),
             Dialect::OpenAiResponses => {
-                Decoder::OpenAiResponses(openai_responses::Decoder::default())
+                ByDialect::OpenAiResponses(openai_responses::Decoder::default())
             }
-            Dialect::Anthropic => Decoder::Anthropic(anthropic::Decoder::default()),
-            Dialect::Gemini => Decoder::Gemini(gemini::Decoder::default()),
-        }
+            Dialect::Anthropic => ByDialect::Anthropic(anthropic::Decoder::default()),
+            Dialect::Gemini => ByDialect::Gemini(gemini::Decoder::default()),
+        })
     }
 
     /// As [`Dialect::decoder`], of a model whose prompt ends with the tag that opens reasoning. Only
     /// Chat Completions have it in their text.
     pub fn opened_decoder(self) -> Decoder {
         match self {
-            Dialect::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::opened()),
+            Dialect::OpenAiChat => Decoder(ByDialect::OpenAiChat(openai_chat::Decoder::opened())),
             _ => self.decoder(),
         }
     }
@@ -258,14 +258,13 @@ impl Dialect {
 
 /// Reads one streamed reply, event by event.
 #[derive(Debug)]
-pub enum Decoder {
-    /// Chat Completions.
+pub struct Decoder(ByDialect);
+
+#[derive(Debug)]
+enum ByDialect {
     OpenAiChat(openai_chat::Decoder),
-    /// Responses.
     OpenAiResponses(openai_responses::Decoder),
-    /// Messages.
     Anthropic(anthropic::Decoder),
-    /// `generateContent`.
     Gemini(gemini::Decoder),
 }
 
@@ -275,21 +274,21 @@ impl Decoder {
     /// # Errors
     /// The event is an error of the provider, or not of this dialect.
     pub fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
-        match self {
-            Decoder::OpenAiChat(decoder) => decoder.event(event),
-            Decoder::OpenAiResponses(decoder) => decoder.event(event),
-            Decoder::Anthropic(decoder) => decoder.event(event),
-            Decoder::Gemini(decoder) => decoder.event(event),
+        match &mut self.0 {
+            ByDialect::OpenAiChat(decoder) => decoder.event(event),
+            ByDialect::OpenAiResponses(decoder) => decoder.event(event),
+            ByDialect::Anthropic(decoder) => decoder.event(event),
+            ByDialect::Gemini(decoder) => decoder.event(event),
         }
     }
 
     /// What the provider said until now that it used; nothing where it has not said so yet.
     pub fn used(&self) -> Usage {
-        match self {
-            Decoder::OpenAiChat(decoder) => decoder.used(),
-            Decoder::OpenAiResponses(decoder) => decoder.used(),
-            Decoder::Anthropic(decoder) => decoder.used(),
-            Decoder::Gemini(decoder) => decoder.used(),
+        match &self.0 {
+            ByDialect::OpenAiChat(decoder) => decoder.used(),
+            ByDialect::OpenAiResponses(decoder) => decoder.used(),
+            ByDialect::Anthropic(decoder) => decoder.used(),
+            ByDialect::Gemini(decoder) => decoder.used(),
         }
     }
 
@@ -298,11 +297,11 @@ impl Decoder {
     /// # Errors
     /// [`Class::IncompleteStream`] without the terminal marker; else what the reply lacks.
     pub fn finish(self) -> Result<Reply, Failure> {
-        match self {
-            Decoder::OpenAiChat(decoder) => decoder.finish(),
-            Decoder::OpenAiResponses(decoder) => decoder.finish(),
-            Decoder::Anthropic(decoder) => decoder.finish(),
-            Decoder::Gemini(decoder) => decoder.finish(),
+        match self.0 {
+            ByDialect::OpenAiChat(decoder) => decoder.finish(),
+            ByDialect::OpenAiResponses(decoder) => decoder.finish(),
+            ByDialect::Anthropic(decoder) => decoder.finish(),
+            ByDialect::Gemini(decoder) => decoder.finish(),
         }
     }
 }

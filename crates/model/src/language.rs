@@ -46,6 +46,19 @@ pub type Counting<'a> = Pin<Box<dyn Future<Output = Result<Option<Tokens>, Error
 pub type Fitting<'a> = Pin<Box<dyn Future<Output = Result<Request, Error>> + Send + 'a>>;
 
 /// A language model. One value serves any number of requests at once.
+///
+/// ```
+/// use unisono_model::language::{Completion, LanguageModel, Reply, Request};
+///
+/// struct Echo;
+///
+/// impl LanguageModel for Echo {
+///     fn complete(&self, request: Request) -> Completion<'_> {
+///         Box::pin(async move { Ok(Reply::text(&*request.task)) })
+///     }
+/// }
+/// assert!(Echo.window().0 > 0);
+/// ```
 pub trait LanguageModel: Send + Sync {
     /// Renders what the runs of a group share, as this model reads it. The same input gives the
     /// same bytes on every machine and after every restart.

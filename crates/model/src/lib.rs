@@ -1,4 +1,4 @@
-//! Language models: tokenizers, the model catalogue, and the deterministic extractive model.
+#![doc = include_str!("../README.md")]
 //!
 //! - [`tokenizer`] counts tokens exactly, in parallel, and never panics on hostile text.
 //! - [`catalogue`] knows each model's window, prices and defaults.

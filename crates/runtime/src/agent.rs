@@ -37,6 +37,7 @@ pub(crate) use waiting::Waiting;
 
 /// What an agent is to do.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Task {
     /// The task in words.
     pub text: Arc<str>,
@@ -74,6 +75,7 @@ impl Answer {
 /// Why an attempt failed. Its cause decides whether there is another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
+#[non_exhaustive]
 pub struct Failure {
     /// The class.
     pub cause: Cause,
@@ -96,6 +98,20 @@ impl Failure {
 
 /// An agent implemented in Rust. `run` may be called for several tasks at once, and again for
 /// the same task after a crash: what must not be repeated goes through [`Ctx::step`].
+///
+/// ```
+/// # use unisono_runtime as unisono;
+/// use unisono::{Agent, Answer, Ctx, Failure, Task};
+///
+/// struct Words;
+///
+/// impl Agent for Words {
+///     async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
+///         Ok(Answer::text(task.text.split_whitespace().count().to_string()))
+///     }
+/// }
+/// # let _ = unisono::Extensions::default().agent("words", Words);
+/// ```
 pub trait Agent: Send + Sync + 'static {
     /// Works on a task. Dropped when the task is cancelled or takes too long.
     ///

@@ -1,4 +1,4 @@
-//! Actors that carry out what a session decides.
+#![doc = include_str!("../README.md")]
 //!
 //! [`Runtime`] starts the tree and gives [`Handle`]s to sessions; [`Agent`] is what an author of
 //! an agent implements. Everything else is inside: the supervisor with the tokenizer, the

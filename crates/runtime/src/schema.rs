@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-/// The most faults that are told.
+/// Faults of one value that are reported, at most.
+#[cfg(feature = "schema")]
 const FAULTS: usize = 3;
 
 /// What of a value does not fit. A schema that is none, or that refers to others elsewhere, lets
 /// all pass: nothing is fetched.
+#[cfg(feature = "schema")]
 pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
     let Ok(schema) = serde_json::from_str::<Value>(schema) else {
         return Vec::new();
@@ -24,6 +26,12 @@ pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
         path => format!("{path}: {error}"),
     });
     faults.collect()
+}
+
+/// Nothing: this build does not check schemas.
+#[cfg(not(feature = "schema"))]
+pub(crate) fn faults(_: &Value, _schema: &str) -> Vec<String> {
+    Vec::new()
 }
 
 /// The JSON of an answer, without the fence that some models put around it; or why it does not fit
@@ -54,6 +62,7 @@ mod tests {
 
     const SCHEMA: &str = r#"{"type":"object","properties":{"late":{"type":"array","items":{"type":"string"}},"sure":{"enum":["yes","no"]}},"required":["late"],"additionalProperties":false}"#;
 
+    #[cfg(feature = "schema")]
     #[test]
     fn an_answer_fits_or_is_told_what_is_wrong() {
         let rows = [

@@ -16,6 +16,28 @@ use crate::mcp::{Offer, output};
 
 /// A tool implemented in Rust. Its calls are journaled, approved and repeated as those of tools of
 /// servers are; `call` may be made for several calls at once.
+///
+/// ```
+/// # use unisono_runtime as unisono;
+/// # use unisono_context::snapshot::ToolSpec;
+/// use unisono::Tool;
+/// use unisono::tool::Call;
+///
+/// struct Stock;
+///
+/// impl Tool for Stock {
+///     fn spec(&self) -> ToolSpec {
+///         let schema = r#"{"type":"object","properties":{"item":{"type":"string"}}}"#;
+///         ToolSpec::new("stock", "How many of an item there are", schema)
+///     }
+///
+///     async fn call(&self, call: Call) -> Result<String, String> {
+///         let item = call.arguments["item"].as_str().ok_or("name an item")?;
+///         Ok(format!("7 of {item}"))
+///     }
+/// }
+/// assert_eq!(&*Stock.spec().name, "stock");
+/// ```
 pub trait Tool: Send + Sync + 'static {
     /// What models are told of it: its name (`[a-zA-Z0-9_-]{1,64}`, without `__`), what it is for,
     /// and a JSON schema of its arguments, which are checked against it before a call.

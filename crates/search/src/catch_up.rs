@@ -7,10 +7,10 @@ use unisono_context::SessionId;
 use unisono_session::State;
 use unisono_store::SessionInfo;
 
+use crate::committed::Placed;
 use crate::error::{Error, Result};
 use crate::follow::Follower;
 use crate::index::Cursor;
-use crate::writer::Placed;
 
 /// Events and sessions read at a time.
 const PAGE: usize = 1_024;

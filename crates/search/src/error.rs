@@ -1,11 +1,7 @@
 //! What can go wrong with an index, which is never the truth: it can be made anew.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use tantivy::TantivyError;
-use tantivy::directory::error::{LockError, OpenWriteError};
 use unisono_store::is_full;
 
 use crate::query::TooLarge;
@@ -58,20 +54,12 @@ pub enum Error {
     /// It is still being brought up to the journal.
     #[error("the search index is still being made; try again in a moment")]
     Behind,
+    /// The program was built without the search engine.
+    #[error("this program was built without search (feature `search`)")]
+    NotBuilt,
     /// Nobody keeps the index any more.
     #[error("the search index is closed")]
     Closed,
-}
-
-/// Carries out what the search engine does. On damaged files it may panic, which is damage.
-pub(crate) fn guarded<T>(doing: &'static str, f: impl FnOnce() -> tantivy::Result<T>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Error::of(doing, &error)),
-        Err(panic) => Err(Error::Damaged {
-            reason: format!("the search engine panicked: {}", panic_text(panic.as_ref())),
-        }),
-    }
 }
 
 impl Error {
@@ -87,6 +75,7 @@ impl Error {
     }
 
     /// The same error for another one who waits for it.
+    #[cfg(feature = "index")]
     pub(crate) fn again(&self) -> Error {
         match self {
             Error::Engine { doing, reason } => Error::Engine {
@@ -107,57 +96,5 @@ impl Error {
                 }
             }
         }
-    }
-
-    fn of(doing: &'static str, error: &TantivyError) -> Error {
-        let reason = error.to_string();
-        match error {
-            TantivyError::IoError(source)
-            | TantivyError::OpenWriteError(OpenWriteError::IoError { io_error: source, .. })
-            | TantivyError::LockFailure(LockError::IoError(source), _)
-                if is_full(source) =>
-            {
-                Error::DiskFull { doing, reason: source.to_string() }
-            }
-            TantivyError::DataCorruption(_)
-            | TantivyError::IncompatibleIndex(_)
-            | TantivyError::SchemaError(_)
-            | TantivyError::OpenReadError(_)
-            // Files that are in the way and that nobody knows of stay in the way.
-            | TantivyError::OpenWriteError(OpenWriteError::FileAlreadyExists(_))
-            | TantivyError::InternalError(_) => Error::Damaged { reason },
-            _ => Error::Engine { doing, reason },
-        }
-    }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a reason")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-    use std::sync::Arc;
-
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_told_apart_and_stays_so_for_all_who_wait() {
-        let full = || io::Error::from(io::ErrorKind::StorageFull);
-        let open = OpenWriteError::wrap_io_error(full(), PathBuf::from("segment"));
-        for error in [
-            TantivyError::IoError(Arc::new(full())),
-            TantivyError::OpenWriteError(open),
-            TantivyError::LockFailure(LockError::wrap_io_error(full()), None),
-        ] {
-            let error = Error::of("written", &error);
-            assert!(error.is_disk_full() && error.again().is_disk_full());
-            assert!(error.to_string().contains("free some space"), "{error}");
-        }
-        let other = TantivyError::IoError(Arc::new(io::ErrorKind::NotFound.into()));
-        assert!(!Error::of("written", &other).is_disk_full());
     }
 }

@@ -12,29 +12,18 @@ use tantivy::query::{
 };
 use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
 use tantivy::{DocAddress, Order, Searcher, Term};
-use unisono_context::{MessageId, Ordinal, SessionId};
+use unisono_context::SessionId;
 
+use crate::answer::Found;
 use crate::cancel::Wanted;
-use crate::error::{Error, Result, guarded};
+use crate::error::{Error, Result};
+use crate::guarded::guarded;
 use crate::index::{Fields, Index, Place};
 use crate::query::{Clause, Filters, Need, Query};
 
 /// Of a query with more terms the search engine cannot leave out much, and its search can be ended
 /// within a segment.
 const PRUNED: usize = 16;
-
-/// A message that was found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
-    /// Its session.
-    pub session: SessionId,
-    /// The message.
-    pub message: MessageId,
-    /// Its position on every branch that contains it.
-    pub ordinal: Ordinal,
-    /// How well it fits: higher is better, zero where nothing was asked for but filters.
-    pub score: f32,
-}
 
 /// The best `limit` messages, those of these sessions only where there are any named, and of this
 /// owner where there is one.

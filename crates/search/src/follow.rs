@@ -14,28 +14,17 @@ use tokio::time::Instant;
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
+use crate::committed::Committed;
+use crate::directory::remove;
 use crate::error::{Error, Result};
-use crate::index::{self, Cursor, Index};
+use crate::index::{Cursor, Index};
 use crate::service::Shared;
-use crate::writer::{Placed, Writer};
+use crate::writer::Writer;
 
 /// What was taken in can be found after this at most. Each commit costs the disk some syncs.
 const COMMIT_AFTER: Duration = Duration::from_millis(500);
 /// After a failure of the disk, the next try is not made before this.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
-
-/// New messages of a session, which are on disk.
-#[derive(Clone, Debug)]
-pub struct Committed {
-    /// The session.
-    pub session: SessionId,
-    /// The last event that is on disk.
-    pub seq: u64,
-    /// How many messages of the session's tree come before these.
-    pub from: usize,
-    /// The messages, in the order of the tree.
-    pub messages: Vec<Placed>,
-}
 
 /// What the follower is sent.
 pub(crate) enum Command {
@@ -136,7 +125,7 @@ impl Follower {
             self.shared.publish(None);
             if let Some(directory) = self.directory.clone() {
                 self.shared.remade(error.to_string());
-                if let Ok(Err(error)) = off_thread(move || index::remove(&directory)).await {
+                if let Ok(Err(error)) = off_thread(move || remove(&directory)).await {
                     tracing::warn!(%error, "the damaged search index is in the way");
                 }
             }
@@ -374,7 +363,7 @@ mod tests {
             session,
             seq: state.events(),
             from: 0,
-            messages: Placed::after(&state, 0).collect(),
+            messages: crate::Placed::after(&state, 0).collect(),
         };
         follower.committed(told).await.unwrap();
         let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);

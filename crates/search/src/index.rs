@@ -4,10 +4,10 @@
 //! taken in. Both are committed together, so after a kill at any instant the cursor is true. The
 //! text is not kept: whoever shows a message reads it from the journal.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::writer::Placed;
+use crate::committed::Placed;
+use crate::directory::remove;
 use tantivy::collector::DocSetCollector;
 use tantivy::query::TermQuery;
 use tantivy::schema::{
@@ -18,7 +18,8 @@ use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, 
 use unisono_context::{MessageId, Ordinal, SessionId};
 use unisono_store::private;
 
-use crate::error::{Error, Result, guarded};
+use crate::error::{Error, Result};
+use crate::guarded::guarded;
 use crate::words::{ANALYSIS, analyzer};
 
 /// What every cursor is found by.
@@ -339,24 +340,4 @@ fn builder() -> IndexBuilder {
         ..IndexSettings::default()
     };
     tantivy::Index::builder().schema(schema).settings(settings)
-}
-
-/// Removes the index of a directory, and nothing else: it is made again from the journal.
-///
-/// # Errors
-/// The directory cannot be removed.
-pub fn remove(dir: &Path) -> Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::Directory {
-            doing: "removed",
-            path: dir.to_owned(),
-            source,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Where the index of a store is.
-pub fn directory(store: &Path) -> PathBuf {
-    store.join("search")
 }

@@ -1,4 +1,4 @@
-//! Full-text search over what was said in all sessions: a derived index, never the truth.
+#![doc = include_str!("../README.md")]
 //!
 //! The index lies beside the journal, follows it, and is made anew from it whenever it is lost,
 //! damaged, or of another version. [`Search`] keeps it and answers; [`Query`] reads what a person
@@ -6,30 +6,52 @@
 //!
 //! What belongs here: tantivy, and everything about words. What does not: deciding who may see what
 //! (the caller names the branch), and the text itself (the journal has it).
+//!
+//! Without the feature `index` there is no tantivy in the build, and every search fails with
+//! [`Error::NotBuilt`].
 
+#[cfg(not(feature = "index"))]
+mod absent;
+mod answer;
+mod branch;
+#[cfg(feature = "index")]
 mod cancel;
+#[cfg(feature = "index")]
 mod catch_up;
+mod committed;
+mod directory;
 mod error;
 mod excerpt;
+#[cfg(feature = "index")]
 mod find;
+#[cfg(feature = "index")]
 mod follow;
+#[cfg(feature = "index")]
+mod guarded;
+#[cfg(feature = "index")]
 mod index;
 mod query;
+#[cfg(feature = "index")]
 mod recall;
+#[cfg(feature = "index")]
 mod service;
+#[cfg(feature = "index")]
 mod within;
+#[cfg_attr(not(feature = "index"), path = "absent/words.rs")]
 mod words;
+#[cfg(feature = "index")]
 mod writer;
 
+#[cfg(not(feature = "index"))]
+pub use absent::{Search, compact};
+pub use answer::{Answer, Condition, Found, Recalled, Scope};
+pub use branch::Branch;
+pub use committed::{Committed, OWNER, Placed};
+pub use directory::{directory, remove};
 pub use error::{Error, Result};
 pub use excerpt::{Excerpt, excerpt};
-pub use find::Found;
-pub use follow::Committed;
-pub use index::{directory, remove};
 pub use query::{
     Bound, Clause, Filters, MAX_BYTES, MAX_TERMS, Need, Query, TooLarge, instant, role,
 };
-pub use recall::Recalled;
-pub use service::{Answer, Condition, Scope, Search, compact};
-pub use within::Branch;
-pub use writer::{OWNER, Placed};
+#[cfg(feature = "index")]
+pub use service::{Search, compact};

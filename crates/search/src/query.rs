@@ -104,6 +104,7 @@ impl Query {
     }
 
     /// The same with equal clauses once: a word that is asked for again finds nothing more.
+    #[cfg(feature = "index")]
     pub(crate) fn merged(mut self) -> Query {
         let mut clauses: Vec<Clause> = Vec::with_capacity(self.clauses.len());
         for clause in self.clauses {

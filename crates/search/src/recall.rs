@@ -5,32 +5,19 @@
 
 use unisono_context::{Ordinal, Timestamp};
 
+use crate::answer::Recalled;
+use crate::branch::Branch;
 use crate::cancel::Wanted;
 use crate::error::Result;
 use crate::index::Index;
 use crate::query::{Clause, Need, Query, TooLarge};
-use crate::within::{Branch, Hit, rank};
+use crate::within::{Hit, rank};
 use crate::words::is_common;
 
 /// An answer of fewer messages is thin.
 const ENOUGH: usize = 3;
 /// So many of the rarest words are asked for then.
 const RARE: usize = 4;
-
-/// What was found for an agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recalled {
-    /// The messages, the best first: those with all words before the others.
-    pub messages: Vec<Ordinal>,
-    /// How many of these have all words.
-    pub with_all: usize,
-    /// The words it was asked for again with, as they were written; none: there was no need.
-    pub again: Vec<String>,
-    /// The words that no message has.
-    pub nowhere: Vec<String>,
-    /// The words as the index has them, for [`crate::excerpt()`].
-    pub stems: Vec<String>,
-}
 
 /// The best `limit` messages of a path.
 pub(crate) fn recall(

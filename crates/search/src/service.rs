@@ -9,14 +9,16 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
+use crate::answer::{Answer, Condition, Found, Recalled, Scope};
+use crate::branch::Branch;
 use crate::cancel::Wanted;
+use crate::committed::Committed;
 use crate::error::{Error, Result};
-use crate::find::{self, Found};
-use crate::follow::{Command, Committed, Follower, off_thread};
+use crate::find;
+use crate::follow::{Command, Follower, off_thread};
 use crate::index::Index;
 use crate::query::Query;
-use crate::recall::{self, Recalled};
-use crate::within::Branch;
+use crate::recall;
 use crate::writer::Writer;
 
 /// Commits that may wait to be taken in. Beyond it they are read from the journal later.
@@ -46,36 +48,6 @@ pub(crate) struct Shared {
     pub(crate) closing: AtomicBool,
     /// Why it was last made anew.
     remade: Mutex<Option<String>>,
-}
-
-/// The result of a search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// What was found, the best first.
-    pub found: Vec<Found>,
-    /// Whether all that is on disk was searched; else the newest or much more may be missing: it is
-    /// still being taken in, or the index cannot be written.
-    pub complete: bool,
-}
-
-/// Where an agent's question looks beside its branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// In this session, whatever the branch.
-    Session(SessionId),
-    /// In all sessions with this owner.
-    Owner(Arc<str>),
-}
-
-/// How an index is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// Sessions in it.
-    pub sessions: u64,
-    /// Messages in it.
-    pub messages: u64,
-    /// Why it had to be made anew since it was opened; none: it was whole.
-    pub remade: Option<String>,
 }
 
 impl Shared {

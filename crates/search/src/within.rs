@@ -10,41 +10,15 @@ use std::collections::{BTreeMap, HashMap};
 use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocId, Searcher, SegmentReader, Term};
-use unisono_context::checkpoint::Span;
-use unisono_context::tree::Strand;
-use unisono_context::{MessageId, Ordinal, SessionId, Tree};
+use unisono_context::Ordinal;
 
+use crate::branch::Branch;
 use crate::cancel::Wanted;
-use crate::error::{Result, guarded};
+use crate::error::Result;
 use crate::find::clause_query;
+use crate::guarded::guarded;
 use crate::index::{Fields, Index};
 use crate::query::Clause;
-
-/// The messages from a root to a head.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Branch {
-    /// The session.
-    pub session: SessionId,
-    /// The stretches that make up the path, as [`Tree::strands`] gives them.
-    pub strands: Vec<(Strand, Span)>,
-}
-
-impl Branch {
-    /// The path of a session's tree that ends in `head`.
-    pub fn new(session: SessionId, tree: &Tree, head: MessageId) -> Branch {
-        Branch {
-            session,
-            strands: tree.strands(head),
-        }
-    }
-
-    fn contains(&self, strand: u64, ordinal: u64) -> bool {
-        let strands = self.strands.iter();
-        let mut strands = strands.filter(|(of, _)| u64::from(of.0) == strand);
-        strands
-            .any(|(_, span)| (u64::from(span.first.0)..=u64::from(span.last.0)).contains(&ordinal))
-    }
-}
 
 /// What was found on a path.
 #[derive(Clone, Debug, Default, PartialEq)]

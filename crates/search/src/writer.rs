@@ -1,14 +1,14 @@
 //! The only writer of an index. Blocking: for threads that may wait for the disk.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::{IndexWriter, TantivyError};
-use unisono_context::{Message, SessionId};
-use unisono_session::State;
+use unisono_context::SessionId;
 
-use crate::error::{Result, guarded};
+use crate::committed::Placed;
+use crate::error::Result;
+use crate::guarded::guarded;
 use crate::index::{Cursor, Index};
 
 /// Memory for what is not written yet.
@@ -21,33 +21,6 @@ pub(crate) struct Writer {
     cursors: HashMap<SessionId, Cursor>,
     /// Sessions whose cursor was moved since the last commit.
     moved: HashSet<SessionId>,
-}
-
-/// A message with its place in its session's tree.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// The message.
-    pub message: Arc<Message>,
-    /// The strand of the tree it is on.
-    pub strand: unisono_context::tree::Strand,
-    /// Whose its session is, where a label says it.
-    pub owner: Option<Arc<str>>,
-}
-
-/// The label that says whose a session is.
-pub const OWNER: &str = "owner";
-
-impl Placed {
-    /// The messages of a session in the order of its tree, but for the first `from`.
-    pub fn after(state: &State, from: usize) -> impl Iterator<Item = Placed> {
-        let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
-        let nodes = state.tree().iter().skip(from);
-        nodes.map(move |node| Placed {
-            message: node.message.clone(),
-            strand: node.strand(),
-            owner: owner.cloned(),
-        })
-    }
 }
 
 impl Writer {

@@ -1,4 +1,4 @@
-//! The runtime for clients of other processes.
+#![doc = include_str!("../README.md")]
 //!
 //! - [`http`] is `/v1`, an endpoint for OpenAI's clients, and the page; [`deployment`] checks the
 //!   settings it is run with.

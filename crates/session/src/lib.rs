@@ -1,4 +1,4 @@
-//! The turn as a pure state machine: inputs in, journal events and effects out.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
 //! Input ─► Machine::handle ─► Reaction { events, effects }
@@ -42,6 +42,7 @@ pub mod usage;
 
 pub use agent::Definition;
 pub use event::{Event, Fact};
+pub use fold::Error as FoldError;
 pub use machine::{Input, Machine, Reaction, Refusal};
 pub use outbox::Outbox;
 pub use pending_effects::Effect;

@@ -1,4 +1,4 @@
-//! The durable journal: a trait, [`Engine`], a memory engine and a disk engine.
+#![doc = include_str!("../README.md")]
 //!
 //! A store holds an append-only journal of opaque payloads per session, fenced by claims, with a
 //! hash chain over each. It acknowledges a write only when the write is on disk. What it cannot read

@@ -342,6 +342,7 @@ pub struct Measure {
 
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finished {
     /// The turn.
     pub turn: TurnId,

@@ -24,7 +24,8 @@ use unisono_session::state::MAIN;
 use unisono_session::{Definition, Event, Fact, State};
 
 use crate::ask::{self, Measure};
-use usable::{Share, Shares};
+use usable::Share;
+pub use usable::Shares;
 
 /// Why it cannot be counted.
 #[derive(Debug, thiserror::Error)]

@@ -20,6 +20,7 @@ use crate::models;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Configuration or agents are wrong.
     #[error(transparent)]

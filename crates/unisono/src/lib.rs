@@ -1,35 +1,4 @@
-//! Runs several agents on one conversation, all on the same frozen snapshot of it, and journals
-//! every step.
-//!
-//! An agent in Rust is a type that implements [`Agent`], added under a kind that definitions name:
-//!
-//! ```
-//! use unisono::{Agent, Answer, Ask, Conversation, Ctx, Failure, Local, Task};
-//!
-//! struct Words;
-//!
-//! impl Agent for Words {
-//!     async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
-//!         Ok(Answer::text(task.text.split_whitespace().count().to_string()))
-//!     }
-//! }
-//!
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let local = Local::builder()
-//!     .agent("words", Words)
-//!     .set("agents.counter.description", "counts the words of a task")
-//!     .set("agents.counter.kind", "words")
-//!     .set("run.lead", "counter")
-//!     .in_memory();
-//! let local = local.start().await?;
-//! let talk = Conversation::new("The move").user("The shop moves on Friday.");
-//! let session = local.import(talk).await?;
-//! let finished = local.ask(&session, &Ask::new("How many are these?").agents([""; 0])).await?;
-//! assert_eq!(finished.answer.as_deref(), Some("4"));
-//! local.shutdown().await;
-//! # Ok(()) }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! In the same way a program adds a [`Tool`] and a [`LanguageModel`]; `examples/embed` has all three.
 //! An agent may also be an actor, added by [`Extensions::actor`]; the guide
@@ -79,6 +48,7 @@ pub mod search_results;
 pub mod service;
 pub mod short;
 pub mod spool;
+#[cfg(feature = "log")]
 pub mod telemetry;
 pub mod turn_view;
 pub mod vacuum;
@@ -90,6 +60,19 @@ pub use ask::{Ask, Finished};
 pub use conversation::{Conversation, parse_conversation, read_conversation};
 pub use error::{Error, NotChanged};
 pub use local::{Builder, Local};
+/// The crates beneath this one: every type of a public signature has a path in here.
+pub mod parts {
+    pub use unisono_api as api;
+    pub use unisono_config as config;
+    pub use unisono_context as context;
+    pub use unisono_interchange as interchange;
+    pub use unisono_model as model;
+    pub use unisono_runtime as runtime;
+    pub use unisono_search as search;
+    pub use unisono_session as session;
+    pub use unisono_store as store;
+}
+
 pub use unisono_api as api;
 pub use unisono_api::Service;
 pub use unisono_context::snapshot::ToolSpec;

@@ -56,6 +56,22 @@ pub use settings::{change, own_changes};
 const DEADLINE_SECONDS: u64 = 30;
 
 /// A running runtime with its configuration and agents.
+///
+/// It implements [`Service`](unisono_api::Service), on a store of the process:
+///
+/// ```
+/// use unisono::api::service::{Messages, Sessions};
+/// use unisono::{Conversation, Local};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let local = Local::builder().in_memory().start().await?;
+/// local.import(Conversation::new("Move").user("The shop moves.")).await?;
+/// let page = local.sessions(&Default::default()).await?;
+/// assert_eq!(page.items[0].title, "Move");
+/// local.shutdown().await;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Local {
     setup: Current,
@@ -106,11 +122,9 @@ impl Local {
     /// The search index does not fit the store and cannot be removed.
     pub fn reader(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
-        let local = Local::with(opened, setup, extensions)?;
-        Ok(Local {
-            search_index,
-            ..local
-        })
+        let mut local = Local::with(opened, setup, extensions)?;
+        local.search_index = search_index;
+        Ok(local)
     }
 
     /// What works on nothing yet.
@@ -441,18 +455,43 @@ impl Local {
     }
 
     /// Stops the runtime and closes the store. Open turns stay open and go on at the next start.
-    pub async fn shutdown(self) {
-        if let Some(runtime) = self.runtime {
+    pub async fn shutdown(mut self) {
+        let runtime = self.runtime.take();
+        #[cfg(feature = "otel")]
+        let traces = self.traces.take();
+        if let Some(runtime) = runtime {
             runtime.shutdown().await;
         }
         self.learnt.keep();
         #[cfg(feature = "otel")]
-        if let Some(traces) = self.traces {
+        if let Some(traces) = traces {
             traces.close().await;
         }
-        if let Err(error) = self.journal.close().await {
-            tracing::warn!(%error, "the store did not close cleanly");
+        close(&self.journal).await;
+    }
+}
+
+/// A value that is dropped without [`Local::shutdown`] stops in the background and frees its store.
+/// Where no async runtime is left, its actors ended with that.
+impl Drop for Local {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        let (learnt, journal) = (self.learnt.clone(), self.journal.clone());
+        if let Ok(executor) = tokio::runtime::Handle::try_current() {
+            executor.spawn(async move {
+                runtime.shutdown().await;
+                learnt.keep();
+                close(&journal).await;
+            });
         }
+    }
+}
+
+async fn close(journal: &Journal) {
+    if let Err(error) = journal.close().await {
+        tracing::warn!(%error, "the store did not close cleanly");
     }
 }
 

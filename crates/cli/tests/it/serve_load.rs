@@ -327,7 +327,7 @@ fn more_requests_than_allowed_in_a_second_are_told_to_come_back() {
 
 #[test]
 fn who_neither_sends_nor_takes_loses_the_connection() {
-    let place = Place::with_config("[server]\nstall_seconds = 1\nrequests = 2\n");
+    let place = Place::with_config("[server]\nstall_seconds = 1\nrequests = 3\n");
     let daemon = Daemon::start(&place);
     let address = daemon.address.as_str();
     let bearer = format!("Bearer {}", daemon.token);

@@ -15,17 +15,20 @@ use crate::settings::Loaded;
 
 /// The agents built into the program: file names and texts.
 pub const EMBEDDED: [(&str, &str); 6] = [
-    ("lead.md", include_str!("../../../../agents/lead.md")),
+    ("lead.md", include_str!("../../embedded/agents/lead.md")),
     (
         "decisions.md",
-        include_str!("../../../../agents/decisions.md"),
+        include_str!("../../embedded/agents/decisions.md"),
     ),
-    ("risks.md", include_str!("../../../../agents/risks.md")),
-    ("facts.md", include_str!("../../../../agents/facts.md")),
-    ("actions.md", include_str!("../../../../agents/actions.md")),
+    ("risks.md", include_str!("../../embedded/agents/risks.md")),
+    ("facts.md", include_str!("../../embedded/agents/facts.md")),
+    (
+        "actions.md",
+        include_str!("../../embedded/agents/actions.md"),
+    ),
     (
         "coordinator.md",
-        include_str!("../../../../agents/coordinator.md"),
+        include_str!("../../embedded/agents/coordinator.md"),
     ),
 ];
 

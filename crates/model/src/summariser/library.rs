@@ -6,17 +6,11 @@ use std::sync::Arc;
 use super::prompt::{Error, Prompt};
 
 const BUILT_IN: [(&str, &str); 5] = [
-    (
-        "general",
-        include_str!("../../../../config/prompts/general.md"),
-    ),
-    ("code", include_str!("../../../../config/prompts/code.md")),
-    (
-        "handoff",
-        include_str!("../../../../config/prompts/handoff.md"),
-    ),
-    ("topic", include_str!("../../../../config/prompts/topic.md")),
-    ("bulk", include_str!("../../../../config/prompts/bulk.md")),
+    ("general", include_str!("../../embedded/prompts/general.md")),
+    ("code", include_str!("../../embedded/prompts/code.md")),
+    ("handoff", include_str!("../../embedded/prompts/handoff.md")),
+    ("topic", include_str!("../../embedded/prompts/topic.md")),
+    ("bulk", include_str!("../../embedded/prompts/bulk.md")),
 ];
 
 /// The prompt of running summaries where nobody chose another.

@@ -31,6 +31,23 @@ use crate::tools;
 const TOLD_EVERY: usize = 1_000;
 
 /// What an agent works with. Cheap to clone; every clone is of the same attempt.
+///
+/// ```
+/// # use unisono_runtime as unisono;
+/// use unisono::{Agent, Answer, Ctx, Failure, Task};
+///
+/// struct Reviewer;
+///
+/// impl Agent for Reviewer {
+///     async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+///         let read = ctx.snapshot().map_or(0, |snapshot| snapshot.messages().len());
+///         let stock = ctx.call_tool("stock", r#"{"item":"tent"}"#).await?;
+///         let reply = ctx.ask_model(format!("{}\nStock: {}", task.text, stock.content)).await?;
+///         Ok(Answer::text(format!("Read {read} messages. {}", reply.text)))
+///     }
+/// }
+/// # let _ = unisono::Extensions::default().agent("reviewer", Reviewer);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Ctx {
     inner: Arc<Inner>,

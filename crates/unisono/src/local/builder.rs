@@ -1,4 +1,4 @@
-//! What a daemon is made of, before it is started.
+//! The parts of a [`Local`], before it is started.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,23 @@ use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
 
-/// What a daemon is made of. Every part has a default.
+/// What a [`Local`] is made of. Every part has a default: settings and agents of the project that
+/// the working directory is in, its store, no extensions.
+///
+/// ```
+/// use unisono::{Ask, Conversation, Local};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let local = Local::builder().set("compaction.preset", "retention").in_memory();
+/// let local = local.start().await?;
+/// let talk = Conversation::new("The move").user("The shop moves on Friday.");
+/// let session = local.import(talk).await?;
+/// let finished = local.ask(&session, &Ask::new("When does the shop move?")).await?;
+/// assert!(finished.answer.is_some_and(|answer| answer.contains("Friday")));
+/// local.shutdown().await;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Default)]
 pub struct Builder {
     setup: Option<Setup>,

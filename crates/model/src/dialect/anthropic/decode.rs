@@ -27,7 +27,7 @@ use crate::sse;
 
 /// Reads one streamed reply.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     text: String,
     /// Content blocks by index, in the order they began.
     blocks: Vec<(u32, Block)>,

@@ -19,7 +19,7 @@ use crate::sse;
 
 /// Reads one streamed reply.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     text: String,
     /// The parts in their order, to be sent back as they came.
     parts: Vec<Kept>,

@@ -33,7 +33,7 @@ use crate::sse;
 
 /// Reads one streamed reply.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     draft: Draft,
     alike: Likeness,
     /// Whether there was a choice at all.

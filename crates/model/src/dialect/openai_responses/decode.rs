@@ -25,7 +25,7 @@ use crate::sse;
 
 /// Reads one streamed reply.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     /// The text as it was passed on, and the item its end belongs to.
     text: String,
     speaking: Option<u64>,

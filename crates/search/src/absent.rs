@@ -1,0 +1,102 @@
+//! [`Search`] of a build without the search engine: it finds nothing, and says why.
+
+use std::path::{Path, PathBuf};
+
+use unisono_context::SessionId;
+use unisono_store::Journal;
+
+use crate::answer::{Answer, Condition, Found, Recalled, Scope};
+use crate::branch::Branch;
+use crate::committed::Committed;
+use crate::directory::remove;
+use crate::error::{Error, Result};
+use crate::query::Query;
+
+/// Stands where the index of a journal would. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Search {
+    directory: Option<PathBuf>,
+}
+
+impl Search {
+    /// The index in this directory, which is not read.
+    pub fn on_disk(_journal: Journal, directory: PathBuf) -> Search {
+        let directory = Some(directory);
+        Search { directory }
+    }
+
+    /// An index in memory, which holds nothing.
+    pub fn in_memory(_journal: Journal) -> Search {
+        Search { directory: None }
+    }
+
+    /// Whether it wants to be told of commits: no.
+    pub fn follows(&self) -> bool {
+        false
+    }
+
+    /// Ignores a commit.
+    pub fn committed(&self, _committed: Committed) {}
+
+    /// Ignores that a session was deleted: [`Search::purge`] removes what another build indexed.
+    pub fn removed(&self, _session: SessionId) {}
+
+    /// Has nothing to wait for.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn settle(&self, _session: Option<SessionId>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Removes an index that another build made: it cannot remove one session from it.
+    ///
+    /// # Errors
+    /// The directory cannot be removed.
+    pub async fn purge(&self) -> Result<()> {
+        self.directory.as_deref().map_or(Ok(()), remove)
+    }
+
+    /// Finds nothing.
+    ///
+    /// # Errors
+    /// Always [`Error::NotBuilt`].
+    pub async fn find(&self, _: &Query, _: &[SessionId], _limit: usize) -> Result<Answer> {
+        Err(Error::NotBuilt)
+    }
+
+    /// Finds nothing.
+    ///
+    /// # Errors
+    /// Always [`Error::NotBuilt`].
+    pub async fn recall(&self, _: &Branch, _text: &str, _limit: usize) -> Result<Recalled> {
+        Err(Error::NotBuilt)
+    }
+
+    /// Finds nothing.
+    ///
+    /// # Errors
+    /// Always [`Error::NotBuilt`].
+    pub async fn recall_in(&self, _: Scope, _text: &str, _limit: usize) -> Result<Vec<Found>> {
+        Err(Error::NotBuilt)
+    }
+
+    /// There is no index.
+    ///
+    /// # Errors
+    /// Always [`Error::NotBuilt`].
+    pub async fn condition(&self) -> Result<Condition> {
+        Err(Error::NotBuilt)
+    }
+
+    /// Has nothing to close.
+    pub async fn close(&self) {}
+}
+
+/// Does nothing: this build cannot read an index.
+///
+/// # Errors
+/// None.
+pub fn compact(_directory: &Path) -> Result<()> {
+    Ok(())
+}

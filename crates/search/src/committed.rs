@@ -1,0 +1,47 @@
+//! What the index takes in: messages of sessions, as they are committed.
+
+use std::sync::Arc;
+
+use unisono_context::tree::Strand;
+use unisono_context::{Message, SessionId};
+use unisono_session::State;
+
+/// The label that says whose a session is.
+pub const OWNER: &str = "owner";
+
+/// New messages of a session, which are on disk.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The session.
+    pub session: SessionId,
+    /// The last event that is on disk.
+    pub seq: u64,
+    /// How many messages of the session's tree come before these.
+    pub from: usize,
+    /// The messages, in the order of the tree.
+    pub messages: Vec<Placed>,
+}
+
+/// A message with its place in its session's tree.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The message.
+    pub message: Arc<Message>,
+    /// The strand of the tree it is on.
+    pub strand: Strand,
+    /// Whose its session is, where a label says it.
+    pub owner: Option<Arc<str>>,
+}
+
+impl Placed {
+    /// The messages of a session in the order of its tree, but for the first `from`.
+    pub fn after(state: &State, from: usize) -> impl Iterator<Item = Placed> {
+        let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
+        let nodes = state.tree().iter().skip(from);
+        nodes.map(move |node| Placed {
+            message: node.message.clone(),
+            strand: node.strand(),
+            owner: owner.cloned(),
+        })
+    }
+}
