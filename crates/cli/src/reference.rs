@@ -6,10 +6,10 @@ use std::path::Path;
 
 use clap::Command;
 use serde_json::Value;
+use unisono_config::settings::DEFAULTS;
 
 use crate::help;
 
-const CONFIGURATION: &str = include_str!("../../../config/unisono.toml");
 /// Columns of a help text.
 const WIDTH: usize = 96;
 
@@ -60,7 +60,7 @@ fn configuration() -> String {
          `unisono config check` what is wrong.\n\nA key that does not exist is a warning with file, \
          line and \"did you mean\": other versions may have\nit. `unisono config check` makes it an error \
          (exit 2), as it is at once in `--set` and in a variable.\n\n```toml\n{}\n```\n",
-        CONFIGURATION.trim_end()
+        DEFAULTS.trim_end()
     )
 }
 

@@ -30,12 +30,8 @@ pub struct Answer {
 /// What was found for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// The messages, the best first: those with all words before the others.
+    /// The messages, the best first.
     pub messages: Vec<Ordinal>,
-    /// How many of these have all words.
-    pub with_all: usize,
-    /// The words it was asked for again with, as they were written; none: there was no need.
-    pub again: Vec<String>,
     /// The words that no message has.
     pub nowhere: Vec<String>,
     /// The words as the index has them, for [`crate::excerpt()`].

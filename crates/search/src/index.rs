@@ -6,8 +6,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::committed::Placed;
-use crate::directory::remove;
 use tantivy::collector::DocSetCollector;
 use tantivy::query::TermQuery;
 use tantivy::schema::{
@@ -15,9 +13,11 @@ use tantivy::schema::{
     TextFieldIndexing, TextOptions, Value,
 };
 use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, Term};
-use unisono_context::{MessageId, Ordinal, SessionId};
+use unisono_context::{MessageId, Ordinal, SessionId, Timestamp};
 use unisono_store::private;
 
+use crate::committed::Placed;
+use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::words::{ANALYSIS, analyzer};
@@ -30,6 +30,8 @@ const ALL: &str = "all";
 pub(crate) struct Fields {
     /// All that was said, tool calls and results and names of attachments included.
     pub(crate) text: Field,
+    /// The day it was said, in words and numbers; for the questions of agents.
+    pub(crate) day: Field,
     /// The session, of messages only.
     pub(crate) session: Field,
     pub(crate) role: Field,
@@ -55,6 +57,10 @@ impl Fields {
         let text = TextFieldIndexing::default()
             .set_tokenizer(ANALYSIS)
             .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+        let day = TextFieldIndexing::default()
+            .set_tokenizer(ANALYSIS)
+            .set_fieldnorms(false)
+            .set_index_option(IndexRecordOption::Basic);
         let name = TextFieldIndexing::default()
             .set_tokenizer("raw")
             .set_fieldnorms(false)
@@ -63,6 +69,7 @@ impl Fields {
         let number = NumericOptions::default().set_fast();
         let fields = Fields {
             text: schema.add_text_field("text", TextOptions::default().set_indexing_options(text)),
+            day: schema.add_text_field("day", TextOptions::default().set_indexing_options(day)),
             session: schema.add_text_field("session", name.clone()),
             role: schema.add_text_field("role", name.clone()),
             agent: schema.add_text_field("agent", name.clone()),
@@ -101,6 +108,9 @@ impl Fields {
         };
         let mut document = TantivyDocument::new();
         document.add_text(self.text, message.countable_text());
+        if let Some(day) = day(message.at) {
+            document.add_text(self.day, day);
+        }
         document.add_text(self.session, key(session));
         document.add_text(self.role, message.role.name());
         if let Some(author) = &message.author {
@@ -123,6 +133,16 @@ impl Fields {
         document.add_bytes(self.cursor, &cursor.to_bytes(session));
         document
     }
+}
+
+/// A day as people ask for it: `Sunday 7 May 2023 2023-05-07`; none before 1971, where a
+/// conversation brought no times.
+fn day(at: Timestamp) -> Option<String> {
+    const YEAR_MS: i64 = 31_536_000_000;
+    let at = jiff::Timestamp::from_millisecond(at.0).ok();
+    let at = at.filter(|at| at.as_millisecond() >= YEAR_MS)?;
+    let day = at.to_zoned(jiff::tz::TimeZone::UTC);
+    Some(day.strftime("%A %-d %B %Y %F").to_string())
 }
 
 fn key(session: SessionId) -> String {

@@ -36,6 +36,8 @@ mod recall;
 #[cfg(feature = "index")]
 mod service;
 #[cfg(feature = "index")]
+mod windows;
+#[cfg(feature = "index")]
 mod within;
 #[cfg_attr(not(feature = "index"), path = "absent/words.rs")]
 mod words;

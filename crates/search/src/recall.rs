@@ -1,9 +1,6 @@
-//! What an agent asks of its conversation: the messages that fit best, and how they were found.
-//!
-//! First all of its words are asked for together. When too few messages have them all, its rare
-//! words are asked for, any of them: those that few messages have say most about what is meant.
+//! What an agent asks of its conversation: the messages that fit its words best.
 
-use unisono_context::{Ordinal, Timestamp};
+use unisono_context::Timestamp;
 
 use crate::answer::Recalled;
 use crate::branch::Branch;
@@ -11,13 +8,8 @@ use crate::cancel::Wanted;
 use crate::error::Result;
 use crate::index::Index;
 use crate::query::{Clause, Need, Query, TooLarge};
-use crate::within::{Hit, rank};
+use crate::within::rank;
 use crate::words::is_common;
-
-/// An answer of fewer messages is thin.
-const ENOUGH: usize = 3;
-/// So many of the rarest words are asked for then.
-const RARE: usize = 4;
 
 /// The best `limit` messages of a path.
 pub(crate) fn recall(
@@ -27,43 +19,16 @@ pub(crate) fn recall(
     limit: usize,
     wanted: &Wanted,
 ) -> Result<Recalled> {
-    let ranked = rank(index, branch, &clauses, wanted)?;
-    let of = |hit: &Hit| hit.ordinal;
-    let all = ranked
-        .hits
-        .iter()
-        .filter(|hit| hit.clauses == clauses.len());
-    let mut messages: Vec<Ordinal> = all.map(of).take(limit).collect();
-    let with_all = messages.len();
-    let mut known: Vec<(u64, &Clause)> = ranked.found.iter().copied().zip(&clauses).collect();
-    let text = |clause: &Clause| clause.text.clone();
-    let nowhere = known.iter().filter(|(found, _)| *found == 0);
-    let nowhere = nowhere.map(|(_, clause)| text(clause)).collect();
-    let mut again = Vec::new();
-    if with_all < ENOUGH && clauses.len() > 1 {
-        known.retain(|(found, _)| *found > 0);
-        known.sort_by_key(|(found, _)| *found);
-        known.truncate(RARE);
-        again = known.iter().map(|(_, clause)| text(clause)).collect();
-        let rare: Vec<Clause> = known
-            .into_iter()
-            .map(|(_, clause)| clause.clone())
-            .collect();
-        let others = rank(index, branch, &rare, wanted)?.hits;
-        let others = others.iter().map(of).filter(|n| !messages.contains(n));
-        let room = limit.saturating_sub(with_all);
-        let others: Vec<Ordinal> = others.take(room).collect();
-        messages.extend(others);
-    }
+    let mut ranked = rank(index, branch, &clauses, wanted)?;
+    ranked.messages.truncate(limit);
+    let counted = clauses.iter().zip(&ranked.found);
+    let nowhere = counted.filter(|(_, found)| **found == 0);
+    let nowhere = nowhere.map(|(clause, _)| clause.text.clone()).collect();
+    let stems = clauses.into_iter().flat_map(|clause| clause.stems);
     Ok(Recalled {
-        messages,
-        with_all,
-        again,
+        messages: ranked.messages,
         nowhere,
-        stems: clauses
-            .into_iter()
-            .flat_map(|clause| clause.stems)
-            .collect(),
+        stems: stems.collect(),
     })
 }
 

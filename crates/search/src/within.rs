@@ -1,16 +1,14 @@
 //! A search within one path of a session's tree, up to its head.
 //!
-//! What it gives depends on the messages of that path and on the words, and on nothing else: not on
-//! other sessions or branches, on what was said later, or on how the index lies on disk. So an agent
-//! that asks again is told the same, whatever others have written meanwhile. For that the statistics
-//! of BM25 are taken over the path, and scores are added up in the order of the words.
+//! The result depends on the messages of that path and on the words, and on nothing else: not on
+//! other sessions or branches, on later messages, or on the layout of the index on disk. So an agent
+//! that asks again gets the same result, whatever others have written meanwhile. For that the
+//! statistics of BM25 are taken over the path.
 
-use std::collections::{BTreeMap, HashMap};
-
-use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
-use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::postings::Postings as _;
+use tantivy::query::EnableScoring;
+use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Searcher, SegmentReader, Term};
-use unisono_context::Ordinal;
 
 use crate::branch::Branch;
 use crate::cancel::Wanted;
@@ -19,26 +17,9 @@ use crate::find::clause_query;
 use crate::guarded::guarded;
 use crate::index::{Fields, Index};
 use crate::query::Clause;
+use crate::windows::{self, Ranked, Times};
 
-/// What was found on a path.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Ranked {
-    /// The best first; of equal ones, the newer first.
-    pub(crate) hits: Vec<Hit>,
-    /// For each clause, how many messages have it.
-    pub(crate) found: Vec<u64>,
-}
-
-/// A message that has at least one of the clauses.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Hit {
-    pub(crate) ordinal: Ordinal,
-    pub(crate) score: f32,
-    /// How many of the clauses it has.
-    pub(crate) clauses: usize,
-}
-
-/// Ranks all messages of a path that have at least one of the clauses.
+/// Ranks the messages of a path that have at least one of the clauses, or stand next to one.
 pub(crate) fn rank(
     index: &Index,
     branch: &Branch,
@@ -47,29 +28,29 @@ pub(crate) fn rank(
 ) -> Result<Ranked> {
     let searcher = index.searcher();
     guarded("read", || {
-        let path = OnPath::of(index.fields, &searcher, branch, clauses, wanted)?;
-        path.rank(clauses)
+        let path = OnPath::read(index.fields, &searcher, branch, wanted)?;
+        let times: tantivy::Result<Vec<Times>> =
+            clauses.iter().map(|clause| path.times(clause)).collect();
+        Ok(windows::rank(&path.lengths, &times?))
     })
 }
 
-/// The documents of a path, and what BM25 wants to know of them.
+/// The documents of a path.
 struct OnPath<'a> {
     fields: Fields,
     searcher: &'a Searcher,
     wanted: &'a Wanted,
     /// Per segment, the ordinal of each document on the path; zero for all others.
     ordinals: Vec<Vec<u32>>,
-    documents: u64,
-    tokens: u64,
-    frequencies: HashMap<Term, u64>,
+    /// The words of each message, from the first on.
+    lengths: Vec<u32>,
 }
 
 impl<'a> OnPath<'a> {
-    fn of(
+    fn read(
         fields: Fields,
         searcher: &'a Searcher,
         branch: &Branch,
-        clauses: &[Clause],
         wanted: &'a Wanted,
     ) -> tantivy::Result<OnPath<'a>> {
         let mut path = OnPath {
@@ -77,21 +58,12 @@ impl<'a> OnPath<'a> {
             searcher,
             wanted,
             ordinals: Vec::new(),
-            documents: 0,
-            tokens: 0,
-            frequencies: HashMap::new(),
+            lengths: Vec::new(),
         };
         for segment in searcher.segment_readers() {
             wanted.check()?;
             let ordinals = path.select(segment, branch)?;
             path.ordinals.push(ordinals);
-        }
-        for stem in clauses.iter().flat_map(|clause| &clause.stems) {
-            let term = Term::from_field_text(fields.text, stem);
-            if !path.frequencies.contains_key(&term) {
-                let frequency = path.frequency(&term)?;
-                path.frequencies.insert(term, frequency);
-            }
         }
         Ok(path)
     }
@@ -111,58 +83,48 @@ impl<'a> OnPath<'a> {
                 && let Some(place) = ordinals.get_mut(document as usize)
             {
                 *place = u32::try_from(ordinal).unwrap_or(0);
-                self.documents += 1;
-                self.tokens += u64::from(lengths.fieldnorm(document));
+                let position = (*place as usize).saturating_sub(1);
+                let end = self.lengths.len().max(position + 1);
+                self.lengths.resize(end, 0);
+                if let Some(length) = self.lengths.get_mut(position) {
+                    *length = lengths.fieldnorm(document);
+                }
             }
         })?;
         Ok(ordinals)
     }
 
-    fn frequency(&self, term: &Term) -> tantivy::Result<u64> {
-        let mut frequency = 0;
-        for (segment, ordinals) in self.segments() {
+    /// Where a clause stands: a word in texts and days, a phrase in texts.
+    fn times(&self, clause: &Clause) -> tantivy::Result<Times> {
+        let mut times = Times::new();
+        for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
             self.wanted.check()?;
-            each(segment, term, self.wanted, |document| {
-                frequency += u64::from(ordinals.get(document as usize).is_some_and(|n| *n > 0));
-            })?;
-        }
-        Ok(frequency)
-    }
-
-    fn segments(&self) -> impl Iterator<Item = (&'a SegmentReader, &Vec<u32>)> {
-        self.searcher.segment_readers().iter().zip(&self.ordinals)
-    }
-
-    fn rank(&self, clauses: &[Clause]) -> tantivy::Result<Ranked> {
-        let mut hits: BTreeMap<u32, (f32, usize)> = BTreeMap::new();
-        let mut found = Vec::with_capacity(clauses.len());
-        for clause in clauses {
-            let mut times = 0;
-            let query = clause_query(self.fields, clause);
-            let scoring = EnableScoring::enabled_from_statistics_provider(self, self.searcher);
-            let weight = query.weight(scoring)?;
-            for (segment, ordinals) in self.segments() {
-                self.wanted.check()?;
-                let mut matching = weight.scorer(segment, 1.0)?;
-                self.wanted.each(&mut *matching, |matching, document| {
-                    let ordinal = ordinals.get(document as usize).copied().unwrap_or(0);
-                    if ordinal > 0 {
-                        let hit = hits.entry(ordinal).or_default();
-                        *hit = (hit.0 + matching.score(), hit.1 + 1);
-                        times += 1;
-                    }
-                })?;
+            let mut add = |document: DocId, count: f32| {
+                let ordinal = ordinals.get(document as usize).copied().unwrap_or(0);
+                if ordinal > 0 {
+                    *times.entry(ordinal as usize - 1).or_default() += count;
+                }
+            };
+            let [stem] = &clause.stems[..] else {
+                let scoring = EnableScoring::disabled_from_searcher(self.searcher);
+                let phrase = clause_query(self.fields, clause).weight(scoring)?;
+                let mut matching = phrase.scorer(segment, 1.0)?;
+                self.wanted
+                    .each(&mut *matching, |_, document| add(document, 1.0))?;
+                continue;
+            };
+            for field in [self.fields.text, self.fields.day] {
+                let term = Term::from_field_text(field, stem);
+                let index = segment.inverted_index(field)?;
+                let postings = index.read_postings(&term, IndexRecordOption::WithFreqs)?;
+                if let Some(mut postings) = postings {
+                    self.wanted.each(&mut postings, |postings, document| {
+                        add(document, postings.term_freq() as f32);
+                    })?;
+                }
             }
-            found.push(times);
         }
-        let hits = hits.into_iter().map(|(ordinal, (score, clauses))| Hit {
-            ordinal: Ordinal(ordinal),
-            score,
-            clauses,
-        });
-        let mut hits: Vec<Hit> = hits.collect();
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.ordinal.cmp(&a.ordinal)));
-        Ok(Ranked { hits, found })
+        Ok(times)
     }
 }
 
@@ -182,18 +144,4 @@ fn each(
             f(document);
         }
     })
-}
-
-impl Bm25StatisticsProvider for OnPath<'_> {
-    fn total_num_tokens(&self, _: Field) -> tantivy::Result<u64> {
-        Ok(self.tokens)
-    }
-
-    fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Ok(self.documents)
-    }
-
-    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        Ok(self.frequencies.get(term).copied().unwrap_or(0))
-    }
 }

@@ -13,6 +13,7 @@ mod models_asked;
 mod opened;
 mod reload;
 mod settings;
+mod stopping;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -452,46 +453,6 @@ impl Local {
             finished.push(self.wait(&handle, turn).await?);
         }
         Ok(finished)
-    }
-
-    /// Stops the runtime and closes the store. Open turns stay open and go on at the next start.
-    pub async fn shutdown(mut self) {
-        let runtime = self.runtime.take();
-        #[cfg(feature = "otel")]
-        let traces = self.traces.take();
-        if let Some(runtime) = runtime {
-            runtime.shutdown().await;
-        }
-        self.learnt.keep();
-        #[cfg(feature = "otel")]
-        if let Some(traces) = traces {
-            traces.close().await;
-        }
-        close(&self.journal).await;
-    }
-}
-
-/// A value that is dropped without [`Local::shutdown`] stops in the background and frees its store.
-/// Where no async runtime is left, its actors ended with that.
-impl Drop for Local {
-    fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else {
-            return;
-        };
-        let (learnt, journal) = (self.learnt.clone(), self.journal.clone());
-        if let Ok(executor) = tokio::runtime::Handle::try_current() {
-            executor.spawn(async move {
-                runtime.shutdown().await;
-                learnt.keep();
-                close(&journal).await;
-            });
-        }
-    }
-}
-
-async fn close(journal: &Journal) {
-    if let Err(error) = journal.close().await {
-        tracing::warn!(%error, "the store did not close cleanly");
     }
 }
 

@@ -235,22 +235,11 @@ fn beside(found: &Elsewhere, stems: &[String]) -> String {
     out
 }
 
-/// What was asked for, in a line.
+/// What was found, in a line.
 fn how(recalled: &OnBranch) -> String {
-    let found = match recalled.with_all {
-        _ if recalled.again.is_empty() => "found, the best first".to_owned(),
-        0 => format!(
-            "no message has all of these words; found with any of {}",
-            recalled.again.join(", ")
-        ),
-        all => format!(
-            "{all} with all of these words first, then with any of {}",
-            recalled.again.join(", ")
-        ),
-    };
     match &recalled.nowhere[..] {
-        [] => format!("[{found}]"),
-        nowhere => format!("[{found}; nowhere: {}]", nowhere.join(", ")),
+        [] => "[found, the best first]".to_owned(),
+        nowhere => format!("[found, the best first; nowhere: {}]", nowhere.join(", ")),
     }
 }
 

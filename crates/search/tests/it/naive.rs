@@ -69,7 +69,7 @@ fn people_find_words_phrases_and_by_filter() {
 }
 
 #[test]
-fn an_agent_is_given_what_fits_best_and_asks_again_with_rare_words() {
+fn an_agent_is_given_what_fits_best_with_the_messages_around_it() {
     run(async {
         let journal = memory();
         let mut said: Vec<Said> = (0..40)
@@ -85,18 +85,12 @@ fn an_agent_is_given_what_fits_best_and_asks_again_with_rare_words() {
             .recall(&branch, "what is the plan for kestrel?", 5)
             .await
             .unwrap();
-        assert_eq!(recalled.messages[..2], [Ordinal(10), Ordinal(8)]);
-        assert_eq!((recalled.with_all, recalled.messages.len()), (1, 5));
-        assert_eq!(recalled.again, ["kestrel", "plan"]);
-        let recalled = search.recall(&branch, "plan week", 5).await.unwrap();
-        assert_eq!((recalled.with_all, recalled.again.len()), (5, 0));
-        assert_eq!(
-            recalled.messages[0],
-            Ordinal(40),
-            "of equal ones the newest"
-        );
+        let best: BTreeSet<u32> = recalled.messages[..2].iter().map(|n| n.0).collect();
+        assert_eq!(best, [8, 10].into());
+        assert_eq!(recalled.messages.len(), 5);
         let recalled = search.recall(&branch, "zebra unicorn", 5).await.unwrap();
-        assert_eq!(recalled.messages, [Ordinal(31)]);
+        assert_eq!(recalled.messages[0], Ordinal(31));
+        assert!(recalled.messages[1..].iter().all(|n| n.0.abs_diff(31) <= 2));
         assert_eq!(recalled.nowhere, ["unicorn"]);
         let recalled = search.recall(&branch, "unicorn", 5).await.unwrap();
         assert!(recalled.messages.is_empty() && recalled.nowhere == ["unicorn"]);
@@ -196,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn an_agent_finds_exactly_what_its_branch_has(
+    fn an_agent_finds_exactly_what_its_branch_has_and_the_two_around_it(
         conversation in conversations(), head in any::<proptest::sample::Index>(),
         word in 0..WORDS.len(),
     ) {
@@ -205,10 +199,10 @@ proptest! {
         let path = path(&said, head);
         let holds = |n: &usize| said[*n].text.split(' ').any(|w| w == WORDS[word]);
         let of_path = path.iter().enumerate();
-        let expected: BTreeSet<u32> = of_path
-            .filter(|(_, n)| holds(n))
-            .map(|(at, _)| at as u32 + 1)
-            .collect();
+        let matching = of_path.filter(|(_, n)| holds(n)).map(|(at, _)| at);
+        let near = |at: usize| at.saturating_sub(2)..path.len().min(at + 3);
+        let expected: BTreeSet<u32> =
+            matching.flat_map(near).map(|at| at as u32 + 1).collect();
         let recalled = run(async {
             let journal = memory();
             write(&journal, session(1), &said).await;
