@@ -22,7 +22,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("server/src/http.rs", "bind", 62),
     ("server/src/http/metrics.rs", "counted", 80),
     ("server/src/http/openai.rs", "prepare", 70),
-    ("server/src/http/page/session.rs", "show", 68),
     ("server/src/mcp/tools.rs", "specs", 92),
     ("session/src/assignment.rs", "compaction_job", 66),
     ("session/src/event/kinds.rs", "kind", 91),

@@ -273,6 +273,9 @@ pub struct Compaction {
     pub nothing: Option<String>,
     /// The first 200 characters of the newest summary it made.
     pub preview: Option<String>,
+    /// The writer that was asked for, in place of those that are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summariser: Option<String>,
     /// Where no summary could be written and nothing was changed: what can be done, as
     /// `on_failure` of another request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -316,6 +319,23 @@ pub struct Anew {
     /// The branch in whose context the checkpoint stands.
     #[serde(default = "main_branch")]
     pub branch: String,
+    /// Whether to wait for the end.
+    #[serde(default = "yes")]
+    pub wait: bool,
+}
+
+/// A request to repeat a compaction, or the regeneration of a summary, that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Again {
+    /// Who writes the summary, in place of those that are configured: a model as
+    /// `provider/model`, or `extractive`, which takes quotes.
+    #[serde(default)]
+    pub summariser: Option<String>,
+    /// What is done where no model writes a summary that can be taken.
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// Whether to wait for the end.
     #[serde(default = "yes")]
     pub wait: bool,

@@ -5,7 +5,8 @@
 //! of them, [`search`] what was said, [`event`] what happened,
 //! [`turn_event`] how a turn goes on, [`approval`] what waits for a person,
 //! [`agent`] who works, [`usage`] what it used, [`settings`] what is set, [`page`] a part of a list,
-//! [`problem`] why something was not done, and [`openai`] the same for OpenAI's clients.
+//! [`problem`] why something was not done, and [`openai`] the same for OpenAI's clients. [`harmless`]
+//! and [`short`] prepare values for people.
 //!
 //! Ids are UUIDs as text, digests hexadecimal, times RFC 3339 in UTC, amounts of tokens whole
 //! numbers, costs US dollars. A field that is `null` is not known or not there.
@@ -27,6 +28,7 @@ pub mod search;
 pub mod service;
 pub mod session;
 pub mod settings;
+pub mod short;
 pub mod store;
 pub mod topic;
 pub mod turn;

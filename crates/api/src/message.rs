@@ -148,6 +148,9 @@ pub struct Message {
     pub usage: Option<ReportedUsage>,
     /// How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped`.
     pub form: String,
+    /// Whether it is pinned on the branch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
 }
 
 impl Message {

@@ -27,6 +27,9 @@ pub struct SessionQuery {
     /// Only sessions that may have open turns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
+    /// Whether the session that changed last comes first, not the one that was made last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_change: bool,
     /// `next` of the part before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,

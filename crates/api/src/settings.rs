@@ -35,6 +35,18 @@ impl Setting {
     }
 }
 
+/// The keys that can be changed while the daemon runs, also those without a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct SettingKeys {
+    /// Those of all sessions, dotted.
+    pub daemon: Vec<String>,
+    /// Those that one session can have, dotted.
+    pub session: Vec<String>,
+    /// The keys of `compaction` that one provider or one model can have.
+    pub model: Vec<String>,
+}
+
 /// Settings to be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

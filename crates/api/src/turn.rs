@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::compaction::{Anew, NewCompaction, NewText, TakeBack};
+use crate::compaction::{Again, Anew, NewCompaction, NewText, TakeBack};
 use crate::run::CallResult;
 use crate::session::main_branch;
 use crate::usage::Amounts;
@@ -113,6 +113,15 @@ pub enum Asked {
         #[serde(flatten)]
         new: TakeBack,
     },
+    /// The same compaction, or regeneration of a summary, as in a turn that failed.
+    Again {
+        /// The turn.
+        #[serde(skip)]
+        turn: String,
+        /// How.
+        #[serde(flatten)]
+        new: Again,
+    },
 }
 
 impl Asked {
@@ -126,6 +135,7 @@ impl Asked {
             Asked::Edit { new, .. } => &mut new.wait,
             Asked::Regenerate { new, .. } => &mut new.wait,
             Asked::Restore { new, .. } => &mut new.wait,
+            Asked::Again { new, .. } => &mut new.wait,
         };
         *wait = waited;
         asked
@@ -137,7 +147,7 @@ impl Asked {
             Asked::Task(new) => Some(&mut new.settings),
             Asked::Compact(new) => Some(&mut new.settings),
             Asked::Regenerate { new, .. } => Some(&mut new.settings),
-            Asked::Edit { .. } | Asked::Restore { .. } => None,
+            Asked::Edit { .. } | Asked::Restore { .. } | Asked::Again { .. } => None,
         }
     }
 
@@ -152,6 +162,7 @@ impl Asked {
             Asked::Edit { checkpoint, .. } => of(checkpoint, "edit"),
             Asked::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
             Asked::Restore { checkpoint, .. } => of(checkpoint, "restore"),
+            Asked::Again { turn, .. } => format!("/v1/sessions/{session}/turns/{turn}/again"),
         }
     }
 }

@@ -23,6 +23,35 @@ pub struct Amounts {
     pub cost_usd: Option<f64>,
 }
 
+impl Amounts {
+    /// Whether a cache missed its expected tokens: it had less than half of them, which no error of
+    /// an estimate explains.
+    pub const fn missed(expected: u64, read: u64) -> bool {
+        read.saturating_mul(2) < expected
+    }
+
+    /// Amounts together; a cost that is not known makes that of all unknown.
+    pub fn together<'a>(of: impl Iterator<Item = &'a Amounts>) -> Amounts {
+        let none = Amounts {
+            cost_usd: Some(0.0),
+            ..Amounts::default()
+        };
+        let sum = of.fold(none, |sum, more| Amounts {
+            input_tokens: sum.input_tokens + more.input_tokens,
+            output_tokens: sum.output_tokens + more.output_tokens,
+            cache_expected_tokens: sum.cache_expected_tokens + more.cache_expected_tokens,
+            cache_read_tokens: sum.cache_read_tokens + more.cache_read_tokens,
+            cache_write_tokens: sum.cache_write_tokens + more.cache_write_tokens,
+            cache_missed: false,
+            cost_usd: sum.cost_usd.zip(more.cost_usd).map(|(a, b)| a + b),
+        });
+        Amounts {
+            cache_missed: Amounts::missed(sum.cache_expected_tokens, sum.cache_read_tokens),
+            ..sum
+        }
+    }
+}
+
 /// What one asker used of one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
@@ -32,6 +61,22 @@ pub struct Row {
     /// The model.
     pub model: String,
     /// Runs it took part in, or summaries that it wrote.
+    pub jobs: u64,
+    /// What they used.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// What a session used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct SessionUsage {
+    /// Its id.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: String,
+    /// Its title.
+    pub title: String,
+    /// Runs of its agents, and summaries.
     pub jobs: u64,
     /// What they used.
     #[serde(flatten)]

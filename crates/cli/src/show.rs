@@ -13,19 +13,12 @@ use crate::output;
 /// A text in a line is not cut to fewer characters.
 const LEAST_ROOM: usize = 16;
 
-pub(crate) use unisono::short::{line, number};
+pub(crate) use unisono::short::{cache, line, number};
 pub(crate) use unisono_api::compaction::ratio;
 
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
-}
-
-/// What was read of what was expected in a provider's cache, and written to it.
-pub(crate) fn cache_of(used: &Amounts) -> Option<String> {
-    let (expected, read) = (used.cache_expected_tokens, used.cache_read_tokens);
-    let written = used.cache_write_tokens;
-    short::cache(Tokens(expected), Tokens(read), Tokens(written))
 }
 
 /// What runs cost; none where a price is unknown.

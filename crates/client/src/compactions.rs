@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::Page;
-use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, NewCompaction};
+use unisono_api::compaction::{Checkpoint, CheckpointDetail, Compaction, Estimate, NewCompaction};
 use unisono_api::service::{Compactions, Result};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::topic::{Seal, Topic};
@@ -31,6 +31,11 @@ impl Compactions for Client {
         let path = format!("/v1/sessions/{session}/checkpoints/{number}");
         let request = self.request(Method::GET, &path);
         self.json(request.query(&[("branch", branch)])).await
+    }
+
+    async fn compaction(&self, session: &str, turn: &str) -> Result<Compaction> {
+        let path = format!("/v1/sessions/{session}/compactions/{turn}");
+        self.json(self.request(Method::GET, &path)).await
     }
 
     async fn estimate(&self, session: &str, new: &NewCompaction) -> Result<Estimate> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqwest::{Method, RequestBuilder, header};
 use unisono_api::service::{Result, Settings};
-use unisono_api::settings::{Changes, Setting};
+use unisono_api::settings::{Changes, Setting, SettingKeys};
 
 use crate::Client;
 
@@ -11,6 +11,11 @@ use crate::Client;
 impl Settings for Client {
     async fn settings(&self) -> Result<Vec<Setting>> {
         self.json(self.request(Method::GET, "/v1/settings")).await
+    }
+
+    async fn setting_keys(&self) -> Result<SettingKeys> {
+        self.json(self.request(Method::GET, "/v1/settings/keys"))
+            .await
     }
 
     async fn change_settings(&self, changes: &Changes) -> Result<Vec<Setting>> {

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::service::{Result, Usage};
-use unisono_api::usage::{Usage as Used, UsageQuery};
+use unisono_api::usage::{SessionUsage, Usage as Used, UsageQuery};
+use unisono_api::{Page, PageQuery};
 
 use crate::Client;
 
@@ -15,5 +16,10 @@ impl Usage for Client {
         };
         let request = self.request(Method::GET, "/v1/usage");
         self.json(request.query(&query)).await
+    }
+
+    async fn session_usage(&self, query: &PageQuery) -> Result<Page<SessionUsage>> {
+        let request = self.request(Method::GET, "/v1/usage/sessions");
+        self.json(request.query(query)).await
     }
 }

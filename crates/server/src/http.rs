@@ -25,12 +25,12 @@ mod guard;
 mod health;
 mod imports;
 mod lingering;
+mod login;
 mod mcp;
 mod messages;
 mod metrics;
 mod open_files;
 mod openai;
-mod page;
 mod part;
 mod pins;
 mod problem;
@@ -56,6 +56,7 @@ use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -68,8 +69,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use bodies::Bodies;
+use login::Logins;
 use openai::ephemeral::EphemeralSessions;
-use page::login::Logins;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
@@ -191,7 +192,8 @@ impl Server {
             ephemeral_sessions: EphemeralSessions::new(),
         });
         let router = router
-            .merge(page::routes())
+            .route("/login", get(login::enter))
+            .merge(unisono_web::router(shared.local.clone()))
             .merge(mcp::routes(&shared, &calls))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
@@ -444,7 +446,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
             all.merge(description::named(resource, routes))
         });
     description::complete(all.get_openapi_mut());
-    all.route("/v1/openapi.json", axum::routing::get(openapi))
+    all.route("/v1/openapi.json", get(openapi))
 }
 
 /// Makes a link by which one browser can come in, once.

@@ -1,18 +1,18 @@
 //! The service on a store of this process: one file for each resource.
 
 pub mod agents;
-pub mod approvals;
+mod approvals;
 pub mod asked;
-pub mod compactions;
+mod compactions;
 mod contexts;
-pub mod messages;
+mod messages;
 mod runs;
 mod search;
 pub mod sessions;
 pub mod settings;
 pub mod store;
 pub mod turns;
-pub mod usage;
+mod usage;
 
 use std::str::FromStr;
 

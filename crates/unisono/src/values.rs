@@ -2,8 +2,8 @@
 
 use jiff::Timestamp as Instant;
 use unisono_api::usage::{Amounts, Budget};
-use unisono_context::call::{Usage, missed};
-use unisono_context::{Cost, Timestamp, Tokens};
+use unisono_context::call::Usage;
+use unisono_context::{Cost, Timestamp};
 use unisono_session::budget::Left;
 
 /// RFC 3339 in UTC, to the millisecond.
@@ -48,23 +48,4 @@ pub fn amounts(usage: &Usage) -> Amounts {
         cache_missed: usage.missed(),
         cost_usd: dollars(usage.cost),
     }
-}
-
-/// Amounts together; a cost that is not known makes that of all unknown.
-pub fn together<'a>(of: impl Iterator<Item = &'a Amounts>) -> Amounts {
-    let none = amounts(&Usage::NONE);
-    let mut sum = of.fold(none, |sum, more| Amounts {
-        input_tokens: sum.input_tokens + more.input_tokens,
-        output_tokens: sum.output_tokens + more.output_tokens,
-        cache_expected_tokens: sum.cache_expected_tokens + more.cache_expected_tokens,
-        cache_read_tokens: sum.cache_read_tokens + more.cache_read_tokens,
-        cache_write_tokens: sum.cache_write_tokens + more.cache_write_tokens,
-        cache_missed: false,
-        cost_usd: sum.cost_usd.zip(more.cost_usd).map(|(a, b)| a + b),
-    });
-    sum.cache_missed = missed(
-        Tokens(sum.cache_expected_tokens),
-        Tokens(sum.cache_read_tokens),
-    );
-    sum
 }

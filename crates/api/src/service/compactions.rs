@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::compaction::{Checkpoint, CheckpointDetail, Estimate, NewCompaction};
+use crate::compaction::{Checkpoint, CheckpointDetail, Compaction, Estimate, NewCompaction};
 use crate::session::BranchPageQuery;
 use crate::topic::Topic;
 
@@ -29,6 +29,12 @@ pub trait Compactions {
         number: &str,
         branch: &str,
     ) -> Result<CheckpointDetail>;
+
+    /// A turn with its changes of the context.
+    ///
+    /// # Errors
+    /// `not_found`: the session or the turn.
+    async fn compaction(&self, session: &str, turn: &str) -> Result<Compaction>;
 
     /// What a compaction would do. Nothing is done.
     ///

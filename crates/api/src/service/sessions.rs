@@ -9,7 +9,7 @@ use crate::session::{ExportQuery, ImportFile, Listed, NewSession, Session, Sessi
 /// Conversations.
 #[async_trait]
 pub trait Sessions {
-    /// Sessions, the newest first.
+    /// Sessions, the newest first, or the one that changed last.
     async fn sessions(&self, query: &SessionQuery) -> Result<Page<Listed>>;
 
     /// One session.

@@ -3,13 +3,16 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::settings::{Changes, Setting};
+use crate::settings::{Changes, Setting, SettingKeys};
 
 /// What is set: for all sessions, and for one.
 #[async_trait]
 pub trait Settings {
     /// Every setting with its value and where it was written.
     async fn settings(&self) -> Result<Vec<Setting>>;
+
+    /// The keys that can be changed while the daemon runs.
+    async fn setting_keys(&self) -> Result<SettingKeys>;
 
     /// Changes settings for turns that begin later, all or none; answers what is set then.
     ///

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::usage::Usage as Used;
+use crate::usage::{SessionUsage, Usage as Used};
+use crate::{Page, PageQuery};
 
 /// What model calls used.
 #[async_trait]
@@ -13,4 +14,10 @@ pub trait Usage {
     /// # Errors
     /// `not_found`.
     async fn usage(&self, session: Option<&str>) -> Result<Used>;
+
+    /// The sessions with their usage, the largest usage first; those without any are left out.
+    ///
+    /// # Errors
+    /// `invalid_request`: the cursor is none of this list.
+    async fn session_usage(&self, query: &PageQuery) -> Result<Page<SessionUsage>>;
 }

@@ -259,7 +259,7 @@ fn say_cost(out: &Out, watch: &Watch) {
     }
     let cost = cost.map_or_else(|| "unknown".to_owned(), |c| c.to_string());
     let input = show::number(used.input_tokens);
-    let cache = show::cache_of(&used).map(|cache| format!("; cache: {cache}"));
+    let cache = show::cache(&used).map(|cache| format!("; cache: {cache}"));
     out.say(format_args!(
         "cost       {cost}: {input} tokens in{}",
         cache.unwrap_or_default()

@@ -363,7 +363,7 @@ fn tokens(used: &Amounts) -> String {
 
 /// What was read from caches, and the cost.
 fn extra(used: &Amounts) -> String {
-    let cache = show::cache_of(used).map(|cache| format!("  cache: {cache}"));
+    let cache = show::cache(used).map(|cache| format!("  cache: {cache}"));
     let cost = match show::cost_of(used) {
         Some(Cost::ZERO) => String::new(),
         Some(cost) => format!("  {cost}"),

@@ -143,7 +143,7 @@ impl Watch {
             Some(end) => end.usage,
             None => {
                 let finished = self.agents.iter().filter_map(|agent| agent.usage.as_ref());
-                unisono::values::together(finished)
+                Amounts::together(finished)
             }
         }
     }

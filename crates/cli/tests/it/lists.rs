@@ -63,13 +63,15 @@ fn grown(daemon: &Daemon) -> String {
         ids.push(made["session"].as_str().unwrap().to_owned());
     }
     let id = ids.remove(1);
+    let task = json!({"task": "When do we ship?", "lead": "plain", "agents": []});
+    let other = format!("/v1/sessions/{}/turns", ids[0]);
+    daemon.post(&other, &task).expect(200);
     let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
     for n in 1..4 {
         daemon.request("PUT", &at(&format!("/pins/{n}")), None);
         let branch = json!({"name": format!("plan {n} ü"), "at": format!("#{n}")});
         daemon.post(&at("/branches"), &branch).expect(201);
         daemon.post(&at("/topics/seal"), &json!({})).expect(200);
-        let task = json!({"task": "When do we ship?", "lead": "plain", "agents": []});
         let turn = daemon.post(&at("/turns"), &task).expect(200).json();
         assert_eq!(turn["state"], "answered", "{turn}");
     }

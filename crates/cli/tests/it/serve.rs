@@ -479,6 +479,10 @@ fn settings_are_changed_while_it_runs_and_kept() {
             .unwrap_or_else(|| panic!("{key} is not shown"))
             .clone()
     };
+    let keys = daemon.get("/v1/settings/keys").expect(200).json();
+    let has = |of: &str, key: &str| keys[of].as_array().unwrap().contains(&key.into());
+    assert!(has("daemon", "run.lead") && has("session", "models.default"));
+    assert!(has("model", "preset") && !has("daemon", "store.path"));
     let before = daemon.get("/v1/settings").expect(200).json();
     let lead = of(&before, "run.lead");
     assert_eq!(

@@ -106,6 +106,18 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
     let failed = by("openai/gpt-4o-mini", "leave").expect(200).json();
     assert_eq!(failed["error"]["code"], "compaction_failed", "{failed}");
     assert_eq!(failed["offers"], json!(["retry", "extractive", "leave"]));
+    assert_eq!(failed["summariser"], "openai/gpt-4o-mini");
+    let turn = failed["turn"].as_str().unwrap();
+    let found = daemon.get(&at(&format!("/compactions/{turn}")));
+    assert_eq!(found.expect(200).json(), failed);
+    let again = |turn: &str, wanted: Value| {
+        let path = at(&format!("/turns/{turn}/again"));
+        daemon.post(&path, &wanted)
+    };
+    let wanted = json!({"summariser": "openai/gpt-4o-mini"});
+    let repeated = again(turn, wanted).expect(200).json();
+    assert_eq!(repeated["error"]["code"], "compaction_failed", "{repeated}");
+    assert_ne!(repeated["turn"], failed["turn"]);
     let none = daemon.get(&at("/checkpoints")).expect(200).json();
     assert_eq!(none, json!({"items": [], "next": null}));
     let dry = json!({"summariser": "openai/gpt-4o-mini"});
@@ -125,7 +137,11 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
     );
     let anew = json!({"summariser": "extractive"});
     let anew = daemon.post(&at("/checkpoints/1/regenerate"), &anew);
-    assert_eq!(anew.expect(200).json()["state"], "compacted");
+    let written = anew.expect(200).json();
+    assert_eq!(written["state"], "compacted");
+    let turn = written["turn"].as_str().unwrap();
+    let repeated = again(turn, json!({"on_failure": "extractive"})).expect(200);
+    assert_eq!(repeated.json()["state"], "compacted");
 
     for (name, says) in [
         ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),

@@ -90,7 +90,12 @@ async fn edit(
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = asked::read(&session, &Asked::Edit { checkpoint, new }).await?;
+    let ask = asked::read(
+        shared.local.journal(),
+        &session,
+        &Asked::Edit { checkpoint, new },
+    )
+    .await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
@@ -113,7 +118,12 @@ async fn regenerate(
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = asked::read(&session, &Asked::Regenerate { checkpoint, new }).await?;
+    let ask = asked::read(
+        shared.local.journal(),
+        &session,
+        &Asked::Regenerate { checkpoint, new },
+    )
+    .await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
@@ -136,6 +146,11 @@ async fn restore(
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = asked::read(&session, &Asked::Restore { checkpoint, new }).await?;
+    let ask = asked::read(
+        shared.local.journal(),
+        &session,
+        &Asked::Restore { checkpoint, new },
+    )
+    .await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }

@@ -6,13 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use unisono_api::compaction::{Compaction, Estimate, NewCompaction, OnFailure};
+use unisono_api::compaction::{Again, Compaction, Estimate, NewCompaction};
 use unisono_api::service::Compactions as _;
+use unisono_api::turn::Asked;
 use unisono_context::TurnId;
-use unisono_context::checkpoint::Body;
 use unisono_runtime::Handle;
-use unisono_session::State as SessionState;
-use unisono_session::event::{Outcome, Work};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -20,17 +18,13 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::turns::{self, How};
 use super::{Shared, sessions};
-use unisono::context::estimate;
-use unisono::history::{self, Lookup};
 use unisono::service::asked;
-use unisono::short;
-
-/// Characters of a new summary that are told.
-const PREVIEW_CHARS: usize = 200;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(create))
+        .routes(routes!(show))
+        .routes(routes!(again))
         .routes(routes!(dry_run))
 }
 
@@ -56,64 +50,52 @@ async fn create(
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
-/// A turn that compacted, restored or rewrote something, and what it changed.
+/// A turn with its changes of the context.
 pub(super) async fn read_compaction(
     shared: &Shared,
     session: &Handle,
     turn: TurnId,
 ) -> Result<Compaction, ApiError> {
-    let told = turns::read(shared, session, turn).await?;
-    let newest = told.checkpoints.last().copied();
-    let (branch, work) = (told.branch.clone(), work_of(shared, session, turn).await?);
-    let look = move |state: &SessionState| {
-        let outcome = state.ended(turn).map(|ended| ended.outcome.clone());
-        let all = state.checkpoints();
-        let made = newest.and_then(|number| all.iter().find(|made| made.number == number));
-        let preview = made.and_then(|made| match &made.body {
-            Body::Summary(text) => Some(short::line(text, PREVIEW_CHARS)),
-            Body::Tombstone => None,
-        });
-        let nothing = match (&outcome, newest, &work) {
-            (Some(Outcome::Compacted { before, after }), None, Some(work)) if before == after => {
-                estimate::why_nothing(state, &branch, work)
-            }
-            _ => None,
-        };
-        (outcome, preview, nothing)
-    };
-    let (outcome, preview, nothing) = session.inspect(look).await?;
-    let offers = match &outcome {
-        Some(outcome) if outcome.is_unwritten() => OnFailure::ALL.to_vec(),
-        _ => Vec::new(),
-    };
-    let amounts = match outcome {
-        Some(Outcome::Compacted { before, after } | Outcome::Restored { before, after }) => {
-            Some((before, after))
-        }
-        _ => None,
-    };
-    Ok(Compaction {
-        turn: told,
-        tokens_before: amounts.map(|(before, _)| before.0),
-        tokens_after: amounts.map(|(_, after)| after.0),
-        tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
-        compression_ratio: amounts
-            .and_then(|(before, after)| unisono_api::compaction::ratio(before.0, after.0)),
-        nothing,
-        preview,
-        offers,
-    })
+    let (session, turn) = (session.id().to_string(), turn.to_string());
+    Ok(shared.local.compaction(&session, &turn).await?)
 }
 
-/// What a turn was asked to do.
-async fn work_of(
-    shared: &Shared,
-    session: &Handle,
-    turn: TurnId,
-) -> Result<Option<Work>, ApiError> {
-    let trace = history::turn(shared.local.journal(), session, Lookup::Turn(turn)).await?;
-    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
-    Ok(found.map(|turn| turn.accepted.1.work.clone()))
+/// A turn with its changes of the context.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/compactions/{turn}", tag = "compaction",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id")),
+    responses((status = 200, description = "The turn", body = Compaction))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Compaction>, ApiError> {
+    Ok(Json(shared.local.compaction(&id, &turn).await?))
+}
+
+/// Repeats the compaction, or the regeneration of a summary, of a turn that failed, with the same
+/// instructions.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/turns/{turn}/again", tag = "compaction",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id")),
+    request_body = Again,
+    responses((status = 200, description = "It has ended",
+               content((Compaction = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Compaction))
+)]
+async fn again(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<Again>,
+) -> Result<Response, ApiError> {
+    let session = sessions::open(&shared, &id).await?;
+    let how = How::from_headers(&headers, new.wait);
+    let again = Asked::Again { turn, new };
+    let ask = asked::read(shared.local.journal(), &session, &again).await?;
+    turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
 /// Says what a compaction would do, and does nothing.

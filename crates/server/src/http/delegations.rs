@@ -1,7 +1,6 @@
 //! `/v1/sessions/{session}/delegations`: a task for several agents at once, asked for by the caller.
 
 use std::sync::Arc;
-use unisono::values;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,6 +9,7 @@ use axum::response::Response;
 use unisono_api::Code;
 use unisono_api::delegation::{Delegation, Missing, NewDelegation};
 use unisono_api::turn::Turn;
+use unisono_api::usage::Amounts;
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -75,7 +75,7 @@ async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegat
 
 /// A turn as the fan-out that it is: what is not there is said.
 fn to_api(turn: Turn) -> Delegation {
-    let usage = values::together(turn.runs.iter().map(|run| &run.usage));
+    let usage = Amounts::together(turn.runs.iter().map(|run| &run.usage));
     let given = turn.runs.into_iter().filter(|run| run.role != "lead");
     let runs: Vec<_> = given.collect();
     let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");

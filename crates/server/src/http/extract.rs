@@ -52,27 +52,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// The body: what a form of the page sends.
-pub(super) struct Form<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &S) -> Result<Form<T>, ApiError> {
-        match axum::Form::from_request(request, state).await {
-            Ok(axum::Form(form)) => Ok(Form(form)),
-            Err(rejection) => {
-                let code = match rejection.status() {
-                    StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
-                    StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
-                    _ => Code::InvalidRequest,
-                };
-                Err(ApiError::new(code, rejection.body_text()))
-            }
-        }
-    }
-}
-
 /// What stands in the address.
 pub(super) struct Path<T>(pub(super) T);
 

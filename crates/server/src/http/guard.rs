@@ -10,7 +10,6 @@ use axum::response::Response;
 use unisono_api::{Code, Problem};
 
 use super::Shared;
-use super::page;
 use super::problem::{self, ApiError};
 
 /// Paths that are answered without a token and whatever else is being done.
@@ -47,7 +46,7 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
         let seconds = wait.as_secs_f64().ceil() as u64;
         return Err(ApiError::new(Code::Busy, detail).retry_after(seconds));
     }
-    if !path.starts_with("/problems/") && !page::OPEN.contains(&path) {
+    if !path.starts_with("/problems/") && !unisono_web::OPEN.contains(&path) && path != "/login" {
         check_who(shared, &request)?;
     }
     if *shared.stopping.borrow() {

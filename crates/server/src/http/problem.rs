@@ -10,7 +10,6 @@ use unisono_runtime::Error as RuntimeError;
 
 use super::extract::Path;
 use super::openai::{self, Refused};
-use super::page;
 use unisono::context::{self, estimate};
 use unisono::history;
 
@@ -135,7 +134,7 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
 pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     match uri.path() {
         path if path.starts_with(openai::BASE) => Refused::from(fault).into_response(),
-        path if page::is_one(path) => page::trouble(fault),
+        path if unisono_web::is_page(path) => unisono_web::problem(&fault.0),
         _ => fault.into_response(),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use unisono_api::service::Settings;
-use unisono_api::settings::{Changes, Setting};
+use unisono_api::settings::{Changes, Setting, SettingKeys};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,6 +17,7 @@ use super::{Shared, extract};
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(list, change))
+        .routes(routes!(keys))
         .routes(routes!(own, change_own))
 }
 
@@ -27,6 +28,15 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 )]
 async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Setting>>, ApiError> {
     Ok(Json(shared.local.settings().await?))
+}
+
+/// The keys that can be changed while the daemon runs, also those without a value.
+#[utoipa::path(
+    get, path = "/v1/settings/keys", tag = "settings",
+    responses((status = 200, description = "The keys", body = SettingKeys))
+)]
+async fn keys(State(shared): State<Arc<Shared>>) -> Result<Json<SettingKeys>, ApiError> {
+    Ok(Json(shared.local.setting_keys().await?))
 }
 
 /// Changes settings for turns that begin after it. They are kept beside the journal, win over the

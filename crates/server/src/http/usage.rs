@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use unisono_api::service::Usage as _;
-use unisono_api::usage::{Usage, UsageQuery};
+use unisono_api::usage::{SessionUsage, Usage, UsageQuery};
+use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -14,7 +15,9 @@ use super::extract::Query;
 use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
-    OpenApiRouter::new().routes(routes!(show))
+    OpenApiRouter::new()
+        .routes(routes!(show))
+        .routes(routes!(sessions))
 }
 
 /// What model calls used, by agent and model.
@@ -27,4 +30,16 @@ async fn show(
     Query(of): Query<UsageQuery>,
 ) -> Result<Json<Usage>, ApiError> {
     Ok(Json(shared.local.usage(of.session.as_deref()).await?))
+}
+
+/// The sessions with their usage, the largest usage first; those without any are left out.
+#[utoipa::path(
+    get, path = "/v1/usage/sessions", tag = "usage", params(PageQuery),
+    responses((status = 200, description = "A part of the list", body = Page<SessionUsage>))
+)]
+async fn sessions(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<SessionUsage>>, ApiError> {
+    Ok(Json(shared.local.session_usage(&query).await?))
 }

@@ -88,16 +88,6 @@ impl Approvals for Local {
 }
 
 impl Local {
-    /// All calls that wait, of all sessions or of one, the oldest first.
-    ///
-    /// # Errors
-    /// There is no such session, or the store fails.
-    pub async fn waiting_calls(&self, session: Option<&str>) -> Result<Vec<Approval>, Error> {
-        let all = self.waiting(session).await?;
-        let all = all.iter().map(|(session, one)| to_api(*session, one));
-        Ok(all.collect())
-    }
-
     /// The calls that wait with their sessions, in the order of their places.
     async fn waiting(&self, session: Option<&str>) -> Result<Vec<(SessionId, Waiting)>, Error> {
         let ids = match session {

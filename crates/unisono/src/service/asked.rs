@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use unisono_api::Code;
-use unisono_api::compaction::{NewCompaction, OnFailure};
+use unisono_api::compaction::{Again, NewCompaction, OnFailure};
 use unisono_api::turn::{Asked, NewTurn};
 use unisono_context::compaction::ContextPart;
 use unisono_context::message::Part;
 use unisono_context::policy::Keep;
-use unisono_context::{CheckpointId, Ordinal, Tokens, checkpoint};
+use unisono_context::{CheckpointId, Ordinal, Tokens, TurnId, checkpoint};
 use unisono_session::State;
 use unisono_session::event::{Unwritten, Writing};
+use unisono_store::Journal;
 
 use super::id;
 use super::settings::of_request;
 use crate::Ask;
 use crate::client_tools::Wanted;
 use crate::error::Error;
+use crate::history::{self, Lookup};
 use crate::local::off_thread;
 use crate::view::Inspect;
 
@@ -26,8 +28,8 @@ const LARGE_LEAST: u64 = 64;
 /// What is asked of a session.
 ///
 /// # Errors
-/// It contradicts itself, a setting is wrong, or the session has no such checkpoint.
-pub async fn read(session: &impl Inspect, asked: &Asked) -> Result<Ask, Error> {
+/// It contradicts itself, a setting is wrong, or the session has no such checkpoint or turn.
+pub async fn read(journal: &Journal, session: &impl Inspect, asked: &Asked) -> Result<Ask, Error> {
     match asked {
         Asked::Task(new) => task(new),
         Asked::Compact(new) => compaction(new.clone()),
@@ -46,6 +48,7 @@ pub async fn read(session: &impl Inspect, asked: &Asked) -> Result<Ask, Error> {
             let ask = taken_back(session, checkpoint).await?;
             Ok(ask.branch(new.branch.as_str()))
         }
+        Asked::Again { turn, new } => again(journal, session, id("turn", turn)?, new).await,
     }
 }
 
@@ -137,7 +140,7 @@ fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Error> {
 }
 
 /// How a summary is to be written.
-pub fn writing(
+fn writing(
     instructions: Option<String>,
     summariser: Option<String>,
     on_failure: OnFailure,
@@ -154,7 +157,7 @@ pub fn writing(
 }
 
 /// What stays; none: all from the newest user message on.
-pub fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
+fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
     let amount = tokens.map(|n| Keep::Tokens {
         amount: Tokens(n),
         align: 4,
@@ -166,7 +169,7 @@ pub fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-pub async fn numbered(
+pub(super) async fn numbered(
     session: &impl Inspect,
     text: &str,
 ) -> Result<Arc<checkpoint::Checkpoint>, Error> {
@@ -188,7 +191,7 @@ pub async fn numbered(
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-pub async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<Ask, Error> {
+async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<Ask, Error> {
     let found = numbered(session, number).await?;
     Ok(off_thread(move || Ask::edit(&found, &text)).await?)
 }
@@ -197,7 +200,7 @@ pub async fn edited(session: &impl Inspect, number: &str, text: String) -> Resul
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-pub async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Result<Ask, Error> {
+async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Result<Ask, Error> {
     let found = numbered(session, number).await?;
     Ok(Ask::regenerate(found.id, writing))
 }
@@ -206,6 +209,25 @@ pub async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Res
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-pub async fn taken_back(session: &impl Inspect, number: &str) -> Result<Ask, Error> {
+async fn taken_back(session: &impl Inspect, number: &str) -> Result<Ask, Error> {
     Ok(Ask::restore(numbered(session, number).await?.id))
+}
+
+/// What is asked to repeat the compaction of a turn, with the same instructions.
+async fn again(
+    journal: &Journal,
+    session: &impl Inspect,
+    turn: TurnId,
+    new: &Again,
+) -> Result<Ask, Error> {
+    let trace = history::turn(journal, session, Lookup::Turn(turn)).await?;
+    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
+    let accepted = found.map(|found| &found.accepted.1);
+    let before = accepted.and_then(|accepted| accepted.work.writing());
+    let writing = Writing {
+        instructions: before.and_then(|before| before.instructions.clone()),
+        ..writing(None, new.summariser.clone(), new.on_failure)
+    };
+    let ask = accepted.and_then(|accepted| Ask::again(accepted, writing));
+    ask.ok_or_else(|| Error::not_found("compaction to be asked for again in turn", turn))
 }

@@ -1,10 +1,13 @@
 //! Summaries, and what a conversation was about.
 
+mod outcome;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use unisono_api::compaction::{
-    Checkpoint, CheckpointDetail, Estimate, Inactive, KeyFact, NewCompaction, Range, ratio,
+    Checkpoint, CheckpointDetail, Compaction, Estimate, Inactive, KeyFact, NewCompaction, Range,
+    ratio,
 };
 use unisono_api::service::{Compactions, Result as Answer};
 use unisono_api::session::BranchPageQuery;
@@ -55,6 +58,11 @@ impl Compactions for Local {
         Ok(detail(self, &session, number, branch).await?)
     }
 
+    async fn compaction(&self, session: &str, turn: &str) -> Answer<Compaction> {
+        let session = self.view(id("session", session)?).await?;
+        Ok(outcome::read(self, &session, id("turn", turn)?).await?)
+    }
+
     async fn estimate(&self, session: &str, new: &NewCompaction) -> Answer<Estimate> {
         let session = self.view(id("session", session)?).await?;
         let ask = asked::compaction(new.clone())?;
@@ -99,14 +107,6 @@ impl Compactions for Local {
         let gone = || Error::new(Code::Conflict, "the branch was set elsewhere meanwhile");
         Ok(sealed.ok_or_else(gone)?)
     }
-}
-
-/// The checkpoints of a session, the oldest first, as they stand on a branch.
-pub fn checkpoints(state: &State, branch: &str) -> Vec<Checkpoint> {
-    let active = Active::of(state, branch);
-    let all = state.checkpoints().iter();
-    all.map(|checkpoint| described(state, &active, checkpoint))
-        .collect()
 }
 
 /// Which checkpoints contexts have.

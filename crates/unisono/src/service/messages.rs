@@ -1,5 +1,7 @@
 //! Messages, branches, and the tree that they make.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
 use unisono_api::service::{Messages, Result as Answer};
@@ -19,6 +21,7 @@ use super::sessions::branch;
 use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
+use crate::context::pins;
 use crate::error::Error;
 use crate::message_tree;
 use crate::short;
@@ -186,12 +189,12 @@ fn wrong_message(error: append::Error) -> Error {
 }
 
 /// The session has no such branch.
-pub fn unknown_branch(branch: &str) -> Error {
+pub(super) fn unknown_branch(branch: &str) -> Error {
     Error::new(Code::NotFound, format!("there is no branch {branch:?}"))
 }
 
 /// The messages of a branch from one on; none where the branch is not there.
-pub fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Message>> {
+fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Message>> {
     let none = Page {
         items: Vec::new(),
         next: None,
@@ -209,8 +212,14 @@ pub fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<
         return Some(none);
     }
     let nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
+    let pinned = pins::pinned(state, head).into_iter();
+    let pinned: BTreeSet<MessageId> = pinned.map(|message| message.id).collect();
+    let each = nodes.into_iter().map(|node| Message {
+        pinned: pinned.contains(&node.message.id),
+        ..message(&view, node)
+    });
     Some(Page {
-        items: nodes.into_iter().map(|node| message(&view, node)).collect(),
+        items: each.collect(),
         next: (last < view.len().0).then(|| (last + 1).to_string()),
     })
 }
@@ -232,6 +241,7 @@ fn message(view: &View<'_>, node: &Node) -> Message {
             output_tokens: usage.output.0,
         }),
         form: form(view, node).to_owned(),
+        pinned: false,
     }
 }
 
@@ -283,12 +293,6 @@ fn form(view: &View<'_>, node: &Node) -> &'static str {
     }
 }
 
-/// The tree of a session's messages.
-pub fn outlined(state: &State) -> Vec<Stretch> {
-    let stretches = message_tree::stretches(state.tree(), false).into_iter();
-    stretches.map(stretch).collect()
-}
-
 fn stretch(of: message_tree::Stretch) -> Stretch {
     Stretch {
         depth: u32::try_from(of.depth).unwrap_or(u32::MAX),
@@ -304,7 +308,7 @@ fn stretch(of: message_tree::Stretch) -> Stretch {
 }
 
 /// The message at a place of a branch.
-pub fn placed(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
+pub(super) fn placed(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
     let ordinal = Ordinal(ordinal);
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;

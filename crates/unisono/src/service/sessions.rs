@@ -1,5 +1,6 @@
 //! Conversations of the store.
 
+mod changed;
 mod described;
 mod files;
 
@@ -30,17 +31,21 @@ use crate::labels::{Label, MCP_CHANNEL};
 use crate::values;
 use crate::view::Inspect as _;
 
-pub use described::{branch, describe, ended_turn};
+pub use described::describe;
+pub(super) use described::{branch, ended_turn};
 
 #[async_trait]
 impl Sessions for Local {
     async fn sessions(&self, query: &SessionQuery) -> service::Result<Page<Listed>> {
-        let (before, limit) = (
-            cursor(query.cursor.as_deref())?,
-            Page::<()>::size(query.limit),
-        );
-        if let Some(text) = &query.label {
-            return Ok(labelled(self, before, limit, &label(text)?).await?);
+        let limit = Page::<()>::size(query.limit);
+        let with = query.label.as_deref().map(label).transpose()?;
+        if query.by_change && !query.open && query.id.is_none() {
+            let before = cursor(query.cursor.as_deref())?;
+            return Ok(changed::sessions(self, before, limit, with.as_ref()).await?);
+        }
+        let before = cursor(query.cursor.as_deref())?;
+        if let Some(label) = &with {
+            return Ok(labelled(self, before, limit, label).await?);
         }
         if query.open {
             return Ok(unfinished(self, before, limit).await?);
@@ -162,7 +167,7 @@ fn found(page: Vec<SessionInfo>) -> Vec<Found> {
 
 /// At most `limit` sessions of the store, the newest first, that were made before that one; those
 /// without an event are none.
-pub async fn newest(
+async fn newest(
     local: &Local,
     before: Option<SessionId>,
     limit: usize,
@@ -176,19 +181,24 @@ const LEAST_END: usize = 4;
 /// Sessions whose first events are read at a time.
 const FIRSTS: usize = 32;
 
-/// The sessions that a person may mean: by an id, its beginning or its end, or `latest`.
-async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
+/// All sessions of the store, the oldest first.
+async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
         let part = page(local, after, PAGE).await?;
-        let Some(last) = part.last() else { break };
-        after = Some(last.id);
-        let meant = |found: &Found| {
-            found.info.last_seq > 0 && (name == "latest" || is_meant(name, &found.id))
+        let Some(last) = part.last() else {
+            return Ok(all);
         };
-        all.extend(part.into_iter().filter(meant));
+        after = Some(last.id);
+        all.extend(part.into_iter().filter(|found| found.info.last_seq > 0));
     }
+}
+
+/// The sessions that a person may mean: by an id, its beginning or its end, or `latest`.
+async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
+    let mut all = everything(local).await?;
+    all.retain(|found| name == "latest" || is_meant(name, &found.id));
     if name != "latest" {
         all.truncate(limit);
         return Ok(all);
@@ -272,7 +282,7 @@ const PAGE: usize = 1_024;
 const LOOKED_AT: usize = 4_096;
 
 /// The label that is asked for.
-pub fn label(text: &str) -> Result<Label, Error> {
+fn label(text: &str) -> Result<Label, Error> {
     let label = text.parse::<Label>();
     label.map_err(|wrong| Error::new(Code::InvalidRequest, wrong))
 }
@@ -407,12 +417,12 @@ pub fn too_many(error: &transcript::Error) -> Error {
 }
 
 /// What a repair has lost of a session.
-pub fn lost(local: &Local, session: SessionId) -> Option<LostEvents> {
+fn lost(local: &Local, session: SessionId) -> Option<LostEvents> {
     lost_of(&local.losses(), session)
 }
 
 /// The newest of these losses that concerns a session.
-pub fn lost_of(losses: &[Loss], session: SessionId) -> Option<LostEvents> {
+fn lost_of(losses: &[Loss], session: SessionId) -> Option<LostEvents> {
     let of = |loss: &&Loss| SessionId::from(loss.session) == session;
     losses.iter().rev().find(of).map(lost_events)
 }

@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use serde_json::Value;
 use unisono_api::Code;
 use unisono_api::service;
-use unisono_api::settings::{Changes, Setting};
+use unisono_api::settings::{Changes, Setting, SettingKeys};
 use unisono_api::turn::Settings;
 use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
-use unisono_config::settings::{Override, Own, is_changeable, is_settable};
+use unisono_config::settings::{
+    Override, Own, changeable, is_changeable, is_settable, scoped, settable,
+};
 use unisono_config::setup::Setup;
 use unisono_session::Input;
 
@@ -23,6 +25,14 @@ use crate::view::{Inspect as _, View};
 impl service::Settings for Local {
     async fn settings(&self) -> service::Result<Vec<Setting>> {
         Ok(settings(&self.setup()))
+    }
+
+    async fn setting_keys(&self) -> service::Result<SettingKeys> {
+        Ok(SettingKeys {
+            daemon: changeable().collect(),
+            session: settable().collect(),
+            model: scoped().map(str::to_owned).collect(),
+        })
     }
 
     async fn change_settings(&self, changes: &Changes) -> service::Result<Vec<Setting>> {

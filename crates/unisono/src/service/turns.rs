@@ -27,7 +27,7 @@ impl Turns for Local {
         key: Option<&str>,
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
-        let ask = asked::read(&session, asked).await?;
+        let ask = asked::read(self.journal(), &session, asked).await?;
         let key = key
             .map(|name| append::key(name, &asked.waited_for(true)))
             .transpose();

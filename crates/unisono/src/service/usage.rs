@@ -1,14 +1,17 @@
 //! What model calls used.
 
 use std::cmp::Reverse;
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 use async_trait::async_trait;
 use unisono_api::service::{self, Usage};
-use unisono_api::usage::{Amounts, Deleted as DeletedUsage, Row, Usage as All};
+use unisono_api::usage::{Deleted as DeletedUsage, Row, SessionUsage, Usage as All};
+use unisono_api::{Page, PageQuery};
 use unisono_context::SessionId;
 use unisono_session::usage::{Asker, Deleted};
 
-use super::id;
+use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
 use crate::history;
@@ -18,38 +21,53 @@ use crate::values;
 #[async_trait]
 impl Usage for Local {
     async fn usage(&self, session: Option<&str>) -> service::Result<All> {
-        Ok(self.used(session).await?.all)
+        Ok(self.used(session).await?)
+    }
+
+    async fn session_usage(&self, query: &PageQuery) -> service::Result<Page<SessionUsage>> {
+        let after: Option<Place> = cursor(query.cursor.as_deref())?;
+        let folds = self.usage_folds().all(self.journal()).await;
+        let folds = folds.map_err(Error::from)?.into_iter();
+        let mut all: Vec<(Place, SessionUsage)> = folds.filter_map(of_session).collect();
+        all.retain(|(place, _)| after.is_none_or(|after| *place > after));
+        all.sort_unstable_by_key(|(place, _)| *place);
+        let limit = Page::<()>::size(query.limit);
+        let part = Page::first(all, limit, |(place, _)| place.to_string());
+        Ok(Page {
+            items: part.items.into_iter().map(|(_, used)| used).collect(),
+            next: part.next,
+        })
     }
 }
 
-/// What was used, and by which sessions.
-#[derive(Clone, Debug)]
-pub struct Used {
-    /// All of it.
-    pub all: All,
-    /// The sessions that used something, the one that used most first.
-    pub sessions: Vec<SessionUsage>,
+/// The place of a session in the list: the largest usage comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    tokens: Reverse<u64>,
+    session: SessionId,
 }
 
-/// What a session used.
-#[derive(Clone, Debug)]
-pub struct SessionUsage {
-    /// Its id.
-    pub session: String,
-    /// Its title.
-    pub title: String,
-    /// Runs of its agents, and summaries.
-    pub jobs: u64,
-    /// What they used.
-    pub amounts: Amounts,
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.tokens.0, self.session)
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Place, ()> {
+        let (tokens, session) = text.split_once('.').ok_or(())?;
+        Ok(Place {
+            tokens: Reverse(tokens.parse().map_err(|_| ())?),
+            session: session.parse().map_err(|_| ())?,
+        })
+    }
 }
 
 impl Local {
-    /// What a session used, or all of them, and which of them used it.
-    ///
-    /// # Errors
-    /// There is no such session, or the store fails.
-    pub async fn used(&self, session: Option<&str>) -> Result<Used, Error> {
+    /// What a session used, or all of them.
+    async fn used(&self, session: Option<&str>) -> Result<All, Error> {
         let journal = self.journal();
         let mut gone = Deleted::default();
         let folds = match session {
@@ -67,9 +85,6 @@ impl Local {
         };
         let mut ledger = gone.ledger.clone();
         folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
-        let mut sessions: Vec<SessionUsage> = folds.into_iter().filter_map(of_session).collect();
-        let tokens = |of: &SessionUsage| of.amounts.input_tokens + of.amounts.output_tokens;
-        sessions.sort_by_key(|of| Reverse(tokens(of)));
         let rows = ledger.used().map(|(asker, model, used)| Row {
             agent: match asker {
                 Asker::Agent(agent) => Some(agent.to_string()),
@@ -81,28 +96,33 @@ impl Local {
         });
         let rows = rows.collect();
         let budgets = history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?;
-        Ok(Used {
-            all: All {
-                rows,
-                total: values::amounts(&ledger.total()),
-                deleted: (gone.sessions > 0).then(|| DeletedUsage {
-                    sessions: gone.sessions,
-                    jobs: gone.ledger.jobs(),
-                    amounts: values::amounts(&gone.ledger.total()),
-                }),
-                budgets: budgets.iter().map(values::budget).collect(),
-            },
-            sessions,
+        Ok(All {
+            rows,
+            total: values::amounts(&ledger.total()),
+            deleted: (gone.sessions > 0).then(|| DeletedUsage {
+                sessions: gone.sessions,
+                jobs: gone.ledger.jobs(),
+                amounts: values::amounts(&gone.ledger.total()),
+            }),
+            budgets: budgets.iter().map(values::budget).collect(),
         })
     }
 }
 
 /// What a session used, if it was anything.
-fn of_session((session, fold): (SessionId, Fold)) -> Option<SessionUsage> {
-    (fold.ledger.used().len() > 0).then(|| SessionUsage {
-        session: session.to_string(),
-        title: fold.title,
-        jobs: fold.ledger.jobs(),
-        amounts: values::amounts(&fold.ledger.total()),
+fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage)> {
+    let amounts = values::amounts(&fold.ledger.total());
+    let place = Place {
+        tokens: Reverse(amounts.input_tokens + amounts.output_tokens),
+        session,
+    };
+    (fold.ledger.used().len() > 0).then(|| {
+        let used = SessionUsage {
+            session: session.to_string(),
+            jobs: fold.ledger.jobs(),
+            title: fold.title,
+            amounts,
+        };
+        (place, used)
     })
 }

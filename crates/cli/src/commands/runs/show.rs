@@ -1,9 +1,8 @@
 //! `unisono runs show`.
 
-use unisono::short::{self, digest, place};
+use unisono::short::{digest, place};
 use unisono_api::run::{Done, RunDetail};
 use unisono_api::turn::Run;
-use unisono_context::Tokens;
 
 use crate::app::App;
 use crate::output::Paint;
@@ -103,11 +102,7 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
             ),
         ),
     ];
-    let cache = short::cache(
-        Tokens(used.cache_expected_tokens),
-        Tokens(used.cache_read_tokens),
-        Tokens(used.cache_write_tokens),
-    );
+    let cache = show::cache(used);
     rows.extend(cache.map(|cache| ("cache", cache)));
     rows.extend(run.duration_ms.map(|ms| ("took", show::time(ms))));
     rows.extend(error(run).map(|error| ("error", show::line(&error, 300))));

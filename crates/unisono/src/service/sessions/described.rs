@@ -42,7 +42,11 @@ pub fn describe(id: &str, state: &State) -> Session {
 }
 
 /// What became of a turn.
-pub fn ended_turn(state: &State, turn: TurnId, ended: &state::EndedTurn) -> EndedTurn {
+pub(in crate::service) fn ended_turn(
+    state: &State,
+    turn: TurnId,
+    ended: &state::EndedTurn,
+) -> EndedTurn {
     let sizes = match &ended.outcome {
         Outcome::Compacted { before, after } | Outcome::Restored { before, after } => {
             Some((before.0, after.0))
@@ -91,7 +95,7 @@ fn budgets(state: &State) -> Vec<Budget> {
 }
 
 /// A branch that ends in a message.
-pub fn branch(state: &State, name: &str, head: MessageId) -> Branch {
+pub(in crate::service) fn branch(state: &State, name: &str, head: MessageId) -> Branch {
     Branch {
         name: name.to_owned(),
         head: head.to_string(),

@@ -7,61 +7,38 @@ use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use unisono_api::compaction::{Checkpoint, Compaction};
+use unisono_api::service::Service;
+use unisono_api::short;
 use unisono_api::turn::{Run, Turn};
-use unisono_context::TurnId;
-use unisono_runtime::Handle;
 
-use super::parts::{cached, digest, dollars, many, number, when};
-use super::session::{Place, back, noted};
-use super::{Trouble, layout, summaries};
-use crate::http::extract::{self, Path};
-use crate::http::problem::ApiError;
-use crate::http::{Shared, compactions, sessions};
-use unisono::history::{self, Lookup};
-use unisono::short;
+use crate::extract::Path;
+use crate::layout::layout;
+use crate::parts::{cached, digest, dollars, encoded, many, number, when};
+use crate::place::{Place, back, noted};
+use crate::summaries;
+use crate::trouble::Trouble;
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
 const DEEPEST: usize = 4;
 
 /// One turn.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let turn: TurnId = extract::id("turn", &turn)?;
-    let told = compactions::read_compaction(&shared, &session, turn).await?;
-    let place = Place::of(&session, &told.turn.branch).await?;
-    let chosen = match told.offers.is_empty() {
-        true => None,
-        false => writer(&shared, &session, turn).await?,
-    };
-    let noted = noted(&shared, &session, &told.turn.branch).await?;
-    let title = title(&told.turn);
+    let found = service.compaction(&id, &turn).await?;
+    let place = Place::of(&*service, &id, &found.turn.branch).await?;
+    let noted = noted(&*service, &place).await?;
+    let title = title(&found.turn);
     let body = place.page(&html! {
-        @if told.turn.task.is_none() { (changed(&told, chosen.as_deref().unwrap_or_default())) }
+        @if found.turn.task.is_none() { (changed(&found)) }
         section {
             h2 { "Turn" }
-            (card(&told.turn, &noted, true))
+            (card(&found.turn, &noted, true))
         }
         p { a href=(place.at("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
-}
-
-/// Who was chosen to write the summary that a turn was for.
-async fn writer(
-    shared: &Shared,
-    session: &Handle,
-    turn: TurnId,
-) -> Result<Option<String>, Trouble> {
-    let journal = shared.local.journal();
-    let trace = history::turn(journal, session, Lookup::Turn(turn)).await;
-    let trace = trace.map_err(ApiError::from)?;
-    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
-    let asked = found.and_then(|found| found.accepted.1.work.writing());
-    let chosen = asked.and_then(|writing| writing.summariser.as_ref());
-    Ok(chosen.map(ToString::to_string))
 }
 
 fn title(turn: &Turn) -> String {
@@ -69,9 +46,10 @@ fn title(turn: &Turn) -> String {
 }
 
 /// What came of a change of the context.
-fn changed(told: &Compaction, chosen: &str) -> Markup {
-    let turn = &told.turn;
-    let amounts = told.tokens_before.zip(told.tokens_after);
+fn changed(found: &Compaction) -> Markup {
+    let turn = &found.turn;
+    let chosen = found.summariser.as_deref().unwrap_or_default();
+    let amounts = found.tokens_before.zip(found.tokens_after);
     html! {
         section class="card" {
             h2 { @match turn.state.as_str() {
@@ -91,16 +69,16 @@ fn changed(told: &Compaction, chosen: &str) -> Markup {
                     @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
-            @if let Some(nothing) = &told.nothing { p { "Nothing was changed: " (nothing) "." } }
-            @if let Some(preview) = &told.preview {
+            @if let Some(nothing) = &found.nothing { p { "Nothing was changed: " (nothing) "." } }
+            @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (preview) }
             }
             @for number in &turn.checkpoints {
                 p { a href={ "/sessions/" (turn.session) "/checkpoints/" (number)
-                    "?branch=" (super::parts::encoded(&turn.branch)) } { "Checkpoint " (number) } }
+                    "?branch=" (encoded(&turn.branch)) } { "Checkpoint " (number) } }
             }
-            @if !told.offers.is_empty() { (summaries::offers(turn, chosen)) }
+            @if !found.offers.is_empty() { (summaries::offers(turn, chosen)) }
             @else if turn.state == "failed" { p { "The conversation is as it was." } }
         }
     }
@@ -108,7 +86,7 @@ fn changed(told: &Compaction, chosen: &str) -> Markup {
 
 /// A turn with its tree of runs; it says which of the `noted` summaries were made for it. `unfolded`:
 /// its answer is shown whole.
-pub(super) fn card(turn: &Turn, noted: &[Checkpoint], unfolded: bool) -> Markup {
+pub(crate) fn card(turn: &Turn, noted: &[Checkpoint], unfolded: bool) -> Markup {
     let open = turn.ended.is_none();
     html! {
         article class="card turn" data-turn=(turn.turn) data-open[open] {
@@ -151,7 +129,7 @@ fn compacted(turn: &Turn, noted: &[Checkpoint]) -> Markup {
     let made = noted
         .iter()
         .filter(|made| turn.checkpoints.contains(&made.number));
-    let branch = super::parts::encoded(&turn.branch);
+    let branch = encoded(&turn.branch);
     let context = turn.compacted.filter(|_| !noted.is_empty());
     let sizes = context.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
     html! {
@@ -174,7 +152,7 @@ fn compacted(turn: &Turn, noted: &[Checkpoint]) -> Markup {
 }
 
 /// The warning that less stands verbatim than was asked for.
-pub(super) fn tightened() -> Markup {
+pub(crate) fn tightened() -> Markup {
     html! {
         p class="warn" { "Less was kept than was asked for: otherwise the context would not have fitted." }
     }
@@ -243,15 +221,10 @@ fn so_far(began: &str) -> String {
 }
 
 /// Stops a turn.
-pub(super) async fn cancel(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn cancel(
+    State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let turn: TurnId = extract::id("turn", &turn)?;
-    let branch = session
-        .inspect(move |state| Some(state.turn(turn)?.accepted.branch.to_string()))
-        .await?;
-    session.cancel(turn).await?;
-    Ok(back(&id, branch.as_deref().unwrap_or("main")))
+    let cancelled = service.cancel_turn(&id, &turn).await?;
+    Ok(back(&id, &cancelled.branch))
 }

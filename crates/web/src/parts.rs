@@ -2,12 +2,10 @@
 
 use maud::{Markup, html};
 use unisono_api::context::{Context, Entry, Summary, Tool};
+use unisono_api::short;
 use unisono_api::usage::Amounts;
-use unisono_context::Tokens;
 
-use unisono::short;
-
-pub(super) use unisono::short::number;
+pub(crate) use unisono_api::short::{cache, number};
 
 /// Occupancy from which the bar warns, and from which it alarms, in percent.
 const WARN: u64 = 80;
@@ -17,28 +15,19 @@ const ALARM: u64 = 95;
 const FEW: usize = 20;
 
 /// How many there are: `1 message`, `2 messages`.
-pub(super) fn many(n: u64, what: &str) -> String {
+pub(crate) fn many(n: u64, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{} {what}{s}", number(n))
 }
 
 /// An instant, to the minute.
-pub(super) fn when(instant: &str) -> Markup {
+pub(crate) fn when(instant: &str) -> Markup {
     let shown = instant.get(..16).unwrap_or(instant).replace('T', " ");
     html! { time datetime=(instant) { (shown) } }
 }
 
-/// What the provider's cache was good for.
-pub(super) fn cache(used: &Amounts) -> Option<String> {
-    short::cache(
-        Tokens(used.cache_expected_tokens),
-        Tokens(used.cache_read_tokens),
-        Tokens(used.cache_write_tokens),
-    )
-}
-
-/// The tokens that were read from it, in a cell of a table; the rest where one points at it.
-pub(super) fn cached(used: &Amounts) -> Markup {
+/// The tokens that were read from the provider's cache, in a cell of a table; the rest where one points at it.
+pub(crate) fn cached(used: &Amounts) -> Markup {
     html! {
         td class="number" title=[cache(used)] {
             (number(used.cache_read_tokens))
@@ -48,7 +37,7 @@ pub(super) fn cached(used: &Amounts) -> Markup {
 }
 
 /// What something cost.
-pub(super) fn dollars(cost: Option<f64>) -> String {
+pub(crate) fn dollars(cost: Option<f64>) -> String {
     match cost {
         Some(0.0) => "free".to_owned(),
         Some(cost) => format!("${cost:.4}"),
@@ -57,12 +46,12 @@ pub(super) fn dollars(cost: Option<f64>) -> String {
 }
 
 /// The first digits of a digest; all of them where one points at it.
-pub(super) fn digest(text: &str) -> Markup {
+pub(crate) fn digest(text: &str) -> Markup {
     html! { code title=(text) { (text.get(..12).unwrap_or(text)) } }
 }
 
 /// An address with a part that a person wrote.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let each = text.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => (byte as char).to_string(),
         _ => format!("%{byte:02X}"),
@@ -71,7 +60,7 @@ pub(super) fn encoded(text: &str) -> String {
 }
 
 /// How full the window is.
-pub(super) fn bar(context: &Context) -> Markup {
+pub(crate) fn bar(context: &Context) -> Markup {
     let percent = context.occupancy_percent;
     let (class, says) = match percent {
         ALARM.. => ("alarm", ": nearly full"),
@@ -90,15 +79,15 @@ pub(super) fn bar(context: &Context) -> Markup {
 }
 
 /// What a model sees, by section.
-pub(super) struct Seen<'c> {
-    pub(super) system: &'c str,
-    pub(super) tools: &'c [Tool],
-    pub(super) summaries: &'c [Summary],
-    pub(super) messages: &'c [Entry],
+pub(crate) struct Seen<'c> {
+    pub(crate) system: &'c str,
+    pub(crate) tools: &'c [Tool],
+    pub(crate) summaries: &'c [Summary],
+    pub(crate) messages: &'c [Entry],
 }
 
 impl Seen<'_> {
-    pub(super) fn sections(&self) -> Markup {
+    pub(crate) fn sections(&self) -> Markup {
         html! {
             @if !self.system.is_empty() {
                 details { summary { "System" } pre class="text" { (self.system) } }

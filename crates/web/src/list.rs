@@ -1,31 +1,29 @@
 //! `/`: the sessions, and what was said in any of them.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::search::Found as Hits;
-use unisono_api::search::SearchQuery;
-use unisono_api::service::Search;
-use unisono_api::session::{Listed, NewSession, main_branch};
+use unisono_api::search::{Found, SearchQuery};
+use unisono_api::service::{self, Service};
+use unisono_api::session::{Listed, NewSession, SessionQuery, main_branch};
+use unisono_api::short;
 
-use super::parts::encoded;
-use super::{Trouble, history, layout, parts};
-use crate::http::Shared;
-use crate::http::extract::{Form, Query};
-use unisono::Local;
-use unisono::labels::Label;
-use unisono::service::sessions::Found;
-use unisono::short;
+use crate::extract::{Form, Query};
+use crate::layout::layout;
+use crate::parts::encoded;
+use crate::trouble::Trouble;
+use crate::{history, parts};
 
 /// Sessions that are shown at a time.
 const SHOWN: usize = 50;
 
 /// Which of them.
 #[derive(Debug, Deserialize)]
-pub(super) struct Which {
+pub(crate) struct Which {
     /// How many newer ones are left out.
     #[serde(default)]
     after: usize,
@@ -38,8 +36,8 @@ pub(super) struct Which {
 }
 
 /// The sessions, the one that changed last first.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Query(which): Query<Which>,
 ) -> Result<Response, Trouble> {
     if !which.q.trim().is_empty() {
@@ -47,31 +45,72 @@ pub(super) async fn show(
             q: which.q.clone(),
             branch: main_branch(),
             cursor: None,
-            limit: std::num::NonZeroUsize::new(SHOWN),
+            limit: NonZeroUsize::new(SHOWN),
         };
-        let hits = Search::search(&*shared.local, None, &sought).await?;
+        let hits = service.search(None, &sought).await?;
         return Ok(layout("Search", &results(&hits, &which.q)));
     }
-    let mut all = newest_first(&shared.local).await?;
     let label = which.label.trim();
-    if !label.is_empty() {
-        all = labelled(&shared.local, all, label).await?;
-    }
-    let count = all.len();
-    let part = all.into_iter().skip(which.after).take(SHOWN).collect();
-    let shown = unisono::service::sessions::listed(&shared.local, part).await?;
+    let shown = Shown::read(&*service, which.after, label).await?;
     let body = html! {
         h1 { "Sessions" }
-        @if count == 0 && label.is_empty() { (nothing()) } @else {
+        @if !shown.any && label.is_empty() { (nothing()) } @else {
             (searching("")) (narrowing(label))
-            @if shown.is_empty() { (none_here(label, count)) } @else { (table(&shown)) }
+            @if shown.sessions.is_empty() { (none_here(label, shown.any)) } @else { (table(&shown.sessions)) }
         }
-        @if which.after + SHOWN < count {
+        @if shown.more {
             p { a href={ "/?after=" (which.after + SHOWN) "&label=" (encoded(label)) } { "Older sessions" } }
         }
         (form())
     };
     Ok(layout("Sessions", &body))
+}
+
+/// The sessions of a page.
+struct Shown {
+    sessions: Vec<Listed>,
+    /// Whether there are any, also on other pages.
+    any: bool,
+    /// Whether there are older ones.
+    more: bool,
+}
+
+impl Shown {
+    /// Reads the sessions with a label, or all of them, after so many newer ones.
+    async fn read(service: &dyn Service, after: usize, label: &str) -> service::Result<Shown> {
+        let mut query = SessionQuery {
+            label: (!label.is_empty()).then(|| label.to_owned()),
+            by_change: true,
+            ..SessionQuery::default()
+        };
+        let (mut any, mut left_out) = (false, 0);
+        loop {
+            let skip = after.saturating_sub(left_out);
+            // As many as are left out, a part at a time; then those that are shown.
+            query.limit = NonZeroUsize::new(if skip > 0 { skip } else { SHOWN });
+            let part = service.sessions(&query).await?;
+            any |= !part.items.is_empty();
+            let more = part.next.is_some();
+            if skip == 0 {
+                let sessions = part.items;
+                return Ok(Shown {
+                    sessions,
+                    any,
+                    more,
+                });
+            }
+            if !more {
+                let sessions = Vec::new();
+                return Ok(Shown {
+                    sessions,
+                    any,
+                    more,
+                });
+            }
+            left_out += part.items.len();
+            query.cursor = part.next;
+        }
+    }
 }
 
 fn searching(q: &str) -> Markup {
@@ -95,10 +134,10 @@ fn narrowing(label: &str) -> Markup {
 }
 
 /// Why no session is shown, where some are stored.
-fn none_here(label: &str, count: usize) -> Markup {
+fn none_here(label: &str, any: bool) -> Markup {
     html! {
         p role="status" {
-            @if count > 0 { "There are no older sessions. " } @else {
+            @if any { "There are no older sessions. " } @else {
                 "No session has the label " code { (label) } ". "
             }
             a href="/" { "Show all sessions" }
@@ -106,27 +145,7 @@ fn none_here(label: &str, count: usize) -> Markup {
     }
 }
 
-/// Those of the sessions that have a label, in the same order.
-async fn labelled(local: &Local, all: Vec<Found>, label: &str) -> Result<Vec<Found>, Trouble> {
-    let label = unisono::service::sessions::label(label)?;
-    let journal = local.journal();
-    let mut fitting = Vec::new();
-    let mut rest = all.into_iter().peekable();
-    while rest.peek().is_some() {
-        let part: Vec<Found> = rest.by_ref().take(1_024).collect();
-        let ids: Vec<_> = part.iter().map(|found| found.id).collect();
-        let firsts = journal.first_events(&ids).await?;
-        let has = |first: &Option<_>| {
-            let first = first.as_ref();
-            first.is_some_and(|first| Label::all_of(std::slice::from_ref(&label), first))
-        };
-        let each = part.into_iter().zip(firsts);
-        fitting.extend(each.filter(|(_, first)| has(first)).map(|(found, _)| found));
-    }
-    Ok(fitting)
-}
-
-fn results(found: &Hits, q: &str) -> Markup {
+fn results(found: &Found, q: &str) -> Markup {
     html! {
         h1 { "Search" }
         (searching(q))
@@ -135,19 +154,6 @@ fn results(found: &Hits, q: &str) -> Markup {
         @if !found.complete { p class="quiet" { "Not all is taken in yet: search again in a moment." } }
         @for hit in &found.hits { (history::hit(hit, true)) }
         p { a href="/" { "Back to the sessions" } }
-    }
-}
-
-async fn newest_first(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
-    let mut all: Vec<Found> = Vec::new();
-    loop {
-        let after = all.last().map(|last| last.id);
-        let page = unisono::service::sessions::page(local, after, 1_024).await?;
-        if page.is_empty() {
-            all.sort_by_key(|found| std::cmp::Reverse(found.info.updated_unix_ms));
-            return Ok(all);
-        }
-        all.extend(page);
     }
 }
 
@@ -202,14 +208,14 @@ fn form() -> Markup {
 
 /// A conversation to be started.
 #[derive(Debug, Deserialize)]
-pub(super) struct New {
+pub(crate) struct New {
     title: String,
     system: String,
 }
 
 /// Starts a conversation.
-pub(super) async fn create(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn create(
+    State(service): State<Arc<dyn Service>>,
     Form(new): Form<New>,
 ) -> Result<Redirect, Trouble> {
     let new = NewSession {
@@ -217,8 +223,6 @@ pub(super) async fn create(
         system: Some(new.system),
         ..NewSession::default()
     };
-    let most = shared.local.setup().loaded.config.server.import_messages;
-    let import = unisono::service::sessions::import(new, most)?;
-    let session = shared.local.import(import).await?;
-    Ok(Redirect::to(&format!("/sessions/{}", session.id())))
+    let made = service.create_session(new).await?;
+    Ok(Redirect::to(&format!("/sessions/{}", made.session)))
 }

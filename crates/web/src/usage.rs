@@ -1,40 +1,52 @@
 //! `/usage`: what model calls used, by agent, model and session.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use unisono::values;
 
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use unisono::service::usage::SessionUsage;
-use unisono_api::usage::{Amounts, Deleted, Usage, UsageQuery};
+use unisono_api::service::Service;
+use unisono_api::usage::{Amounts, Deleted, SessionUsage, Usage, UsageQuery};
+use unisono_api::{Page, PageQuery};
 
-use super::parts::{cached, dollars, many, number};
-use super::{Trouble, layout};
-use crate::http::Shared;
-use crate::http::extract::Query;
+use crate::extract::Query;
+use crate::layout::layout;
+use crate::parts::{cached, dollars, many, number};
+use crate::trouble::Trouble;
 
 /// Sessions that are shown: those that used most.
 const SESSIONS: usize = 50;
 
 /// What was used.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Query(of): Query<UsageQuery>,
 ) -> Result<Response, Trouble> {
-    let used = shared.local.used(of.session.as_deref()).await?;
+    let used = service.usage(of.session.as_deref()).await?;
+    let by_session = match of.session {
+        None => Some(service.session_usage(&first()).await?),
+        Some(_) => None,
+    };
     let body = html! {
         h1 { "Usage" }
         @if let Some(session) = &of.session {
             p { a href={ "/sessions/" (session) } { "Of this session" } " · " a href="/usage" { "of all sessions" } }
         }
-        @if used.all.rows.is_empty() { p class="quiet" { "No model was asked yet." } }
-        @else { (models(&used.all)) (agents(&used.all)) }
-        @if of.session.is_none() && !(used.sessions.is_empty() && used.all.deleted.is_none()) {
-            (sessions(&used.sessions, used.all.deleted.as_ref()))
+        @if used.rows.is_empty() { p class="quiet" { "No model was asked yet." } }
+        @else { (models(&used)) (agents(&used)) }
+        @if let Some(all) = by_session.filter(|all| !all.items.is_empty() || used.deleted.is_some()) {
+            (sessions(&all, used.deleted.as_ref()))
         }
     };
     Ok(layout("Usage", &body))
+}
+
+fn first() -> PageQuery {
+    PageQuery {
+        cursor: None,
+        limit: NonZeroUsize::new(SESSIONS),
+    }
 }
 
 fn head(what: &str) -> Markup {
@@ -80,7 +92,7 @@ fn models(all: &Usage) -> Markup {
     let together = names.into_iter().map(|name| {
         let of = all.rows.iter().filter(move |row| row.model == name);
         let jobs = of.clone().map(|row| row.jobs).sum::<u64>();
-        (name, jobs, values::together(of.map(|row| &row.amounts)))
+        (name, jobs, Amounts::together(of.map(|row| &row.amounts)))
     });
     html! {
         section {
@@ -95,13 +107,13 @@ fn models(all: &Usage) -> Markup {
     }
 }
 
-fn sessions(all: &[SessionUsage], deleted: Option<&Deleted>) -> Markup {
+fn sessions(all: &Page<SessionUsage>, deleted: Option<&Deleted>) -> Markup {
     html! {
         section {
             h2 { "By session" }
             div class="scroll" tabindex="0" role="group" aria-label="Usage by session" { table {
                 (head("Session"))
-                tbody { @for of in all.iter().take(SESSIONS) { tr {
+                tbody { @for of in &all.items { tr {
                     td { a href={ "/sessions/" (of.session) } { (of.title) } }
                     (cells(of.jobs, &of.amounts))
                 } } }
@@ -110,7 +122,7 @@ fn sessions(all: &[SessionUsage], deleted: Option<&Deleted>) -> Markup {
                     (cells(of.jobs, &of.amounts))
                 } } }
             } }
-            @if all.len() > SESSIONS { p class="quiet" { "The " (SESSIONS) " that used most." } }
+            @if all.next.is_some() { p class="quiet" { "The " (SESSIONS) " that used most." } }
         }
     }
 }

@@ -8,15 +8,17 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
-use unisono_api::service::Settings as _;
+use unisono_api::service::Service;
 use unisono_api::settings::{Changes, Setting};
 
-use super::session::{On, Place};
-use super::{Trouble, layout};
-use crate::http::extract::{Form, Path, Query};
-use crate::http::{Shared, sessions};
-use unisono::service::settings::settings;
-use unisono_config::settings::{STORED, changeable, own, scoped, settable};
+use crate::configured::as_written;
+use crate::extract::{Form, Path, Query};
+use crate::layout::layout;
+use crate::place::{On, Place};
+use crate::trouble::Trouble;
+
+/// The origin of a setting that was changed while the daemon ran contains this name of a file.
+const STORED: &str = "settings.toml";
 
 /// Where settings are changed, and what it takes to leave one again.
 struct Forms<'f> {
@@ -35,8 +37,8 @@ const OF_ALL: Forms<'static> = Forms {
 };
 
 /// All settings.
-pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, Trouble> {
-    let all = settings(&shared.local.setup());
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    let (all, keys) = (service.settings().await?, service.setting_keys().await?);
     let (open, fixed): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.changeable);
     let body = html! {
         h1 { "Settings" }
@@ -44,8 +46,8 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, 
         section {
             h2 { "For turns that begin later" }
             (OF_ALL.table("Settings for turns that begin later", &open))
-            (OF_ALL.another(&all, changeable()))
-            (of_one(OF_ALL.action))
+            (OF_ALL.another(&all, &keys.daemon))
+            (of_one(OF_ALL.action, &keys.model))
         }
         section {
             h2 { "Read when the daemon starts" }
@@ -57,26 +59,24 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, 
 }
 
 /// The settings of a session, which are shown also where something is wrong with them by now.
-pub(super) async fn show_own(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show_own(
+    State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(on): Query<On>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let place = Place::of(&session, &on.branch).await?;
+    let place = Place::of(&*service, &id, &on.branch).await?;
     let action = place.at("/settings");
     let forms = Forms {
         action: &action,
         own: "session",
         leave: "As for all sessions again",
     };
-    let (all, wrong) = match shared.local.session_settings(&id).await {
+    let (all, wrong) = match service.session_settings(&id).await {
         Ok(all) => (all, None),
         Err(error) => {
-            let own = session.inspect(own).await?;
-            let own = own.iter().map(|(key, value)| Setting {
-                key: key.to_string(),
-                value: value.to_string(),
+            let own = place.about.settings.iter().map(|(key, value)| Setting {
+                key: key.clone(),
+                value: value.clone(),
                 origin: forms.own.to_owned(),
                 line: None,
                 column: None,
@@ -85,6 +85,7 @@ pub(super) async fn show_own(
             (own.collect(), Some(error.to_string()))
         }
     };
+    let keys = service.setting_keys().await?;
     let open: Vec<_> = all.iter().filter(|setting| setting.changeable).collect();
     let body = place.page(&html! {
         section {
@@ -95,7 +96,7 @@ pub(super) async fn show_own(
                 p class="warn" role="alert" { "No turn can begin with these: " (wrong) }
             }
             (forms.table("Settings of the session", &open))
-            (forms.another(&all, settable()))
+            (forms.another(&all, &keys.session))
         }
         @if place.length > 0 {
             section {
@@ -124,15 +125,15 @@ impl Forms<'_> {
     }
 
     /// A key that has no value yet.
-    fn another(&self, all: &[Setting], keys: impl Iterator<Item = String>) -> Markup {
-        let unset = |key: &String| all.iter().all(|setting| setting.key != *key);
+    fn another(&self, all: &[Setting], keys: &[String]) -> Markup {
+        let unset = |key: &&String| all.iter().all(|setting| setting.key != **key);
         html! {
             details class="fork" {
                 summary { "Set another key" }
                 form method="post" action=(self.action) {
                     label for="another-key" { "Key without a value" }
                     select id="another-key" name="key" {
-                        @for key in keys.filter(unset) { option { (key) } }
+                        @for key in keys.iter().filter(unset) { option { (key) } }
                     }
                     label for="another-value" { "Value, as in a settings file" }
                     input id="another-value" name="value" required;
@@ -165,7 +166,7 @@ impl Forms<'_> {
 }
 
 /// A key of compaction for one provider or one model.
-fn of_one(action: &str) -> Markup {
+fn of_one(action: &str, keys: &[String]) -> Markup {
     html! {
         details class="fork" {
             summary { "Set a key of compaction for one provider or one model" }
@@ -174,7 +175,7 @@ fn of_one(action: &str) -> Markup {
                 input id="one-of" name="of" required;
                 label for="one-key" { "Key of compaction" }
                 select id="one-key" name="key" {
-                    @for key in scoped() { option { (key) } }
+                    @for key in keys { option { (key) } }
                 }
                 label for="one-value" { "Value, as in a settings file" }
                 input id="one-value" name="value" required;
@@ -186,7 +187,7 @@ fn of_one(action: &str) -> Markup {
 
 /// A setting that is changed; without a value, as in the settings files again.
 #[derive(Debug, Deserialize)]
-pub(super) struct Change {
+pub(crate) struct Change {
     key: String,
     value: Option<String>,
     /// The provider, or the model as `provider/model`, whose key it is; nothing: of all.
@@ -206,37 +207,33 @@ impl Change {
 }
 
 /// Changes a setting.
-pub(super) async fn save(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn save(
+    State(service): State<Arc<dyn Service>>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let key = change.key();
-    let value = change.value.map(|text| as_written(&text));
-    let changes = [(key, value)].into();
-    shared.local.change_settings(changes).await?;
+    let changes = changes(change.key(), change.value);
+    service.change_settings(&changes).await?;
     Ok(Redirect::to("/settings"))
 }
 
 /// Changes a setting of a session.
-pub(super) async fn save_own(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn save_own(
+    State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(on): Query<On>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let value = change.value.map(|text| as_written(&text));
-    let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
-    let changes = [(change.key, value)].into();
-    let changes = Changes { changes };
-    shared.local.change_session_settings(&id, &changes).await?;
-    let session = sessions::open(&shared, &id).await?;
-    let place = Place::of(&session, &on.branch).await?;
+    let changes = changes(change.key, change.value);
+    service.change_session_settings(&id, &changes).await?;
+    let place = Place::of(&*service, &id, &on.branch).await?;
     Ok(Redirect::to(&place.at("/settings")))
 }
 
-/// A value as it is written in a settings file; what is none is a text.
-fn as_written(text: &str) -> toml::Value {
-    let read: Result<toml::Table, _> = format!("value = {text}").parse();
-    let value = read.ok().and_then(|mut table| table.remove("value"));
-    value.unwrap_or_else(|| text.into())
+/// The change of one setting to a value as it is written in a settings file.
+fn changes(key: String, value: Option<String>) -> Changes {
+    let value = value.map(|text| as_written(&text));
+    let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
+    Changes {
+        changes: [(key, value)].into(),
+    }
 }

@@ -5,23 +5,22 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::html;
-use unisono_api::service::Contexts as _;
+use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 
-use super::parts::{Seen, digest, many};
-use super::session::Place;
-use super::{Trouble, layout};
-use crate::http::extract::Path;
-use crate::http::{Shared, sessions};
+use crate::extract::Path;
+use crate::layout::layout;
+use crate::parts::{Seen, digest, many};
+use crate::place::Place;
+use crate::trouble::Trouble;
 
 /// A snapshot.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Path((id, snapshot)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let frozen = shared.local.snapshot(&id, &snapshot).await?;
-    let place = Place::of(&session, &main_branch()).await?;
+    let frozen = service.snapshot(&id, &snapshot).await?;
+    let place = Place::of(&*service, &id, &main_branch()).await?;
     let seen = Seen {
         system: &frozen.system,
         tools: &frozen.tools,

@@ -1,22 +1,20 @@
-//! Who may look at the page: whoever has a link that works once.
+//! `/login`: lets a browser in that comes by a link, once.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use blake3::Hash;
-use maud::html;
 use serde::Deserialize;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
 
-use super::layout;
-use crate::http::extract::Query;
-use crate::http::token::{Token, digest, random};
-use crate::http::{Shared, off_thread};
+use super::extract::Query;
+use super::token::{Token, digest, random};
+use super::{Shared, off_thread};
 use unisono::replace::replace;
 
 /// The cookie's name.
@@ -32,7 +30,7 @@ const FILE: &str = "browsers";
 /// Links that work once, and the browsers that came by one. Of their secrets only digests are kept,
 /// under the token as the key: with another token no browser is known.
 #[derive(Debug)]
-pub(in crate::http) struct Logins {
+pub(super) struct Logins {
     key: [u8; 32],
     /// None: browsers are forgotten when the program ends.
     file: Option<PathBuf>,
@@ -54,7 +52,7 @@ struct Browser {
 
 impl Logins {
     /// Those of the daemon that has a store; none are kept where the store has no directory.
-    pub(in crate::http) fn open(store: &Path, token: &Token) -> Logins {
+    pub(super) fn open(store: &Path, token: &Token) -> Logins {
         let file = store.is_dir().then(|| store.join(FILE));
         let text = file.as_ref().map(fs::read_to_string);
         let text = match text {
@@ -76,7 +74,7 @@ impl Logins {
     }
 
     /// The code of a new link.
-    pub(in crate::http) fn link(&self) -> io::Result<String> {
+    pub(super) fn link(&self) -> io::Result<String> {
         let code = random()?;
         self.known(|known| keep(&mut known.links, digest(&code)));
         Ok(code)
@@ -100,7 +98,7 @@ impl Logins {
     }
 
     /// Whether a request comes from a browser that was let in.
-    pub(in crate::http) fn knows(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
         self.knows_at(headers, clock::now())
     }
 
@@ -190,21 +188,8 @@ pub(super) async fn enter(
     });
     match cookie {
         Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
-        None => refused("This link was used before, or is not one of this daemon's."),
+        None => unisono_web::refused("This link was used before, or is not one of this daemon's."),
     }
-}
-
-/// What a browser is shown that was not let in.
-pub(in crate::http) fn refused(why: &str) -> Response {
-    let body = html! {
-        section class="card" {
-            h1 { "You are not logged in" }
-            p { (why) }
-            p { "The daemon prints a link that works once when it starts. Another one comes from:" }
-            pre { "curl -X POST -H \"Authorization: Bearer $(cat TOKEN_FILE)\" http://ADDRESS/v1/login-links" }
-        }
-    };
-    (StatusCode::UNAUTHORIZED, layout("not logged in", &body)).into_response()
 }
 
 #[cfg(test)]

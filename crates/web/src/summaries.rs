@@ -1,5 +1,7 @@
 //! Summaries: their cards, the page of each, and compacting: numbers, then progress, then result.
 
+use std::num::NonZeroU32;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -7,29 +9,22 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::compaction::{
-    Checkpoint, CheckpointDetail, Estimate, NextTurn, OnFailure, Restoring,
+    Again, Anew, Checkpoint, CheckpointDetail, Estimate, NewCompaction, NewText, NextTurn,
+    OnFailure, Restoring, TakeBack,
 };
-use unisono_api::service::Compactions as _;
+use unisono_api::service::Service;
 use unisono_api::session::main_branch;
-use unisono_api::turn::Turn;
-use unisono_context::compaction::ContextPart;
-use unisono_context::{Ordinal, TurnId};
-use unisono_runtime::Handle;
-use unisono_session::event::Writing;
+use unisono_api::turn::{Asked, Settings, Turn};
+use unisono_api::{Code, Problem, short};
 
-use super::parts::{dollars, many, number, when};
-use super::session::{On, Place};
-use super::{Trouble, layout};
-use crate::http::extract::{self, Form, Path, Query};
-use crate::http::problem::ApiError;
-use crate::http::{Shared, sessions};
-use unisono::ask::Ask;
-use unisono::history::{self, Lookup};
-use unisono::service::asked;
-use unisono::short;
+use crate::extract::{Form, Path, Query};
+use crate::layout::layout;
+use crate::parts::{dollars, encoded, many, number, when};
+use crate::place::{On, Place};
+use crate::trouble::Trouble;
 
 /// The cards of all summaries, the newest first.
-pub(super) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
+pub(crate) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
     html! {
         @for checkpoint in all.iter().rev() {
             details class="summary" {
@@ -71,14 +66,13 @@ fn text(checkpoint: &Checkpoint) -> Markup {
 }
 
 /// One summary, and what can be done with it.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Query(on): Query<On>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let place = Place::of(&session, &on.branch).await?;
-    let detail = shared.local.checkpoint(&id, &number, &on.branch).await?;
+    let place = Place::of(&*service, &id, &on.branch).await?;
+    let detail = service.checkpoint(&id, &number, &on.branch).await?;
     let body = place.page(&html! { (whole(&place, &detail)) });
     Ok(layout(&format!("checkpoint {number}"), &body))
 }
@@ -167,17 +161,14 @@ fn who(chosen: &str) -> Markup {
 }
 
 /// What can be done where no model wrote a summary: nothing was changed yet.
-pub(super) fn offers(turn: &Turn, chosen: &str) -> Markup {
+pub(crate) fn offers(turn: &Turn, chosen: &str) -> Markup {
     let Turn {
         session,
         turn,
         branch,
         ..
     } = turn;
-    let back = format!(
-        "/sessions/{session}?branch={}",
-        super::parts::encoded(branch)
-    );
+    let back = format!("/sessions/{session}?branch={}", encoded(branch));
     html! {
         form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/again" } {
             p { "The conversation is as it was. The same can be asked for again:" }
@@ -191,7 +182,7 @@ pub(super) fn offers(turn: &Turn, chosen: &str) -> Markup {
 
 /// How a form wants a summary written.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     #[serde(default)]
     instructions: String,
     /// Who writes; nothing: those that are configured.
@@ -201,40 +192,23 @@ pub(super) struct Wanted {
     on_failure: OnFailure,
 }
 
-impl Wanted {
-    fn writing(self) -> Writing {
-        let (instructions, summariser) = (said(self.instructions), said(self.summariser));
-        asked::writing(instructions, summariser, self.on_failure)
-    }
-}
-
 /// Asks for the same compaction, or the same summary anew, as a turn that could not do it.
-pub(super) async fn again(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn again(
+    State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
     Form(wanted): Form<Wanted>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let turn: TurnId = extract::id("turn", &turn)?;
-    let journal = shared.local.journal();
-    let trace = history::turn(journal, &session, Lookup::Turn(turn)).await;
-    let trace = trace.map_err(ApiError::from)?;
-    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
-    let asked = found.map(|found| &found.accepted.1);
-    let told = asked.and_then(|asked| asked.work.writing());
-    let writing = Writing {
-        instructions: told.and_then(|told| told.instructions.clone()),
-        ..wanted.writing()
+    let new = Again {
+        summariser: said(wanted.summariser),
+        on_failure: wanted.on_failure,
+        wait: false,
     };
-    let ask = asked.and_then(|asked| Ask::again(asked, writing));
-    let ask =
-        ask.ok_or_else(|| ApiError::not_found("compaction to be asked for again in turn", turn))?;
-    begun(&shared, &session, &ask).await
+    begun(&*service, &id, Asked::Again { turn, new }).await
 }
 
 /// A change of a summary.
 #[derive(Debug, Deserialize)]
-pub(super) struct Change {
+pub(crate) struct Change {
     #[serde(default = "main_branch")]
     branch: String,
     #[serde(default)]
@@ -244,38 +218,52 @@ pub(super) struct Change {
 }
 
 /// Puts a text in place of a summary's.
-pub(super) async fn edit(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn edit(
+    State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
     // A form sends line ends as CR LF.
     let text = change.text.replace("\r\n", "\n");
-    let ask = asked::edited(&session, &number, text).await?;
-    begun(&shared, &session, &ask.branch(change.branch)).await
+    let new = NewText {
+        text,
+        branch: change.branch,
+        wait: false,
+    };
+    let checkpoint = number;
+    begun(&*service, &id, Asked::Edit { checkpoint, new }).await
 }
 
 /// Has a summary written anew.
-pub(super) async fn regenerate(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn regenerate(
+    State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let ask = asked::anew(&session, &number, change.wanted.writing()).await?;
-    begun(&shared, &session, &ask.branch(change.branch)).await
+    let new = Anew {
+        instructions: said(change.wanted.instructions),
+        summariser: said(change.wanted.summariser),
+        on_failure: change.wanted.on_failure,
+        settings: Settings::new(),
+        branch: change.branch,
+        wait: false,
+    };
+    let checkpoint = number;
+    begun(&*service, &id, Asked::Regenerate { checkpoint, new }).await
 }
 
 /// Takes a summary back.
-pub(super) async fn restore(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn restore(
+    State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let ask = asked::taken_back(&session, &number).await?;
-    begun(&shared, &session, &ask.branch(change.branch)).await
+    let new = TakeBack {
+        branch: change.branch,
+        wait: false,
+    };
+    let checkpoint = number;
+    begun(&*service, &id, Asked::Restore { checkpoint, new }).await
 }
 
 fn said(text: String) -> Option<String> {
@@ -283,15 +271,14 @@ fn said(text: String) -> Option<String> {
 }
 
 /// Begins a turn and goes to where it is looked at.
-async fn begun(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Redirect, Trouble> {
-    let turn = shared.local.begin(session, ask).await?;
-    let id = session.id();
-    Ok(Redirect::to(&format!("/sessions/{id}/turns/{turn}")))
+async fn begun(service: &dyn Service, session: &str, asked: Asked) -> Result<Redirect, Trouble> {
+    let Turn { session, turn, .. } = service.begin(session, &asked, None).await?;
+    Ok(Redirect::to(&format!("/sessions/{session}/turns/{turn}")))
 }
 
 /// What is to stay.
 #[derive(Debug, Deserialize)]
-pub(super) struct Keeping {
+pub(crate) struct Keeping {
     #[serde(default = "main_branch")]
     branch: String,
     /// The newest messages that stay; nothing: all from the newest user message on.
@@ -306,43 +293,57 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    fn ask(self) -> Result<Ask, Trouble> {
-        let part = match self.part.trim() {
-            "" => None,
-            "attention" => Some(ContextPart::Attention),
-            "large" => Some(ContextPart::Large { over: None }),
-            number => Some(ContextPart::Topic {
-                message: Ordinal(extract::id("number of a message", number)?),
-            }),
+    fn compaction(self) -> Result<NewCompaction, Trouble> {
+        let (keep, part) = (self.keep.trim(), self.part.trim());
+        let large_messages = part == "large";
+        let attention = part == "attention";
+        let topic: Option<u32> = match part {
+            "" | "attention" | "large" => None,
+            number => Some(read("number of a message", number)?),
         };
-        if let Some(part) = part {
-            let ask = Ask::compaction_of(part, self.wanted.writing());
-            return Ok(ask.branch(self.branch));
-        }
-        let keep = self.keep.trim();
-        let newest = match keep {
-            "" => None,
-            number => Some(extract::id::<std::num::NonZeroU32>(
-                "number of messages",
-                number,
-            )?),
+        // A part is compacted whole.
+        let keep_messages: Option<NonZeroU32> = match keep {
+            number if part.is_empty() && !number.is_empty() => {
+                Some(read("number of messages", number)?)
+            }
+            _ => None,
         };
-        let keep = asked::keep(newest.map(std::num::NonZeroU32::get), None);
-        Ok(Ask::compaction(keep, self.wanted.writing()).branch(self.branch))
+        Ok(NewCompaction {
+            instructions: said(self.wanted.instructions),
+            summariser: said(self.wanted.summariser),
+            on_failure: self.wanted.on_failure,
+            keep_messages: keep_messages.map(NonZeroU32::get),
+            keep_tokens: None,
+            topic,
+            attention,
+            large_messages,
+            over_tokens: None,
+            settings: Settings::new(),
+            branch: self.branch,
+            wait: false,
+        })
     }
 }
 
+/// A number of a form.
+fn read<T: FromStr>(what: &str, text: &str) -> Result<T, Trouble> {
+    let wrong = |_| {
+        let detail = format!("{text:?} is no id of a {what}");
+        Problem::new(Code::InvalidRequest, detail).into()
+    };
+    text.parse().map_err(wrong)
+}
+
 /// What a compaction would do, before it is done.
-pub(super) async fn confirm(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn confirm(
+    State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(keeping): Query<Keeping>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let place = Place::of(&session, &keeping.branch).await?;
+    let place = Place::of(&*service, &id, &keeping.branch).await?;
     let (keep, part) = (keeping.keep.clone(), keeping.part.clone());
-    let new = keeping.ask()?.compaction_request();
-    let estimate = shared.local.estimate(&id, &new).await?;
+    let new = keeping.compaction()?;
+    let estimate = service.estimate(&id, &new).await?;
     let body = place.page(&html! { (numbers(&place, &estimate, &keep, &part)) });
     Ok(layout("Compact", &body))
 }
@@ -420,11 +421,11 @@ fn by_itself(next: &NextTurn) -> Markup {
 const SHORT: u64 = 2_000;
 
 /// Compacts a branch.
-pub(super) async fn compact(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn compact(
+    State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Form(keeping): Form<Keeping>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    begun(&shared, &session, &keeping.ask()?).await
+    let new = keeping.compaction()?;
+    begun(&*service, &id, Asked::Compact(new)).await
 }

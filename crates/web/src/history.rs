@@ -1,6 +1,5 @@
 //! `/sessions/{session}/history` and `…/tree`: all that was said, whether a model sees it or not.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -8,20 +7,18 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::message::{Message, Part};
-use unisono_api::search::SearchQuery;
-use unisono_api::search::{Found, Hit};
-use unisono_api::service::Search;
+use unisono_api::message::{Message, MessageQuery, Part};
+use unisono_api::search::{Found, Hit, SearchQuery};
+use unisono_api::service::{self, Service};
 use unisono_api::session::{Stretch, main_branch};
-use unisono_session::State as SessionState;
+use unisono_api::short;
 
-use super::parts::{encoded, number, when};
-use super::session::{On, Place};
-use super::{Trouble, layout};
-use crate::http::extract::{Path, Query};
-use crate::http::{Shared, sessions};
-use unisono::context::pins;
-use unisono::short;
+use crate::extract::{Path, Query};
+use crate::layout::layout;
+use crate::lists;
+use crate::parts::{encoded, number, when};
+use crate::place::{On, Place};
+use crate::trouble::Trouble;
 
 /// Messages that are shown at a time.
 const MESSAGES: u32 = 100;
@@ -30,7 +27,7 @@ const FOUND: usize = 50;
 
 /// What of a session is shown.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Which {
+pub(crate) struct Which {
     /// The branch.
     #[serde(default = "main_branch")]
     branch: String,
@@ -42,16 +39,17 @@ pub(super) struct Which {
 }
 
 /// The messages of a branch, the oldest first, or those that were found.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(which): Query<Which>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let place = Place::of(&session, &which.branch).await?;
+    let place = Place::of(&*service, &id, &which.branch).await?;
     let shown = if which.q.trim().is_empty() {
-        let look = move |state: &SessionState| Section::of(state, &which);
-        part(&place, &session.inspect(look).await?)
+        let newest = place.length.saturating_sub(MESSAGES - 1);
+        let first = which.from.unwrap_or(newest).max(1);
+        let messages = messages(&*service, &place, first, MESSAGES).await?;
+        part(&place, &Section { first, messages })
     } else {
         let sought = SearchQuery {
             q: which.q.clone(),
@@ -59,7 +57,7 @@ pub(super) async fn show(
             cursor: None,
             limit: NonZeroUsize::new(FOUND),
         };
-        let found = Search::search(&*shared.local, Some(&id), &sought).await?;
+        let found = service.search(Some(&id), &sought).await?;
         results(&found, &which.q)
     };
     let body = place.page(&html! {
@@ -77,31 +75,25 @@ pub(super) async fn show(
 struct Section {
     first: u32,
     messages: Vec<Message>,
-    pins: BTreeSet<String>,
 }
 
-impl Section {
-    fn of(state: &SessionState, which: &Which) -> Section {
-        let head = state.tree().head(&which.branch);
-        let length = head.and_then(|head| state.tree().get(head));
-        let length = length.map_or(0, |node| node.ordinal().0);
-        let newest = length.saturating_sub(MESSAGES - 1);
-        let first = which.from.unwrap_or(newest).max(1);
-        let page = unisono::service::messages::read(state, &which.branch, first, MESSAGES);
-        Section {
-            first,
-            messages: page.map(|page| page.items).unwrap_or_default(),
-            pins: pinned(state, &which.branch),
-        }
+/// At most `limit` messages of a branch from one on.
+pub(crate) async fn messages(
+    service: &dyn Service,
+    place: &Place,
+    first: u32,
+    limit: u32,
+) -> service::Result<Vec<Message>> {
+    // The first branch of a session without messages may not be there yet.
+    if place.length == 0 {
+        return Ok(Vec::new());
     }
-}
-
-/// The ids of the messages that are pinned on a branch.
-pub(super) fn pinned(state: &SessionState, branch: &str) -> BTreeSet<String> {
-    let head = state.tree().head(branch);
-    let pinned = head.map(|head| pins::pinned(state, head));
-    let each = pinned.into_iter().flatten();
-    each.map(|message| message.id.to_string()).collect()
+    let query = MessageQuery {
+        branch: place.branch.clone(),
+        cursor: Some(first.to_string()),
+        limit: NonZeroUsize::new(limit as usize),
+    };
+    Ok(service.messages(&place.about.session, &query).await?.items)
 }
 
 fn searching(place: &Place, q: &str) -> Markup {
@@ -123,7 +115,7 @@ fn part(place: &Place, part: &Section) -> Markup {
         @if part.first > 1 {
             p { a href=(place.at(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
         }
-        @for message in &part.messages { (self::message(message, place, &part.pins)) }
+        @for message in &part.messages { (self::message(message, place)) }
         @if last > 0 && last < place.length {
             p { a href=(place.at(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
         }
@@ -152,7 +144,7 @@ fn results_form(q: &str) -> Markup {
 }
 
 /// A message that was found.
-pub(super) fn hit(hit: &Hit, with_session: bool) -> Markup {
+pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
     let branch = hit.branches.first().map_or("main", String::as_str);
     let who = hit.author.as_deref().unwrap_or(&hit.role);
     let there = format!(
@@ -197,10 +189,10 @@ fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
 }
 
 /// A message, and what can be done with it.
-pub(super) fn message(message: &Message, place: &Place, pins: &BTreeSet<String>) -> Markup {
+pub(crate) fn message(message: &Message, place: &Place) -> Markup {
     let gone = matches!(message.form.as_str(), "summarised" | "dropped");
     let who = message.author.as_deref().unwrap_or(&message.role);
-    let pinned = pins.contains(&message.id);
+    let pinned = message.pinned;
     html! {
         article class={ "message " (message.role) @if gone { " gone" } } id={ "m" (message.ordinal) } {
             header class="quiet" {
@@ -256,16 +248,13 @@ fn content(part: &Part) -> Markup {
 const DEEPEST: u32 = 4;
 
 /// The tree of a session's messages.
-pub(super) async fn tree(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn tree(
+    State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(on): Query<On>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let place = Place::of(&session, &on.branch).await?;
-    let stretches = session
-        .inspect(unisono::service::messages::outlined)
-        .await?;
+    let place = Place::of(&*service, &id, &on.branch).await?;
+    let stretches = lists::tree(&*service, &id).await?;
     let body = place.page(&html! {
         section {
             h2 { "Branch tree" }

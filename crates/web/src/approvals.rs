@@ -8,19 +8,20 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::approval::{Approval, Decide, Verdict};
-use unisono_api::service::Approvals as _;
+use unisono_api::service::Service;
 
-use super::parts::when;
-use super::{Trouble, layout};
-use crate::http::Shared;
-use crate::http::extract::{Form, Path};
+use crate::extract::{Form, Path};
+use crate::layout::layout;
+use crate::lists;
+use crate::parts::when;
+use crate::trouble::Trouble;
 
 /// How often the list is brought up to date while it is looked at, in seconds.
 const EVERY: u32 = 3;
 
 /// All calls that wait, the oldest first.
-pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, Trouble> {
-    let calls = shared.local.waiting_calls(None).await?;
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    let calls = lists::approvals(&*service, None).await?;
     let body = html! {
         div id="live" data-every=(EVERY) {
             h1 { "Approvals" }
@@ -35,7 +36,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, 
 }
 
 /// A call with its answers; `back`: where one is afterwards.
-pub(super) fn card(call: &Approval, back: &str) -> Markup {
+pub(crate) fn card(call: &Approval, back: &str) -> Markup {
     let in_doubt = call.waits_for == "in_doubt";
     let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
     let run = format!("/sessions/{}/runs/{}", call.session, call.run);
@@ -113,7 +114,7 @@ fn with_text(
 
 /// An answer, and where one is afterwards.
 #[derive(Debug, Deserialize)]
-pub(super) struct Said {
+pub(crate) struct Said {
     decision: Verdict,
     #[serde(default)]
     text: Option<String>,
@@ -121,14 +122,14 @@ pub(super) struct Said {
 }
 
 /// Decides about a call.
-pub(super) async fn decide(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn decide(
+    State(service): State<Arc<dyn Service>>,
     Path(call): Path<String>,
     Form(said): Form<Said>,
 ) -> Result<Redirect, Trouble> {
     let (decision, text) = (said.decision, said.text);
     let decide = Decide { decision, text };
-    shared.local.decide(&call, &decide).await?;
+    service.decide(&call, &decide).await?;
     Ok(Redirect::to(within(&said.back)))
 }
 

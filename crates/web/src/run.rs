@@ -7,29 +7,26 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::run::{Against, Done, RunDetail, RunStep, Why, WhyQuery};
-use unisono_api::service::Runs as _;
+use unisono_api::service::Service;
+use unisono_api::short;
 use unisono_api::turn::Turn;
-use unisono_context::{RunId, TurnId};
 
-use super::parts::{cache, digest, dollars, number, when};
-use super::session::Place;
-use super::{Trouble, layout};
-use crate::http::extract::{self, Path, Query};
-use crate::http::{Shared, sessions, turns};
-use unisono::short;
+use crate::extract::{Path, Query};
+use crate::layout::layout;
+use crate::parts::{cache, digest, dollars, number, when};
+use crate::place::Place;
+use crate::trouble::Trouble;
 
 /// One run.
-pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,
     Query(beside): Query<WhyQuery>,
 ) -> Result<Response, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let detail = shared.local.run(&id, &run).await?;
-    let why = shared.local.why(&id, &run, &beside).await?;
-    let turn: TurnId = extract::id("turn", &detail.turn)?;
-    let turn = turns::read(&shared, &session, turn).await?;
-    let place = Place::of(&session, &turn.branch).await?;
+    let detail = service.run(&id, &run).await?;
+    let why = service.why(&id, &run, &beside).await?;
+    let turn = service.turn(&id, &detail.turn).await?;
+    let place = Place::of(&*service, &id, &turn.branch).await?;
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
         (about(&detail))
@@ -249,12 +246,10 @@ fn causes(why: &Why) -> Markup {
 }
 
 /// Stops a run.
-pub(super) async fn cancel(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn cancel(
+    State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let run: RunId = extract::id("run", &run)?;
-    session.cancel_run(run).await?;
+    service.cancel_run(&id, &run).await?;
     Ok(Redirect::to(&format!("/sessions/{id}/runs/{run}")))
 }

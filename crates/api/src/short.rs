@@ -1,0 +1,151 @@
+//! Values for people, made short: texts, numbers, ratios, the use of a cache.
+
+use crate::compaction::ratio;
+use crate::context::Usable;
+use crate::harmless::is_harmful;
+use crate::usage::Amounts;
+
+/// A text on one line, without [harmful](is_harmful) characters, cut to so many characters.
+pub fn line(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole: String = words
+        .join(" ")
+        .chars()
+        .filter(|c| !is_harmful(*c))
+        .collect();
+    if whole.chars().count() <= most {
+        return whole;
+    }
+    let mut cut: String = whole.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// Why that much of an agent's window is usable, in two lines.
+pub fn usable(usable: &Usable) -> [String; 2] {
+    let whose = match usable.lead {
+        true => String::new(),
+        false => format!(" by agent {}, which leaves least", usable.agent),
+    };
+    let first = format!(
+        "{}{whose}: window {} − reply {} − safety {}",
+        number(usable.usable_tokens),
+        number(usable.window_tokens),
+        number(usable.reply_tokens),
+        number(usable.safety_tokens),
+    );
+    let more = [
+        ("system and tools", usable.preamble_tokens),
+        ("persona and task", usable.assignment_tokens),
+        ("delegates' results", usable.results_tokens),
+    ];
+    let more = more
+        .iter()
+        .map(|(what, tokens)| format!("− {what} {}", number(*tokens)));
+    let calibration = usable.calibration_tokens;
+    let sign = if calibration < 0 { '−' } else { '+' };
+    let calibration = (calibration != 0)
+        .then(|| format!("{sign} calibration {}", number(calibration.unsigned_abs())));
+    let second: Vec<String> = more.chain(calibration).collect();
+    [first, second.join(" ")]
+}
+
+/// A number with its thousands apart: `21,480`.
+pub fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// How many tokens became one, for people, such as `8.2 : 1`; nothing where nothing was saved.
+pub fn compression(before: u64, after: u64) -> Option<String> {
+    let ratio = ratio(before, after).filter(|_| before > after)?;
+    Some(match ratio {
+        ratio if ratio < 10.0 => format!("{ratio:.1} : 1"),
+        ratio => format!("{} : 1", number(ratio.round() as u64)),
+    })
+}
+
+/// What was read of what was expected in a provider's cache, and written to it, in tokens; none
+/// where there is nothing to say.
+pub fn cache(used: &Amounts) -> Option<String> {
+    let (expected, read) = (used.cache_expected_tokens, used.cache_read_tokens);
+    let written = used.cache_write_tokens;
+    if [expected, read, written] == [0; 3] {
+        return None;
+    }
+    let hoped = match expected {
+        0 => String::new(),
+        some => format!(" of {} expected", number(some)),
+    };
+    let missed = if used.cache_missed { " (missed)" } else { "" };
+    Some(format!(
+        "read {}{hoped}, {} written{missed}",
+        number(read),
+        number(written)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut_and_harmless() {
+        assert_eq!(line("a  b\n\x1b[31mc", 20), "a b [31mc");
+        assert_eq!(line("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn a_ratio_says_how_many_tokens_became_one() {
+        let rows = [
+            ((16_696, 2_045), Some("8.2 : 1")),
+            ((20_144, 31), Some("650 : 1")),
+            ((31, 31), None),
+            ((31, 40), None),
+            ((31, 0), None),
+        ];
+        for ((before, after), said) in rows {
+            assert_eq!(compression(before, after).as_deref(), said);
+        }
+    }
+
+    #[test]
+    fn a_cache_that_missed_what_it_was_expected_to_have_is_flagged() {
+        let said = |expected, read, written| {
+            cache(&Amounts {
+                cache_expected_tokens: expected,
+                cache_read_tokens: read,
+                cache_write_tokens: written,
+                cache_missed: Amounts::missed(expected, read),
+                ..Amounts::default()
+            })
+        };
+        let rows = [
+            ((0, 0, 0), None),
+            ((0, 0, 21_480), Some("read 0, 21,480 written")),
+            ((0, 300, 0), Some("read 300, 0 written")),
+            (
+                (21_480, 21_480, 0),
+                Some("read 21,480 of 21,480 expected, 0 written"),
+            ),
+            (
+                (21_480, 10_740, 0),
+                Some("read 10,740 of 21,480 expected, 0 written"),
+            ),
+            (
+                (21_480, 10_739, 9),
+                Some("read 10,739 of 21,480 expected, 9 written (missed)"),
+            ),
+        ];
+        for ((expected, read, written), line) in rows {
+            assert_eq!(said(expected, read, written).as_deref(), line);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Sessions in the order of their changes.
+
+use std::cmp::Reverse;
+use std::fmt::{self, Display, Formatter};
+use std::slice;
+use std::str::FromStr;
+
+use unisono_api::Page;
+use unisono_api::session::Listed;
+use unisono_context::SessionId;
+use unisono_session::Event;
+
+use super::{Found, PAGE, everything, listed};
+use crate::Local;
+use crate::error::Error;
+use crate::labels::Label;
+
+/// The place of a session in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    updated_unix_ms: u64,
+    session: SessionId,
+}
+
+impl Place {
+    fn of(found: &Found) -> Place {
+        Place {
+            updated_unix_ms: found.info.updated_unix_ms,
+            session: found.id,
+        }
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.updated_unix_ms, self.session)
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Place, ()> {
+        let (updated, session) = text.split_once('.').ok_or(())?;
+        Ok(Place {
+            updated_unix_ms: updated.parse().map_err(|_| ())?,
+            session: session.parse().map_err(|_| ())?,
+        })
+    }
+}
+
+/// A part of the sessions, the one that changed last first: all of them, or those with a label.
+pub(super) async fn sessions(
+    local: &Local,
+    before: Option<Place>,
+    limit: usize,
+    label: Option<&Label>,
+) -> Result<Page<Listed>, Error> {
+    let mut left = everything(local).await?;
+    left.retain(|found| before.is_none_or(|before| Place::of(found) < before));
+    left.sort_unstable_by_key(|found| Reverse(Place::of(found)));
+    if let Some(label) = label {
+        // One more tells whether there are more.
+        left = labelled(local, left, label, limit + 1).await?;
+    }
+    let part = Page::first(left, limit, |last| Place::of(last).to_string());
+    Ok(Page {
+        items: listed(local, part.items).await?,
+        next: part.next,
+    })
+}
+
+/// The first sessions with a label, in the same order: at least as many as are enough, where there
+/// are so many.
+async fn labelled(
+    local: &Local,
+    all: Vec<Found>,
+    label: &Label,
+    enough: usize,
+) -> Result<Vec<Found>, Error> {
+    let has = |first: &Option<Event>| {
+        let first = first.as_ref();
+        first.is_some_and(|first| Label::all_of(slice::from_ref(label), first))
+    };
+    let mut fitting = Vec::new();
+    for part in all.chunks(PAGE) {
+        let ids: Vec<SessionId> = part.iter().map(|found| found.id).collect();
+        let firsts = local.journal().first_events(&ids).await?;
+        let each = part.iter().zip(&firsts);
+        fitting.extend(
+            each.filter(|(_, first)| has(first))
+                .map(|(found, _)| *found),
+        );
+        if fitting.len() >= enough {
+            break;
+        }
+    }
+    Ok(fitting)
+}

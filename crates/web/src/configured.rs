@@ -1,0 +1,82 @@
+//! The settings of a session that its page uses.
+
+use unisono_api::service::{Result, Service};
+use unisono_api::settings::Setting;
+
+/// The settings of a session that its page uses.
+pub(crate) struct Configured {
+    /// The agent that answers.
+    pub(crate) lead: String,
+    /// The agents that work before it.
+    pub(crate) agents: Vec<String>,
+    /// Whether a turn names its automatic summaries.
+    pub(crate) notifies: bool,
+}
+
+impl Configured {
+    /// Reads the settings of a session.
+    pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<Configured> {
+        Ok(Configured::of(&service.session_settings(session).await?))
+    }
+
+    fn of(settings: &[Setting]) -> Configured {
+        let value = |key: &str| {
+            let found = settings.iter().find(|setting| setting.key == key);
+            found.map(|setting| as_written(&setting.value))
+        };
+        let lead = value("run.lead");
+        let agents = value("run.agents");
+        let agents = agents.as_ref().and_then(toml::Value::as_array);
+        let agents = agents.into_iter().flatten();
+        let notice = value("compaction.notice");
+        Configured {
+            lead: text(lead.as_ref()).unwrap_or_default().to_owned(),
+            agents: agents
+                .filter_map(|agent| Some(agent.as_str()?.to_owned()))
+                .collect(),
+            notifies: text(notice.as_ref()) != Some("off"),
+        }
+    }
+}
+
+fn text(value: Option<&toml::Value>) -> Option<&str> {
+    value.and_then(toml::Value::as_str)
+}
+
+/// A value as it is written in a settings file; any other text is a text.
+pub(crate) fn as_written(text: &str) -> toml::Value {
+    let read: Result<toml::Table, _> = format!("value = {text}").parse();
+    let value = read.ok().and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(key: &str, value: &str) -> Setting {
+        Setting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            origin: "defaults".to_owned(),
+            line: None,
+            column: None,
+            changeable: true,
+        }
+    }
+
+    #[test]
+    fn settings_are_read_as_they_are_written_in_a_file() {
+        let all = [
+            setting("run.lead", "\"lead\""),
+            setting("run.agents", "[\"risks\", \"facts=Find = signs.\"]"),
+            setting("compaction.notice", "\"off\""),
+        ];
+        let read = Configured::of(&all);
+        assert_eq!(read.lead, "lead");
+        assert_eq!(read.agents, ["risks", "facts=Find = signs."]);
+        assert!(!read.notifies);
+        assert!(Configured::of(&all[..2]).notifies);
+        assert_eq!(as_written("no value"), toml::Value::from("no value"));
+    }
+}

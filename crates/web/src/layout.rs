@@ -1,0 +1,48 @@
+//! The frame of all pages.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{Html, IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
+use unisono_api::harmless::for_html;
+
+/// What the page may load: its own style and script, and events of its own daemon.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+                      connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+
+/// A whole page.
+pub(crate) fn layout(title: &str, body: &Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · unisono" }
+                link rel="icon" href="/static/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/static/page.css";
+                script type="module" src="/static/live.js" {}
+                script type="module" src="/static/dialog.js" {}
+            }
+            body {
+                a class="skip" href="#main" { "To the content" }
+                header class="top" {
+                    a class="brand" href="/" { "unisono" }
+                    nav aria-label="Main" {
+                        a href="/" { "Sessions" } a href="/approvals" { "Approvals" }
+                        a href="/usage" { "Usage" } a href="/settings" { "Settings" }
+                    }
+                    p id="link" class="link" role="status" {}
+                }
+                main id="main" { (body) }
+                p id="said" class="hidden" role="status" {}
+            }
+        }
+    };
+    let policy = [(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    )];
+    (policy, Html(for_html(&page.into_string()).into_owned())).into_response()
+}

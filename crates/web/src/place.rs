@@ -1,0 +1,144 @@
+//! A session and one of its branches: addresses within them, and the frame of their pages.
+
+use axum::response::Redirect;
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::compaction::Checkpoint;
+use unisono_api::context::ContextQuery;
+use unisono_api::service::{self, Service};
+use unisono_api::session::{Branch, Session, main_branch};
+use unisono_api::{Code, PageQuery, Problem};
+
+use crate::configured::Configured;
+use crate::lists::{self, PART};
+use crate::parts::encoded;
+use crate::trouble::Trouble;
+
+/// Which branch of a session is shown.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct On {
+    /// The branch.
+    #[serde(default = "main_branch")]
+    pub(crate) branch: String,
+}
+
+impl On {
+    /// Its context, for the agents that are configured.
+    pub(crate) fn context_query(&self) -> ContextQuery {
+        ContextQuery {
+            branch: self.branch.clone(),
+            ..ContextQuery::default()
+        }
+    }
+}
+
+/// A session, and the branch of it that is looked at.
+pub(crate) struct Place {
+    pub(crate) about: Session,
+    pub(crate) branch: String,
+    /// Messages on the branch; none: it is not there yet.
+    pub(crate) length: u32,
+}
+
+impl Place {
+    pub(crate) async fn of(
+        service: &dyn Service,
+        session: &str,
+        branch: &str,
+    ) -> Result<Place, Trouble> {
+        let about = service.session(session).await?;
+        let found = branch_named(service, &about, branch).await?;
+        if found.is_none() && branch != main_branch() {
+            let detail = format!("there is no branch {branch:?}");
+            return Err(Problem::new(Code::NotFound, detail).into());
+        }
+        Ok(Place {
+            length: found.map_or(0, |found| found.messages),
+            branch: branch.to_owned(),
+            about,
+        })
+    }
+
+    /// An address within the session, on this branch.
+    pub(crate) fn at(&self, rest: &str) -> String {
+        let sign = if rest.contains('?') { '&' } else { '?' };
+        let (id, branch) = (&self.about.session, encoded(&self.branch));
+        format!("/sessions/{id}{rest}{sign}branch={branch}")
+    }
+
+    /// A page about the session: what is brought up to date while it is looked at.
+    pub(crate) fn page(&self, body: &Markup) -> Markup {
+        let about = &self.about;
+        html! {
+            div id="live" data-session=(about.session) data-after=(about.events) {
+                h1 { a href=(self.at("")) { (about.title) } }
+                nav aria-label="Branches" class="tabs" {
+                    @for other in &about.branches.items {
+                        a href={ "/sessions/" (about.session) "?branch=" (encoded(&other.name)) }
+                            aria-current=[(other.name == self.branch).then_some("true")] {
+                            (other.name) " " span class="quiet" { (other.messages) }
+                        }
+                    }
+                    @if about.branches.items.iter().all(|other| other.name != self.branch) && self.length > 0 {
+                        a href=(self.at("")) aria-current="true" {
+                            (self.branch) " " span class="quiet" { (self.length) }
+                        }
+                    }
+                    @if about.branches.has_more {
+                        a href=(self.at("/tree")) { "all " (about.branches.count) " branches" }
+                    }
+                }
+                nav aria-label="Session" class="links" {
+                    a href=(self.at("")) { "Conversation" }
+                    a href=(self.at("/history")) { "Full history" }
+                    a href=(self.at("/tree")) { "Branch tree" }
+                    a href={ "/usage?session=" (about.session) } { "Usage" }
+                    a href=(self.at("/settings")) { "Settings" }
+                }
+                (body)
+            }
+        }
+    }
+}
+
+/// Back to a branch of a session.
+pub(crate) fn back(id: &str, branch: &str) -> Redirect {
+    Redirect::to(&format!("/sessions/{id}?branch={}", encoded(branch)))
+}
+
+/// The branch of a session with that name.
+pub(crate) async fn branch_named(
+    service: &dyn Service,
+    about: &Session,
+    name: &str,
+) -> service::Result<Option<Branch>> {
+    let named = |branch: &Branch| branch.name == name;
+    let first = about.branches.items.iter().find(|branch| named(branch));
+    if first.is_some() || !about.branches.has_more {
+        return Ok(first.cloned());
+    }
+    let mut query = PageQuery {
+        cursor: None,
+        limit: PART,
+    };
+    loop {
+        let part = service.branches(&about.session, &query).await?;
+        let found = part.items.into_iter().find(named);
+        if found.is_some() || part.next.is_none() {
+            return Ok(found);
+        }
+        query.cursor = part.next;
+    }
+}
+
+/// The summaries that turns name as made for them; none where that is switched off.
+pub(crate) async fn noted(
+    service: &dyn Service,
+    place: &Place,
+) -> service::Result<Vec<Checkpoint>> {
+    let session = &place.about.session;
+    if !Configured::read(service, session).await?.notifies {
+        return Ok(Vec::new());
+    }
+    lists::checkpoints(service, session, &place.branch).await
+}
