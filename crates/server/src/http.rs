@@ -192,7 +192,7 @@ impl Server {
             ephemeral_sessions: EphemeralSessions::new(),
         });
         let router = router
-            .route("/login", get(login::enter))
+            .route(login::PATH, get(login::enter))
             .merge(unisono_web::router(shared.local.clone()))
             .merge(mcp::routes(&shared, &calls))
             .fallback(problem::not_found)
@@ -332,7 +332,7 @@ async fn off_thread<T: Send + 'static>(
 /// A link by which one browser can come in, once, at that host.
 fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
     let code = shared.logins.link()?;
-    Ok(format!("http://{host}/login?code={code}"))
+    Ok(format!("http://{host}{}?code={code}", login::PATH))
 }
 
 /// How an address is asked for from this machine: one that stands for all addresses is none itself.

@@ -91,16 +91,8 @@ impl Shown {
             let part = service.sessions(&query).await?;
             any |= !part.items.is_empty();
             let more = part.next.is_some();
-            if skip == 0 {
-                let sessions = part.items;
-                return Ok(Shown {
-                    sessions,
-                    any,
-                    more,
-                });
-            }
-            if !more {
-                let sessions = Vec::new();
+            if skip == 0 || !more {
+                let sessions = if skip == 0 { part.items } else { Vec::new() };
                 return Ok(Shown {
                     sessions,
                     any,

@@ -131,17 +131,19 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
     );
     let anew = json!({"summariser": "openai/gpt-4o-mini", "on_failure": "leave"});
     let anew = daemon.post(&at("/checkpoints/1/regenerate"), &anew);
-    assert_eq!(
-        anew.expect(200).json()["error"]["code"],
-        "compaction_failed"
-    );
+    let failed = anew.expect(200).json();
+    assert_eq!(failed["error"]["code"], "compaction_failed");
+    let wanted = json!({"summariser": "openai/gpt-4o-mini"});
+    let repeated = again(failed["turn"].as_str().unwrap(), wanted).expect(200);
+    assert_eq!(repeated.json()["error"]["code"], "compaction_failed");
     let anew = json!({"summariser": "extractive"});
     let anew = daemon.post(&at("/checkpoints/1/regenerate"), &anew);
-    let written = anew.expect(200).json();
-    assert_eq!(written["state"], "compacted");
-    let turn = written["turn"].as_str().unwrap();
-    let repeated = again(turn, json!({"on_failure": "extractive"})).expect(200);
-    assert_eq!(repeated.json()["state"], "compacted");
+    assert_eq!(anew.expect(200).json()["state"], "compacted");
+    let answer = again(&id, json!({})).expect(404).problem("not_found");
+    assert!(
+        answer.contains("compaction to be asked for again"),
+        "{answer}"
+    );
 
     for (name, says) in [
         ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),

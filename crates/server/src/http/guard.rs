@@ -10,6 +10,7 @@ use axum::response::Response;
 use unisono_api::{Code, Problem};
 
 use super::Shared;
+use super::login;
 use super::problem::{self, ApiError};
 
 /// Paths that are answered without a token and whatever else is being done.
@@ -46,7 +47,7 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
         let seconds = wait.as_secs_f64().ceil() as u64;
         return Err(ApiError::new(Code::Busy, detail).retry_after(seconds));
     }
-    if !path.starts_with("/problems/") && !unisono_web::OPEN.contains(&path) && path != "/login" {
+    if !is_open(path) {
         check_who(shared, &request)?;
     }
     if *shared.stopping.borrow() {
@@ -62,6 +63,11 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     let request = request.map(|body| held.body(body, shared.stall));
     let answered = answer(request, next).await;
     held.refused().map_or(Ok(answered), Err)
+}
+
+/// Whether a path needs no token: that of a login, a page about problems, a part of the page.
+fn is_open(path: &str) -> bool {
+    path == login::PATH || path.starts_with("/problems/") || unisono_web::OPEN.contains(&path)
 }
 
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].

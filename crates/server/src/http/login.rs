@@ -17,6 +17,8 @@ use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
 use unisono::replace::replace;
 
+/// Where a link leads.
+pub(super) const PATH: &str = "/login";
 /// The cookie's name.
 const COOKIE: &str = "unisono";
 /// Browsers that are let in at the same time; the oldest is forgotten.
