@@ -19,7 +19,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("runtime/src/compactor/summarise.rs", "by_models", 79),
     ("runtime/src/replay.rs", "one", 67),
     ("runtime/src/worker.rs", "carry_out", 63),
-    ("server/src/http.rs", "bind", 62),
     ("server/src/http/metrics.rs", "counted", 80),
     ("server/src/http/openai.rs", "prepare", 70),
     ("server/src/mcp/tools.rs", "specs", 92),

@@ -55,7 +55,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
@@ -63,7 +62,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use unisono_api::Code;
-use unisono_api::session::Link;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -192,19 +190,14 @@ impl Server {
             ephemeral_sessions: EphemeralSessions::new(),
         });
         let router = router
-            .route(login::PATH, get(login::enter))
-            .merge(unisono_web::router(shared.local.clone()))
+            .merge(page(&shared))
             .merge(mcp::routes(&shared, &calls))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
             .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
             .with_state(shared.clone());
-        let (health, _) = health::routes().split_for_parts();
-        let full = health
-            .fallback(guard::full)
-            .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
-            .with_state(shared.clone());
+        let full = full(&shared);
         Ok(Server {
             listener,
             address,
@@ -241,7 +234,7 @@ impl Server {
 
     /// A link by which one browser can come in, once; none where no secret can be had.
     pub fn login_link(&self) -> Option<String> {
-        login_link(&self.shared, &self.authority()).ok()
+        login::new_link(&self.shared, &self.authority()).ok()
     }
 
     /// Where the token is.
@@ -329,12 +322,6 @@ async fn off_thread<T: Send + 'static>(
     done.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))
 }
 
-/// A link by which one browser can come in, once, at that host.
-fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
-    let code = shared.logins.link()?;
-    Ok(format!("http://{host}{}?code={code}", login::PATH))
-}
-
 /// How an address is asked for from this machine: one that stands for all addresses is none itself.
 pub(crate) fn authority(address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
@@ -410,7 +397,7 @@ fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
 /// Every route, with its description.
 fn routes() -> OpenApiRouter<Arc<Shared>> {
     let problems = OpenApiRouter::new().routes(routes!(problem::about));
-    let login = OpenApiRouter::new().routes(routes!(link));
+    let login = OpenApiRouter::new().routes(routes!(login::link));
     let resources = [
         ("sessions", sessions::routes()),
         ("messages", messages::routes()),
@@ -449,22 +436,19 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
     all.route("/v1/openapi.json", get(openapi))
 }
 
-/// Makes a link by which one browser can come in, once.
-#[utoipa::path(
-    post, path = "/v1/login-links", tag = "about", security(("token" = [])),
-    responses((status = 201, description = "The link", body = Link))
-)]
-async fn link(
-    State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
-) -> Result<(StatusCode, Json<Link>), problem::ApiError> {
-    // The guard has checked it.
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let made = login_link(&shared, host.unwrap_or_default());
-    let url = made.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))?;
-    Ok((StatusCode::CREATED, Json(Link { url })))
+/// The page, and what lets a browser in to see it.
+fn page(shared: &Shared) -> Router<Arc<Shared>> {
+    let login = Router::new().route(login::PATH, get(login::enter));
+    login.merge(unisono_web::router(shared.local.clone()))
+}
+
+/// What connections get that are too many: health alone.
+fn full(shared: &Arc<Shared>) -> Router {
+    let (health, _) = health::routes().split_for_parts();
+    health
+        .fallback(guard::full)
+        .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
+        .with_state(shared.clone())
 }
 
 /// The description of all routes (OpenAPI 3.1), as JSON.

@@ -1,18 +1,22 @@
-//! `/login`: lets a browser in that comes by a link, once.
+//! `/v1/login-links` and `/login`: lets a browser in that comes by a link, once.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
+use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use blake3::Hash;
 use serde::Deserialize;
+use unisono_api::Code;
+use unisono_api::session::Link;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
 
 use super::extract::Query;
+use super::problem::ApiError;
 use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
 use unisono::replace::replace;
@@ -167,16 +171,40 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
+/// A link by which one browser can come in, once, at that host.
+pub(super) fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
+    let code = shared.logins.link()?;
+    Ok(format!("http://{host}{PATH}?code={code}"))
+}
+
+/// Makes a link by which one browser can come in, once.
+#[utoipa::path(
+    post, path = "/v1/login-links", tag = "about", security(("token" = [])),
+    responses((status = 201, description = "The link", body = Link))
+)]
+pub(super) async fn link(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<Link>), ApiError> {
+    // The guard has checked it.
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let made = new_link(&shared, host.unwrap_or_default());
+    let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
+    Ok((StatusCode::CREATED, Json(Link { url })))
+}
+
 /// The code of a link.
 #[derive(Debug, Deserialize)]
-pub(super) struct Code {
+pub(super) struct LinkQuery {
     code: String,
 }
 
 /// Lets a browser in that comes by a link, once.
 pub(super) async fn enter(
     State(shared): State<Arc<Shared>>,
-    Query(Code { code }): Query<Code>,
+    Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     let entering = {
         let shared = shared.clone();
