@@ -35,7 +35,10 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Dra
     let name = role.text()?;
     match &*name {
         "system" | "developer" => Ok(Drafted::new(Role::System, content(&object, draft)?)),
-        "user" => Ok(Drafted::new(Role::User, content(&object, draft)?)),
+        "user" => Ok(Drafted {
+            author: author(&object),
+            ..Drafted::new(Role::User, content(&object, draft)?)
+        }),
         "assistant" => assistant(&object, draft),
         "tool" | "function" => result(&object, draft),
         unknown => {
@@ -74,10 +77,12 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
     })
 }
 
-/// The name of the agent that wrote it, where it can be one.
+/// The name of the person or agent that wrote it, where it is one line of at most 200 characters.
 fn author(object: &Object<'_>) -> Option<AgentId> {
+    const CHARS: usize = 200;
     let name = object.get("name")?.text().ok()?;
-    unisono_config::agents::is_id(&name).then(|| AgentId::new(&*name))
+    let fits = name.chars().take(CHARS + 1).count() <= CHARS && !name.contains(char::is_control);
+    (fits && !name.trim().is_empty()).then(|| AgentId::new(name.trim()))
 }
 
 fn tool_call<'t>(call: &Object<'t>) -> Result<'t, Part> {

@@ -111,6 +111,19 @@ fn the_authored_subset_keeps_arguments_as_they_were_written() {
 }
 
 #[test]
+fn people_keep_their_names_in_openais_messages() {
+    let text = r#"[{"role":"user","name":"Anna Müller","content":"Can we ship?"},{"role":"user","name":"bob","content":"No, Tuesday."},{"role":"user","name":" ","content":"?"},{"role":"user","name":"a\nb","content":"!"}]"#;
+    let parsed = read(text.as_bytes(), &named()).unwrap();
+    let authors: Vec<Option<&str>> = parsed
+        .import
+        .messages
+        .iter()
+        .map(|(_, message)| message.author.as_ref().map(|author| author.as_str()))
+        .collect();
+    assert_eq!(authors, [Some("Anna Müller"), Some("bob"), None, None]);
+}
+
+#[test]
 fn the_shipped_example_is_read() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
