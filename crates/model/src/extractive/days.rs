@@ -12,8 +12,8 @@ pub(super) const TO: &str = " to ";
 /// Tokens of a day in a list, and the part of the cap that the list may take.
 const DAY_TOKENS: u64 = 4;
 const LIST_PART: u64 = 6;
-/// The part of the cap that days may take as headings, which cost more and are seldom needed twice.
-pub(super) const HEADINGS_PART: u64 = 16;
+/// The part of the cap that days may take as headings, which cost more.
+pub(super) const HEADINGS_PART: u64 = 8;
 
 /// All the days of a conversation.
 #[derive(Clone, Debug, Default)]

@@ -89,10 +89,10 @@ fn add_quote<'a>(
     at: Option<Timestamp>,
 ) {
     let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
-    let kind = if role == Role::Tool {
-        Kind::ToolResult
-    } else {
-        Kind::Text
+    let kind = match role {
+        Role::Tool => Kind::ToolResult,
+        Role::Assistant if is_call(quote) => Kind::ToolCall,
+        _ => Kind::Text,
     };
     let source = Source {
         ordinal: number,
@@ -108,6 +108,13 @@ fn add_quote<'a>(
         .flat_map(|part| part.split(LINE_BREAK))
         .collect();
     pool.add(source, &stretches);
+}
+
+/// Whether a quote begins with a tool's name: `cancel_order: order_id: W-17`.
+fn is_call(quote: &str) -> bool {
+    let name = quote.split_once(": ").map_or("", |(name, _)| name);
+    let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    name.contains('_') && name.bytes().all(of_name)
 }
 
 /// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.

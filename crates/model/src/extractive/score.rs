@@ -101,6 +101,7 @@ fn factor(unit: &Unit<'_>) -> f32 {
     let mut factor = match unit.kind {
         Kind::Text => told(unit),
         Kind::ToolResult => weights::TOOL_RESULT,
+        Kind::ToolCall if names_record(unit.text) => weights::RECORD_CALL,
         Kind::ToolCall => weights::TOOL_CALL,
         Kind::Attachment => weights::ATTACHMENT,
     };
@@ -117,6 +118,11 @@ fn factor(unit: &Unit<'_>) -> f32 {
         factor *= weights::PRIOR;
     }
     factor
+}
+
+/// Whether a request says by its id which record it is about: `order_id: W-17`.
+fn names_record(call: &str) -> bool {
+    call.contains("id: ")
 }
 
 /// What somebody tells of himself, and of what happened when, is what is asked for later.

@@ -48,7 +48,8 @@ pub(super) const WANTED: f32 = 2.0;
 /// What was said in another form than prose. Of tools the requests tell most: what was done, to
 /// which record, with which amount.
 pub(super) const TOOL_RESULT: f32 = 0.7;
-pub(super) const TOOL_CALL: f32 = 1.5;
+pub(super) const TOOL_CALL: f32 = 1.0;
+pub(super) const RECORD_CALL: f32 = 2.5;
 pub(super) const ATTACHMENT: f32 = 0.5;
 pub(super) const CODE_OR_TABLE: f32 = 0.6;
 /// `I`, `we`; `you` without them; something happened; it is said when.
