@@ -9,6 +9,7 @@ use unisono_context::Timestamp;
 /// Begins a summary's first line; between the first day and the last where only those are given.
 pub(super) const DAYS: &str = "Days (UTC): ";
 pub(super) const TO: &str = " to ";
+pub(super) const MS_PER_DAY: i64 = 86_400_000;
 /// Tokens of a day in a list, and the part of the cap that the list may take.
 const DAY_TOKENS: u64 = 4;
 const LIST_PART: u64 = 6;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use jiff::civil::Date;
 use unisono_context::Ordinal;
 
-use super::days::{self, Days, HEADINGS_PART, short_name};
+use super::days::{self, Days, HEADINGS_PART, MS_PER_DAY, short_name};
 use super::pool::Pool;
 use super::quote::quote;
 use super::section::Section;
@@ -143,7 +143,7 @@ pub(super) fn lines(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Line> {
     }
     lines.sort_by_key(|line| {
         let unit = &pool.units[line.units[0]];
-        let day = unit.at.and_then(days::day);
+        let day = unit.at.map(|at| at.0.div_euclid(MS_PER_DAY));
         (line.section, day, unit.ordinal, line.units[0])
     });
     lines

@@ -17,7 +17,6 @@ use super::select::{Worth, choose};
 use super::{Style, SummaryDraft, SummaryInput, days, facts, prior, score, weights};
 use crate::redact::redact;
 
-const MS_PER_DAY: i64 = 86_400_000;
 /// Units are chosen for somewhat more than the cap, since their tokens are estimates.
 const MARGIN: f32 = 1.5;
 /// How many of the best units are tried when the cap may be too small for any.
@@ -112,7 +111,7 @@ impl<'a> Reading<'a> {
             Some(summary) => prior::add(&mut pool, summary),
             None => Default::default(),
         };
-        let at = |passage: &Passage<'_>| passage.at.0.div_euclid(MS_PER_DAY);
+        let at = |passage: &Passage<'_>| passage.at.0.div_euclid(days::MS_PER_DAY);
         let new_days = input.passages.chunk_by(|one, next| at(one) == at(next));
         let firsts = new_days.filter_map(|of_day| days::day(of_day.first()?.at));
         days.known.extend(firsts);
