@@ -21,7 +21,6 @@ mod passage;
 mod pool;
 mod prior;
 mod quote;
-mod relative;
 mod render;
 mod score;
 mod section;
