@@ -8,13 +8,13 @@ use crate::tidy::{root, sources};
 
 /// The directories of all crates that a registry is to have.
 fn crates() -> Vec<PathBuf> {
-    let found = fs::read_dir(root().join("crates")).unwrap();
-    found.map(|entry| entry.unwrap().path()).collect()
+    let found = fs::read_dir(root().join("crates")).expect("the crates");
+    found.map(|entry| entry.expect("an entry").path()).collect()
 }
 
 fn manifest(directory: &Path) -> toml::Table {
-    let text = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
-    text.parse().unwrap()
+    let text = fs::read_to_string(directory.join("Cargo.toml")).expect("a manifest");
+    text.parse().expect("TOML")
 }
 
 #[test]
