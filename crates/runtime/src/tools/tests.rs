@@ -333,8 +333,10 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
     assert!(!found.is_error);
     let expected = "[found, the best first]\n\n\
         #2 assistant:\nThe rollout of kestrel is on Friday.\n\
-        (after: #3 user: Good. And the budget?)\n\n\
+        \n\
         #1 user:\nWhere do we stand with kestrel?\n\n\
+        #3 user:\nGood. And the budget?\n\n\
+        #4 assistant:\n40,000 at most.\n\n\
         [read_message {\"n\":2} reads #2 whole]";
     assert_eq!(&*found.content, expected);
     let found = ask(&attempt, "recall", r#"{"query":"kestrel unicorn"}"#).await;
