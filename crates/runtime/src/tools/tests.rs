@@ -332,8 +332,7 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
     .await;
     assert!(!found.is_error);
     let expected = "[found, the best first]\n\n\
-        #2 assistant:\nThe rollout of kestrel is on Friday.\n\
-        \n\
+        #2 assistant:\nThe rollout of kestrel is on Friday.\n\n\
         #1 user:\nWhere do we stand with kestrel?\n\n\
         #3 user:\nGood. And the budget?\n\n\
         #4 assistant:\n40,000 at most.\n\n\
