@@ -77,7 +77,7 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
     })
 }
 
-/// The name of the person or agent that wrote it, where it is one line of at most 200 characters.
+/// The author's `name`; none if it is blank, longer than 200 characters, or has control characters.
 fn author(object: &Object<'_>) -> Option<AgentId> {
     const CHARS: usize = 200;
     let name = object.get("name")?.text().ok()?;
