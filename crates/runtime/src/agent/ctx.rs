@@ -40,10 +40,10 @@ const TOLD_EVERY: usize = 1_000;
 ///
 /// impl Agent for Reviewer {
 ///     async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
-///         let read = ctx.snapshot().map_or(0, |snapshot| snapshot.messages().len());
+///         let read = ctx.snapshot().map_or(0, |snapshot| snapshot.entries().len());
 ///         let stock = ctx.call_tool("stock", r#"{"item":"tent"}"#).await?;
 ///         let reply = ctx.ask_model(format!("{}\nStock: {}", task.text, stock.content)).await?;
-///         Ok(Answer::text(format!("Read {read} messages. {}", reply.text)))
+///         Ok(Answer::text(format!("Read {read} entries. {}", reply.text)))
 ///     }
 /// }
 /// # let _ = unisono::Extensions::default().agent("reviewer", Reviewer);
