@@ -81,7 +81,7 @@ fn budget(model: &Entry, safety: Ppm) -> Budget {
         window: model.window,
         max_output: model.max_output,
         encoding: model.encoding,
-        per_message: model.message_overhead,
+        per_message: model.per_message(),
     };
     Budget::new(limits, safety, Tokens::ZERO)
 }

@@ -143,6 +143,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }
 
+    /// Whole days of UTC since 1970-01-01.
+    pub const fn day(self) -> i64 {
+        const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+        self.0.div_euclid(DAY_MS)
+    }
+
     /// Milliseconds from `earlier` to this instant; negative when the clock went backwards.
     pub const fn ms_since(self, earlier: Timestamp) -> i64 {
         self.0.saturating_sub(earlier.0)

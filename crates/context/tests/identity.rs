@@ -121,11 +121,14 @@ fn context() -> impl Strategy<Value = Context> {
     })
 }
 
+const DAY_MS: i64 = 86_400_000;
+
 fn circumstances() -> impl Strategy<Value = Circumstances> {
     let call_ids = prop::sample::select(&["call_", "toolu_", "x"][..]);
-    (1u128..1 << 100, any::<i32>(), call_ids).prop_map(|(first_id, at, call_ids)| Circumstances {
+    // Any time of one day: the day itself is seen.
+    (1u128..1 << 100, 0..DAY_MS / 2, call_ids).prop_map(|(first_id, at, call_ids)| Circumstances {
         first_id,
-        at: i64::from(at),
+        at,
         call_ids,
     })
 }
@@ -196,6 +199,29 @@ fn change_message(context: &mut Context, at: usize, how: usize) {
             Part::Attachment { size_bytes, .. } => *size_bytes += 1,
         },
     }
+}
+
+#[test]
+fn the_day_of_a_message_matters() {
+    let context = Context {
+        system: "".into(),
+        tools: Vec::new(),
+        messages: vec![Content {
+            role: Role::User,
+            author: None,
+            parts: vec![Part::text("a")],
+        }],
+    };
+    let on_day = |day: i64| {
+        let around = Circumstances {
+            first_id: 1,
+            at: day * DAY_MS,
+            call_ids: "x",
+        };
+        freeze(&context, around)
+    };
+    assert_eq!(on_day(20_000), on_day(20_000));
+    assert_ne!(on_day(20_000), on_day(20_001));
 }
 
 proptest! {
@@ -350,7 +376,7 @@ fn the_text_of_a_summary_is_content() {
 fn the_id_of_a_small_context_is_known() {
     // A change here changes every id that was ever journaled: bump the encoding's version.
     let id = Chat::of("U10 A10 T10 U10").freeze().id();
-    insta::assert_snapshot!(id, @"a47ae38d31a737925c15bc06bff624561d974132c300968c755d88960b47d246");
+    insta::assert_snapshot!(id, @"2b635e16245d1caa2ce50815e281bac2613cb105fb1bd15ccf8b24fe479fab5f");
 }
 
 #[test]

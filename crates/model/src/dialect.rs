@@ -18,6 +18,7 @@ mod exchange;
 #[cfg(test)]
 mod fixture;
 mod gemini;
+pub(crate) mod label;
 mod likeness;
 mod openai_chat;
 mod openai_responses;

@@ -10,6 +10,7 @@ use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Part, Snapshot, Tokens};
 
 use crate::dialect::Dialect;
+use crate::dialect::label::legend;
 use crate::language::{Exchange, Reply, Request};
 use crate::prompt::{Delegated, Outcome, Persona, Shared};
 
@@ -101,6 +102,7 @@ impl Estimator<'_> {
         let said = (snapshot.blocks().len() + snapshot.entries().len()) as u64;
         let known = snapshot.counts().get(self.encoding);
         self.message(snapshot.preamble().system())
+            + self.text(legend(snapshot))
             + known.unwrap_or_else(|| self.recount(snapshot))
             + exactly(self.overheads.message.times(said))
     }

@@ -67,7 +67,7 @@ impl Chat {
             role,
             parts,
             author: author.map(AgentId::new),
-            at: Timestamp((self.seed >> 64) as i64 + len as i64),
+            at: self.time(len as i64),
             usage: None,
         };
         self.tree.append((len > 0).then(|| id(len)), new).unwrap();
@@ -129,9 +129,15 @@ impl Chat {
             cost_micros: None,
             duration_ms: self.seed as u64,
             degraded: false,
-            at: Timestamp((self.seed >> 64) as i64),
+            at: self.time(0),
         }));
         self
+    }
+
+    /// Another for each seed, on one day.
+    fn time(&self, ms: i64) -> Timestamp {
+        const MORNING: i64 = 1_778_134_000_000;
+        Timestamp(MORNING + (self.seed >> 64) as i64 % 10_000_000 + ms)
     }
 
     pub(crate) fn freeze(&self) -> Snapshot {

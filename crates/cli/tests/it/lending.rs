@@ -117,7 +117,7 @@ fn a_call_ends_the_answer_and_its_result_goes_on() {
     }
     let told = daemon.post(CHAT, &ask(&messages)).expect(200).json();
     assert_eq!(
-        told["choices"][0]["message"]["content"], "Told: 12 | 14",
+        told["choices"][0]["message"]["content"], "Told: #3 12 | #3 14",
         "{told}"
     );
     assert_eq!(told["choices"][0]["finish_reason"], "stop");
@@ -207,7 +207,7 @@ fn a_stream_ends_with_the_calls() {
     let ask = json!({"model": "clerk", "tools": flat, "input": input});
     let told = daemon.post(RESPONSES, &ask).expect(200).json();
     assert_eq!(
-        told["output"][0]["content"][0]["text"], "Told: 12 | 14",
+        told["output"][0]["content"][0]["text"], "Told: #3 12 | #3 14",
         "{told}"
     );
     daemon.stop();
@@ -253,7 +253,7 @@ fn a_session_keeps_the_calls_and_a_restart_does_not_forget_them() {
         .expect(200)
         .json();
     assert_eq!(
-        told["choices"][0]["message"]["content"], "Told: 12",
+        told["choices"][0]["message"]["content"], "Told: #3 12",
         "{told}"
     );
 
@@ -391,7 +391,7 @@ fn results_may_stand_before_what_is_said_next_in_a_session() {
     let told = daemon.post(CHAT, &both).expect(200).json();
     // Its model sees the call, what came of it, and what is said next.
     assert_eq!(
-        told["choices"][0]["message"]["content"], "Told: 12",
+        told["choices"][0]["message"]["content"], "Told: #3 12",
         "{told}"
     );
     let sent = scene.sent().pop().unwrap();
@@ -431,7 +431,7 @@ fn results_that_a_session_has_already_are_not_taken_twice() {
     let told = daemon.post(CHAT, &ask(json!([first, said, result, next])));
     let told = told.expect(200).json();
     assert_eq!(told["choices"][0]["message"]["content"], "Told.");
-    assert_eq!(results(&scene.provider.requests()[2]), ["12"]);
+    assert_eq!(results(&scene.provider.requests()[2]), ["#3 12"]);
     let messages = daemon.get(&format!("{path}/messages")).expect(200).json();
     let told = messages["items"].as_array().unwrap().iter();
     let roles: Vec<&str> = told.filter_map(|one| one["role"].as_str()).collect();
@@ -457,7 +457,7 @@ fn a_turn_is_lent_tools_as_a_client_of_openai_lends_them() {
     let bring = json!({"tools": tools(), "results": came});
     let told = daemon.request_with("POST", &path, &keyed, Some(&bring));
     let told = told.expect(200).json();
-    assert_eq!(told["answer"], "Told: 12", "{told}");
+    assert_eq!(told["answer"], "Told: #3 12", "{told}");
     let again = daemon.request_with("POST", &path, &keyed, Some(&bring));
     assert_eq!(again.expect(200).json(), told);
 

@@ -211,7 +211,7 @@ pub fn limits(model: &Entry) -> Limits {
         window: model.window,
         max_output: model.max_output,
         encoding: model.encoding,
-        per_message: model.message_overhead,
+        per_message: model.per_message(),
     }
 }
 

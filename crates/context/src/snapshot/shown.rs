@@ -70,11 +70,12 @@ impl Entry {
     }
 
     /// Feeds what a model sees of it. The message enters by its content digest, which is made
-    /// once when a message is appended.
+    /// once when a message is appended, its number and its day.
     pub(super) fn digest_into(&self, hasher: &mut Hasher) {
         hasher
             .digest(&self.message.content_digest)
             .u64(u64::from(self.message.ordinal.0))
+            .u64(self.message.at.day().cast_unsigned())
             .u64(u64::from(self.detached))
             .u64(self.unanswered.len() as u64);
         for index in &self.unanswered {

@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use unisono_context::{Encoding, Ppm, Tokens};
 
 use super::{EXTRACTIVE, LongPrompt, Prices};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, label};
 
 /// A model as people write it: `provider/model`, or `extractive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +82,7 @@ pub struct Entry {
     pub retention: Tokens,
     /// The model that summarises for it.
     pub summariser: ModelRef,
-    /// Tokens a message costs besides its text.
+    /// Tokens a message costs at its provider besides what it says.
     pub message_overhead: Tokens,
     /// The first day on which its provider does not serve it any more, where that is known.
     pub retires: Option<Date>,
@@ -93,6 +93,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Tokens a message of the conversation costs besides its text: its provider's, and its label.
+    pub fn per_message(&self) -> Tokens {
+        let offline = self.model == ModelRef::extractive();
+        let label = if offline { Tokens::ZERO } else { label::TOKENS };
+        self.message_overhead + label
+    }
+
     /// The prices of a request with that much input.
     pub fn prices_for(&self, input: Tokens) -> Prices {
         match self.long_prompt {

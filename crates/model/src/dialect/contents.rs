@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use unisono_context::Snapshot;
 use unisono_context::snapshot::ToolSpec;
 
+use super::label::legend;
 use super::tail::own_system;
 use super::turns::{Piece, Speaker, turns};
 use crate::prompt::Shared;
@@ -54,7 +55,8 @@ pub(super) fn system<'a>(shared: &Shared<'a>) -> Vec<Cow<'a, str>> {
     let context = shared.context().into_iter().flat_map(|snapshot| {
         let session: &str = snapshot.preamble().system();
         let summaries = snapshot.blocks().iter().map(|block| &**block.text());
-        std::iter::once(session).chain(summaries).map(Cow::Borrowed)
+        let standing = [session, legend(snapshot)].into_iter();
+        standing.chain(summaries).map(Cow::Borrowed)
     });
     let blocks = persona.into_iter().chain(context);
     blocks.filter(|text| !text.trim().is_empty()).collect()

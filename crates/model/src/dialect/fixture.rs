@@ -194,6 +194,14 @@ pub(super) fn body(dialect: Dialect, request: &Request, sending: &Sending<'_>) -
     head(dialect, request) + std::str::from_utf8(&tail).unwrap()
 }
 
+/// A text as a request shows it that is not the first of its day.
+pub(super) fn labelled(number: u32, text: &str) -> String {
+    match text.trim() {
+        "" => text.to_owned(),
+        _ => format!("#{number} {text}"),
+    }
+}
+
 /// Valid JSON, broken into lines between messages, blocks and members that stand outside.
 pub(super) fn lines(body: &str) -> String {
     serde_json::from_str::<serde_json::Value>(body)

@@ -7,9 +7,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use unisono_context::alteration::Form;
 use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::Entry;
 use unisono_context::{Part, Role, Snapshot};
+
+use super::label::Labels;
 
 /// What stands for the result of a call that never got one.
 const NO_RESULT: &str = "[no result recorded]";
@@ -93,6 +96,7 @@ struct Walk<'a> {
     open: Vec<Open<'a>>,
     /// What was said beside results while calls were open: it follows the last result.
     held: Vec<Cow<'a, str>>,
+    labels: Labels,
 }
 
 /// A call whose result may come next.
@@ -112,7 +116,8 @@ impl<'a> Walk<'a> {
             Role::Assistant => Speaker::Assistant,
             Role::Tool => Speaker::Tools,
         };
-        let rest = self.results(said, owned_or_borrowed(entry.parts()));
+        let parts = self.labelled(entry);
+        let rest = self.results(said, parts);
         let calls = rest.iter().any(|part| matches!(part, Owned::Call { .. }));
         if calls || speaker != Speaker::Tools {
             self.close_calls();
@@ -132,6 +137,33 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// The parts with the message's label before its first text and before each result. A call has
+    /// the number in its id, a mask in its text.
+    fn labelled(&mut self, entry: &'a Entry) -> Vec<Owned<'a>> {
+        let mut parts = owned_or_borrowed(entry.parts());
+        if matches!(entry.form(), Some(Form::Masked { .. })) {
+            return parts;
+        }
+        let said = entry.message();
+        let mut label = None;
+        let mut texts = 0;
+        for part in &mut parts {
+            let text = match part {
+                Owned::Text(text) if texts > 0 || text.trim().is_empty() => continue,
+                Owned::Text(text) => {
+                    texts += 1;
+                    text
+                }
+                Owned::Result { content, .. } if !content.trim().is_empty() => content,
+                Owned::Result { .. } | Owned::Call { .. } => continue,
+            };
+            let label = label.get_or_insert_with(|| self.labels.next(said));
+            *text = Cow::Owned(format!("{label}{text}"));
+            label.day = None;
+        }
+        parts
     }
 
     /// Puts results right after their calls, whoever's message they are in. What is left has no

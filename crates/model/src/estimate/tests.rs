@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unisono_context::{AgentId, Role};
 
 use super::*;
+use crate::dialect::label::LEGEND;
 use crate::fixture::{self, Chat};
 use crate::language::{Colleague, ToolCall, ToolResult, Usage};
 use crate::prompt::Group;
@@ -174,7 +175,7 @@ fn the_prefix_counts_system_tools_schema_and_context_once() {
         ..bare()
     };
     let tools = 4 + "does find".len() as u64 + 2 + 20_000 + 10_000;
-    let context = 10 + 9 + 11 + block + 4 * 1_000;
+    let context = 10 + LEGEND.len() as u64 + 9 + 11 + block + 4 * 1_000;
     let expected = 100_000 + tools + 17 + context;
     let counted = estimator().prefix(&request.shared());
     assert_eq!(counted, Count::exact(expected));
@@ -204,7 +205,7 @@ fn a_context_that_was_counted_is_not_counted_again() {
         },
         ..estimator()
     };
-    let system = "be brief".len() as u64;
+    let system = ("be brief".len() + LEGEND.len()) as u64;
     let around = Count::exact(100_000 + 2 * 1_000 + system);
     assert_eq!(estimator.prefix(&shared), known + around);
 }

@@ -14,7 +14,8 @@ use super::standing::{companion, standing};
 use super::summary::quoted;
 use super::terms::Term;
 use super::weights::{self, relevance};
-use super::{Answer, AnswerInput, bm25, days, prior, render, score};
+use super::{Answer, AnswerInput, bm25, prior, render, score};
+use crate::date::utc_date;
 use crate::redact::redact;
 
 /// More quotes than this answer less well.
@@ -168,7 +169,7 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
     let mut day = None;
     for line in &lines {
         let first = &pool.units[line.units[0]];
-        let at = first.at.and_then(days::day);
+        let at = first.at.and_then(utc_date);
         if at.is_some() && at != day {
             let _ = write!(
                 text,

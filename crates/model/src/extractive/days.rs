@@ -1,8 +1,10 @@
 //! The days of a conversation: from which message on each of them goes.
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use unisono_context::{Ordinal, Timestamp};
+
+use jiff::tz::TimeZone;
+
+use crate::date::{Date, utc_date};
 
 /// Begins the days of a summary's first line; between the first day and the last where only
 /// those are given.
@@ -38,7 +40,7 @@ impl Days {
             if current.replace(at.0.div_euclid(MS_PER_DAY)) == Some(at.0.div_euclid(MS_PER_DAY)) {
                 continue;
             }
-            let Some(date) = day(at) else { continue };
+            let Some(date) = utc_date(at) else { continue };
             if self.starts.last().is_none_or(|&(_, last)| last != date) {
                 self.starts.push((ordinal, date));
             }
@@ -91,10 +93,4 @@ impl Days {
         });
         entries.collect::<Vec<_>>().join(", ")
     }
-}
-
-/// The day of an instant, UTC.
-pub(super) fn day(at: Timestamp) -> Option<Date> {
-    let instant = jiff::Timestamp::from_millisecond(at.0).ok()?;
-    Some(instant.to_zoned(TimeZone::UTC).date())
 }

@@ -7,6 +7,7 @@
 //! ```
 
 mod account;
+mod own_label;
 mod routes;
 mod sizes;
 mod transport;
@@ -375,7 +376,7 @@ impl<T: Transport> LanguageModel for Remote<T> {
     }
 
     fn complete(&self, request: Request) -> Completion<'_> {
-        Box::pin(self.ask(request))
+        Box::pin(own_label::taken_off(request, |request| self.ask(request)))
     }
 
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {

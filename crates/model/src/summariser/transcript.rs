@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use unisono_context::alteration::{Form, altered_parts};
 use unisono_context::checkpoint::Span;
-use unisono_context::{Message, Ordinal, Part, Timestamp};
+use unisono_context::{Message, Ordinal, Part};
 
 use super::wrap::guarded;
+use crate::date::{Date, utc_date};
 use crate::redact::redact;
 
 /// What a summariser is given to read: a message, or a summary that stands for several.
@@ -115,7 +114,7 @@ impl Transcript {
         });
         let _ = write!(self.text, "<{}", said.title());
         if let Source::Message(message, _) = &said.0
-            && let Some(today) = date(message.at)
+            && let Some(today) = utc_date(message.at)
             && day.replace(today) != Some(today)
         {
             let _ = write!(self.text, ", {today}");
@@ -177,13 +176,4 @@ fn tools<'a>(said: &'a [Said<'_>]) -> Tools<'a> {
         }
     }
     tools
-}
-
-/// The day of a message, UTC. Conversations from elsewhere may not know it: then it is the epoch.
-fn date(at: Timestamp) -> Option<Date> {
-    if at == Timestamp::default() {
-        return None;
-    }
-    let instant = jiff::Timestamp::from_millisecond(at.0).ok()?;
-    Some(instant.to_zoned(TimeZone::UTC).date())
 }

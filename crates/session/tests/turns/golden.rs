@@ -75,7 +75,7 @@ fn the_journal_of_a_turn_with_three_delegates() {
     counted 13 messages: 113 tokens of o200k_base
     compaction_planned 00000000: summarise #1–#10 of 120 tokens in at most 61; 152 tokens, target 96
     compacted summary 1 stands for #1–#10: 120 tokens become 20
-    frozen 00000000: snapshot a290c6e9cb80, 1 summaries and 3 messages
+    frozen 00000000: snapshot 8d90ea0da946, 1 summaries and 3 messages
     run_opened 128c8cc4: delegate 1 facts
     run_opened 105b9339: delegate 2 risks
     run_opened a36c5717: delegate 3 actions

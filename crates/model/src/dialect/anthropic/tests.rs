@@ -9,6 +9,7 @@ use unisono_context::call::{Reply, Stop, Usage};
 use unisono_context::{Part, Role, Tokens};
 
 use super::super::fixture::*;
+use super::super::label::LEGEND;
 use super::super::{Dialect, Failure, Head, Mode, Sending};
 use crate::fixture::{Chat, call, request, result};
 use crate::language::{Class, Request};
@@ -46,13 +47,14 @@ fn a_conversation_that_the_model_begins() {
     assert!(!head(DIALECT, &request).contains("Good day."));
     let request = about(&chat.freeze(), Group::Shared);
     let expected = concat!(
-        r#"{"model":"the-model","system":[{"type":"text","text":"be brief","#,
-        r#""cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":["#,
+        r#"{"model":"the-model","system":[{"type":"text","text":"be brief"},"#,
+        r#"{"type":"text","text":"LEGEND","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":["#,
         r#"{"type":"text","text":"[The conversation goes on from here.]"}]},"#,
-        r#"{"role":"assistant","content":[{"type":"text","text":"Good day.","#,
+        r##"{"role":"assistant","content":[{"type":"text","text":"[2026-05-07]\n#1 Good day.","##,
         r#""cache_control":{"type":"ephemeral"}}]},{"role":"user","content":["#,
     );
-    assert_eq!(head(DIALECT, &request), expected);
+    let legend = LEGEND.replace('"', r#"\""#);
+    assert_eq!(head(DIALECT, &request), expected.replace("LEGEND", &legend));
 }
 
 #[test]
@@ -86,14 +88,14 @@ fn a_task_without_a_context_is_counted() {
 }
 
 #[test]
-fn where_there_is_no_system_text_the_last_tool_is_the_breakpoint() {
+fn the_last_of_system_text_and_tools_is_the_breakpoint() {
     let chat = Chat::new(1).system(" ").tool("a", r#"{"properties":{}}"#);
     let snapshot = chat.tool("b", "{}").say(Role::User, "hi").freeze();
     let read = read(&body(DIALECT, &about(&snapshot, Group::Shared), &SENDING));
-    assert_eq!(read.get("system"), None);
     let breakpoint = json!({"type": "ephemeral"});
-    assert_eq!(read["tools"][0].get("cache_control"), None);
-    assert_eq!(read["tools"][1]["cache_control"], breakpoint);
+    let legend = json!([{"type": "text", "text": LEGEND, "cache_control": breakpoint}]);
+    assert_eq!(read["system"], legend);
+    assert_eq!(read["tools"][1].get("cache_control"), None);
     assert_eq!(
         read["tools"][0]["input_schema"],
         json!({"type": "object", "properties": {}})
@@ -102,6 +104,10 @@ fn where_there_is_no_system_text_the_last_tool_is_the_breakpoint() {
     let content = &read["messages"][0]["content"];
     assert_eq!(content[0]["cache_control"], breakpoint);
     assert_eq!(content[1].get("cache_control"), None);
+    let alone = self::read(&body(DIALECT, &about(&snapshot, Group::TaskOnly), &SENDING));
+    assert_eq!(alone.get("system"), None);
+    assert_eq!(alone["tools"][0].get("cache_control"), None);
+    assert_eq!(alone["tools"][1]["cache_control"], breakpoint);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 use unisono_context::snapshot::{Block, ToolSpec};
 
+use crate::dialect::label::{LEGEND, legend};
 use crate::dialect::tail::own_system;
 use crate::dialect::turns::{Piece, Speaker, Turn};
 use crate::prompt::Shared;
@@ -62,7 +63,8 @@ impl<'j> Messages<'j> {
         let persona = shared.own().map(own_system).unwrap_or_default();
         let session = context.map_or("", |snapshot| snapshot.preamble().system());
         let summaries = context.map_or(&[][..], |snapshot| snapshot.blocks());
-        let standing = [&*persona, session]
+        let legend = context.map_or("", legend);
+        let standing = [&*persona, session, legend]
             .into_iter()
             .filter(|text| has_text(text));
         let standing: Vec<&str> = standing.collect();
@@ -174,7 +176,8 @@ pub(in crate::dialect) fn expected_bytes(shared: &Shared<'_>, turns: &[Turn<'_>]
             .sum::<usize>();
     let said: usize = turns.iter().flat_map(|turn| &turn.pieces).map(piece).sum();
     let text = system + said;
-    512 + text
+    512 + LEGEND.len()
+        + text
         + text / 8
         + shared.tools.iter().map(tool).sum::<usize>()
         + shared.output_schema.map_or(0, str::len)

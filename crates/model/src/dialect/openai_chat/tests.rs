@@ -10,8 +10,9 @@ use unisono_context::{Part, Role, Snapshot, Tokens};
 
 use super::*;
 use crate::dialect::fixture::{
-    self, SENDING, about, chat, decode, events, everything, lines, own, said,
+    self, SENDING, about, chat, decode, events, everything, labelled, lines, own, said,
 };
+use crate::dialect::label::LEGEND;
 use crate::dialect::{Dialect, Failure, Seen};
 use crate::fixture::{Chat, call, result};
 use crate::language::{Class, Exchange};
@@ -584,13 +585,14 @@ proptest! {
             .say(Role::User, &said)
             .freeze();
         let body = value(&body(&about(&snapshot, Group::Shared), &SENDING));
-        prop_assert_eq!(&body["messages"][0]["content"], &said);
+        let system = body["messages"][0]["content"].as_str().unwrap();
+        prop_assert_eq!(system, format!("{said}\n\n{LEGEND}"));
         let asked = &body["messages"][1];
-        prop_assert_eq!(&asked["content"], &said);
+        prop_assert_eq!(&asked["content"], &format!("[2026-05-07]\n#1 {said}"));
         prop_assert_eq!(&asked["tool_calls"][0]["function"]["arguments"], &arguments);
-        prop_assert_eq!(&body["messages"][2]["content"], &found);
+        prop_assert_eq!(&body["messages"][2]["content"], &labelled(2, &found));
         let last = body["messages"][3]["content"].as_str().unwrap();
-        prop_assert_eq!(last.strip_prefix(&*said).map(|rest| &rest[..10]), Some("\n\n# Your r"));
+        prop_assert_eq!(last.strip_prefix(&*labelled(3, &said)).map(|rest| &rest[..10]), Some("\n\n# Your r"));
     }
 
     #[test]

@@ -8,8 +8,9 @@ use unisono_context::{Part, Role, Snapshot, Tokens};
 
 use super::*;
 use crate::dialect::fixture::{
-    self, SENDING, about, body, chat, decode, events, everything, lines, own, said,
+    self, SENDING, about, body, chat, decode, events, everything, labelled, lines, own, said,
 };
+use crate::dialect::label::LEGEND;
 use crate::dialect::{Dialect, Failure, Seen};
 use crate::fixture::{Chat, call, result};
 use crate::language::{Class, Exchange};
@@ -422,11 +423,11 @@ proptest! {
             .freeze();
         let body = value(&body(RESPONSES, &about(&snapshot, Group::Shared), &SENDING));
         let input = &body["input"];
-        prop_assert_eq!(&input[0]["content"][0]["text"], &said);
-        prop_assert_eq!(&input[1]["content"], &said);
+        prop_assert_eq!(&input[0]["content"][0]["text"], &format!("{said}\n\n{LEGEND}"));
+        prop_assert_eq!(&input[1]["content"], &format!("[2026-05-07]\n#1 {said}"));
         prop_assert_eq!(&input[2]["arguments"], &arguments);
-        prop_assert_eq!(&input[3]["output"], &found);
-        prop_assert_eq!(&input[4]["content"][0]["text"], &said);
+        prop_assert_eq!(&input[3]["output"], &labelled(2, &found));
+        prop_assert_eq!(&input[4]["content"][0]["text"], &labelled(3, &said));
     }
 
     #[test]

@@ -60,10 +60,10 @@ fn neighbours_of_one_speaker_are_one_turn() {
         .say(Role::System, "be kind")
         .say(Role::User, "five");
     insta::assert_snapshot!(shown(&chat), @r"
-    User: one | two
-    Assistant: three | four
-    System: be kind
-    User: five
+    User: [2026-05-07]/#1 one | #2 two
+    Assistant: #3 three | #4 other: four
+    System: #5 be kind
+    User: #6 five
     ");
 }
 
@@ -78,10 +78,10 @@ fn parallel_calls_are_answered_in_one_turn() {
         .add(Role::Assistant, None, two_calls())
         .add(Role::Tool, None, vec![result("a", "found")])
         .add(Role::Tool, None, vec![failed("b", "no such file")]);
-    assert_eq!(shown(&together), shown(&one_by_one));
+    assert_eq!(shown(&together), shown(&one_by_one).replace("#3", "#2"));
     insta::assert_snapshot!(shown(&together), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
-    Tools: c1_0 search= found | c1_1 open! no such file
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
+    Tools: c1_0 search= #2 found | c1_1 open! #2 no such file
     "#);
 }
 
@@ -93,9 +93,9 @@ fn results_in_another_order_keep_their_calls() {
         .add(Role::Tool, None, vec![result("a", "first")])
         .say(Role::Assistant, "done");
     insta::assert_snapshot!(shown(&chat), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
-    Tools: c1_1 open= second | c1_0 search= first
-    Assistant: done
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
+    Tools: c1_1 open= #2 second | c1_0 search= #3 first
+    Assistant: #4 done
     "#);
 }
 
@@ -109,9 +109,10 @@ fn ids_that_are_used_twice_are_told_apart() {
         .add(Role::Tool, None, vec![result("x", "3")]);
     insta::assert_snapshot!(shown(&chat), @r"
     Assistant: c1_0 search({}) | c1_1 search({})
-    Tools: c1_0 search= 1 | c1_1 search= 2
+    Tools: c1_0 search= [2026-05-07]
+    #2 1 | c1_1 search= #2 2
     Assistant: c3_0 search({})
-    Tools: c3_0 search= 3
+    Tools: c3_0 search= #4 3
     ");
 }
 
@@ -121,18 +122,18 @@ fn a_call_that_never_got_a_result_says_so() {
         .add(Role::Assistant, None, two_calls())
         .say(Role::User, "never mind");
     insta::assert_snapshot!(shown(&none), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
     Tools: c1_0 search! [no result recorded] | c1_1 open! [no result recorded]
-    User: never mind
+    User: #2 never mind
     "#);
     let one_of_two = Chat::new(1)
         .add(Role::Assistant, None, two_calls())
         .add(Role::Tool, None, vec![result("b", "opened")])
         .say(Role::User, "and now?");
     insta::assert_snapshot!(shown(&one_of_two), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
-    Tools: c1_1 open= opened | c1_0 search! [no result recorded]
-    User: and now?
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
+    Tools: c1_1 open= #2 opened | c1_0 search! [no result recorded]
+    User: #3 and now?
     "#);
     let at_the_end = Chat::new(1).add(Role::Assistant, None, vec![call("a", "search", "{}")]);
     insta::assert_snapshot!(shown(&at_the_end), @r"
@@ -150,10 +151,10 @@ fn a_result_that_comes_too_late_is_text() {
         .add(Role::Tool, None, vec![failed("b", "no such file")])
         .say(Role::Assistant, "so it is");
     insta::assert_snapshot!(shown(&chat), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
-    Tools: c1_0 search= found | c1_1 open! [the result follows below]
-    User: meanwhile | [tool error]/no such file
-    Assistant: so it is
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
+    Tools: c1_0 search= #2 found | c1_1 open! [the result follows below]
+    User: #3 meanwhile | [tool error]/#4 no such file
+    Assistant: #5 so it is
     "#);
 }
 
@@ -166,8 +167,8 @@ fn a_result_whose_call_was_summarised_is_text() {
         .say(Role::Assistant, "there")
         .summarise(2, "They looked.");
     insta::assert_snapshot!(shown(&chat), @r"
-    User: [tool result]/under the mat
-    Assistant: there
+    User: [tool result]/[2026-05-07]/#3 under the mat
+    Assistant: #4 there
     ");
 }
 
@@ -184,9 +185,9 @@ fn a_summarised_calls_result_does_not_part_others_from_their_calls() {
         .add(Role::Tool, None, vec![result("b", "opened")])
         .summarise(1, "They began.");
     insta::assert_snapshot!(shown(&chat), @r#"
-    Assistant: looking | c2_0 search({"q":1}) | c2_1 open({)
-    Tools: c2_0 search= found | c2_1 open= opened
-    User: [tool result]/late
+    Assistant: [2026-05-07]/#2 looking | c2_0 search({"q":1}) | c2_1 open({)
+    Tools: c2_0 search= #3 found | c2_1 open= #4 opened
+    User: [tool result]/#3 late
     "#);
 }
 
@@ -199,10 +200,10 @@ fn what_a_tool_says_besides_follows_its_results() {
         .add(Role::Tool, None, vec![result("b", "opened")])
         .say(Role::Assistant, "done");
     insta::assert_snapshot!(shown(&chat), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
-    Tools: c1_0 search= found | c1_1 open= opened
-    User: took 3 s
-    Assistant: done
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
+    Tools: c1_0 search= #2 found | c1_1 open= #3 opened
+    User: #2 took 3 s
+    Assistant: #4 done
     "#);
 }
 
@@ -213,9 +214,9 @@ fn results_in_a_persons_message_follow_their_calls() {
         .add(Role::Assistant, None, two_calls())
         .add(Role::User, None, answer);
     insta::assert_snapshot!(shown(&chat), @r#"
-    Assistant: looking | c1_0 search({"q":1}) | c1_1 open({)
-    Tools: c1_0 search= 1 | c1_1 open= 2
-    User: here:
+    Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
+    Tools: c1_0 search= #2 1 | c1_1 open= #2 2
+    User: #2 here:
     "#);
 }
 
@@ -227,9 +228,9 @@ fn a_call_in_anyones_message_is_the_models() {
             .add(Role::User, None, asked)
             .add(Role::Tool, None, vec![result("a", "ran")]);
     insta::assert_snapshot!(shown(&chat), @r"
-    User: run it
+    User: [2026-05-07]/#1 run it
     Assistant: c1_0 run({})
-    Tools: c1_0 run= ran
+    Tools: c1_0 run= #2 ran
     ");
 }
 
@@ -246,8 +247,8 @@ fn text_after_a_call_stays_with_it() {
         vec![result("a", "1"), result("b", "2")],
     );
     insta::assert_snapshot!(shown(&chat), @r"
-    Assistant: c1_0 search({}) | and | c1_1 open({})
-    Tools: c1_0 search= 1 | c1_1 open= 2
+    Assistant: c1_0 search({}) | [2026-05-07]/#1 and | c1_1 open({})
+    Tools: c1_0 search= #2 1 | c1_1 open= #2 2
     ");
 }
 
@@ -266,10 +267,10 @@ fn masked_and_cut_messages_stand_as_they_are_shown() {
         .alter(3, Form::Masked { tokens: Tokens(9) })
         .alter(4, Form::Cut { target_chars: 20 });
     insta::assert_snapshot!(shown(&chat), @r"
-    User: see | [attachment plan.pdf application/pdf 81234 bytes]
+    User: [2026-05-07]/#1 see | [attachment plan.pdf application/pdf 81234 bytes]
     Assistant: c2_0 search({})
     Tools: c2_0 search= [tool result: 9 tokens, recall #3]
-    Assistant: xxxxx[...30...]xxxxx
+    Assistant: #4 xxxxx[...30...]xxxxx
     ");
 }
 
@@ -279,7 +280,7 @@ fn text_without_a_character_is_left_out() {
         .say(Role::User, "hi")
         .say(Role::Assistant, " \n\t")
         .say(Role::User, "still there?");
-    insta::assert_snapshot!(shown(&chat), @"User: hi | still there?");
+    insta::assert_snapshot!(shown(&chat), @"User: [2026-05-07]/#1 hi | #3 still there?");
 }
 
 #[test]

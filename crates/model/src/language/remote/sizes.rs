@@ -37,7 +37,7 @@ impl Sizes {
     pub(super) fn new(entry: &Entry, dialect: Dialect) -> Sizes {
         Sizes {
             encoding: entry.encoding,
-            overheads: Overheads::of(dialect, entry.message_overhead),
+            overheads: Overheads::of(dialect, entry.per_message()),
             prefixes: Mutex::new(Recent::new(PREFIXES)),
         }
     }
@@ -130,7 +130,7 @@ mod tests {
             (5_000, true, Some(100)),
             (4_999, false, None),
             // The persona, the task, phrases around them and what a message costs.
-            (4_999, true, Some(42)),
+            (4_999, true, Some(46)),
         ] {
             let prefix = Count::exact(prefix);
             let tail = sizes.tail(&request, prefix, guess, wanted).await;

@@ -110,7 +110,7 @@ proptest! {
             prop_assert_eq!(content, &Value::Null);
         } else {
             prop_assert_eq!(&messages[0]["content"][1]["text"], &Value::from(&*text));
-            prop_assert_eq!(content, &Value::from(&*text));
+            prop_assert_eq!(content, &Value::from(labelled(3, &text)));
         }
         let input = &messages[1]["content"][0]["input"];
         let object = serde_json::from_str::<Value>(&more).ok().filter(Value::is_object);

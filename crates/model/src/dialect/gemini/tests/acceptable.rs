@@ -77,7 +77,7 @@ proptest! {
             prop_assert_eq!(&contents[0]["parts"][1]["text"], &Value::from(&*text));
         }
         let response = &contents[2]["parts"][0]["functionResponse"];
-        prop_assert_eq!(&response["response"], &json!({"result": text}));
+        prop_assert_eq!(&response["response"], &json!({"result": labelled(3, &text)}));
         let args = &contents[1]["parts"][0]["functionCall"]["args"];
         let object = serde_json::from_str::<Value>(&more).ok().filter(Value::is_object);
         match object {

@@ -1,0 +1,126 @@
+//! What stands before a message in a request: its number, its author, and a date on a new day.
+
+use std::fmt;
+
+use unisono_context::message::Message;
+use unisono_context::{AgentId, Ordinal, Snapshot, Tokens};
+
+use crate::date::{Date, utc_date};
+
+/// Tokens of a label: `#`, the number's one or two, an author's one with its colon. A date is rare.
+pub(crate) const TOKENS: Tokens = Tokens(4);
+/// What the system text says of labels.
+pub(crate) const LEGEND: &str = "Each message begins with its number and, where it is known, its author (\"#12 Ana: …\"); a date in brackets begins a new day. Cite messages by number, such as #12. Do not begin your own reply with a number.";
+/// What the system text says of the labels of a snapshot; nothing where it has none.
+pub(crate) fn legend(snapshot: &Snapshot) -> &'static str {
+    match snapshot.entries() {
+        [] => "",
+        _ => LEGEND,
+    }
+}
+
+/// The longest name of an author, in characters; the rest is left out.
+const NAME_CHARS: usize = 40;
+
+/// The labels of a snapshot's messages, in order: `#12 Ana: `, on a new day after a line
+/// `[2026-05-07]`.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    day: Option<Date>,
+}
+
+impl Labels {
+    /// The label of the next message that is shown.
+    pub(super) fn next<'m>(&mut self, message: &'m Message) -> Label<'m> {
+        let today = utc_date(message.at);
+        let new = today.is_some() && self.day != today;
+        self.day = today.or(self.day);
+        Label {
+            day: today.filter(|_| new),
+            number: message.ordinal,
+            author: message.author.as_ref().map(AgentId::as_str),
+        }
+    }
+}
+
+/// What stands before one message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label<'m> {
+    pub(super) day: Option<Date>,
+    pub(super) number: Ordinal,
+    pub(super) author: Option<&'m str>,
+}
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(day) = self.day {
+            writeln!(f, "[{day}]")?;
+        }
+        write!(f, "{} ", self.number)?;
+        let Some(author) = self.author else {
+            return Ok(());
+        };
+        let shown = author.chars().take(NAME_CHARS);
+        for char in shown.map(|c| if c.is_control() { ' ' } else { c }) {
+            fmt::Write::write_char(f, char)?;
+        }
+        f.write_str(": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! How labels look, and which are taken off a reply.
+
+    use unisono_context::{Encoding, Timestamp};
+
+    use super::*;
+    use crate::tokenizer::Tokenizer;
+
+    #[test]
+    fn a_label_has_a_number_an_author_and_a_new_day() {
+        let label = |day: Option<i64>, number, author| {
+            let day = day.and_then(|ms| crate::date::utc_date(Timestamp(ms)));
+            let number = Ordinal(number);
+            Label {
+                day,
+                number,
+                author,
+            }
+            .to_string()
+        };
+        assert_eq!(label(None, 12, None), "#12 ");
+        assert_eq!(label(None, 12, Some("Ana")), "#12 Ana: ");
+        let on = Some(1_778_112_000_000);
+        assert_eq!(label(on, 1_204, Some("Ana")), "[2026-05-07]\n#1204 Ana: ");
+        let long = "x".repeat(50);
+        assert_eq!(
+            label(None, 1, Some(&long)),
+            format!("#1 {}: ", "x".repeat(40))
+        );
+        assert_eq!(label(None, 1, Some("A\nB")), "#1 A B: ");
+    }
+
+    /// Texts of real lengths: a label is a few tokens however far the conversation has come.
+    #[test]
+    fn a_label_costs_four_tokens_at_most() {
+        let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
+        let count = |text: &str| tokenizer.count(text).tokens;
+        for (number, author) in [
+            (7, None),
+            (999, Some("Ana")),
+            (1_204, None),
+            (999, Some("lead")),
+            (999_999, None),
+        ] {
+            let label = Label {
+                day: None,
+                number: Ordinal(number),
+                author,
+            };
+            let text = "Can we ship on Tuesday?";
+            let cost = count(&format!("{label}{text}")).minus(count(text));
+            assert!(cost <= TOKENS, "{label}: {cost}");
+        }
+    }
+}

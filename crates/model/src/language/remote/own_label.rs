@@ -1,0 +1,158 @@
+//! A model that sees a label before each message may begin its own with one: it is taken off.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unisono_context::Ordinal;
+
+use crate::language::{Error, Reply, Request};
+
+/// Has a request answered without the label that the model may write before its reply.
+pub(super) async fn taken_off<F>(
+    mut request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Result<Reply, Error>
+where
+    F: Future<Output = Result<Reply, Error>>,
+{
+    let entries = request.snapshot.as_deref().map(|s| s.entries());
+    let Some(newest) = entries.and_then(|entries| entries.last()) else {
+        return answer(request).await;
+    };
+    let label = OwnLabel {
+        newest: newest.message().ordinal,
+        writer: request.persona.agent.as_str().into(),
+    };
+    let stream = Arc::new(Mutex::new(Stream::default()));
+    let listener = request.listener.clone();
+    let (reading, reader) = (stream.clone(), label.clone());
+    request.listener = request.listener.with_text_passed_by(move |piece| {
+        let mut stream = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.piece(piece, &reader)
+    });
+    let mut reply = answer(request).await?;
+    let held = std::mem::take(&mut *stream.lock().unwrap_or_else(PoisonError::into_inner)).held;
+    if !held.is_empty() {
+        listener.text(label.off(&held));
+    }
+    let text = label.off(&reply.text);
+    if text.len() < reply.text.len() {
+        reply.text = text.into();
+    }
+    Ok(reply)
+}
+
+/// The label that a reply would have.
+#[derive(Clone, Debug)]
+struct OwnLabel {
+    /// The newest message that the model was shown.
+    newest: Ordinal,
+    writer: Arc<str>,
+}
+
+impl OwnLabel {
+    /// The text without the label. A number above the newest names no message; the name after it
+    /// is the writer's own. A text that is nothing else stays.
+    fn off<'t>(&self, text: &'t str) -> &'t str {
+        let Some((number, rest)) = numbered(text) else {
+            return text;
+        };
+        let later = number.parse::<u32>().is_ok_and(|n| n > self.newest.0);
+        let rest = match rest.strip_prefix([' ', '\n']) {
+            Some(rest) if later => rest,
+            _ => return text,
+        };
+        let named = rest.strip_prefix(&*self.writer);
+        let said = named.and_then(|rest| rest.strip_prefix(':'));
+        let said = said.unwrap_or(rest).trim_start();
+        if said.is_empty() { text } else { said }
+    }
+
+    /// Whether more text may make a label of this one, or may follow it.
+    fn may_begin(&self, text: &str) -> bool {
+        let Some((_, rest)) = numbered(text) else {
+            return text.is_empty();
+        };
+        let Some(rest) = rest.strip_prefix([' ', '\n']) else {
+            return rest.is_empty();
+        };
+        match rest.strip_prefix(&*self.writer) {
+            Some(rest) => rest.strip_prefix(':').unwrap_or(rest).trim().is_empty(),
+            None => self.writer.starts_with(rest),
+        }
+    }
+}
+
+/// The digits after a leading `#`, and what follows them. No number of a message is longer.
+fn numbered(text: &str) -> Option<(&str, &str)> {
+    const DIGITS: usize = 10;
+    let rest = text.strip_prefix('#')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (digits <= DIGITS).then(|| rest.split_at(digits))
+}
+
+/// The beginning of a reply that comes in pieces.
+#[derive(Debug, Default)]
+struct Stream {
+    /// What may be a label.
+    held: String,
+    begun: bool,
+}
+
+impl Stream {
+    /// What of the text so far can be passed on, and was not before.
+    fn piece(&mut self, piece: &str, label: &OwnLabel) -> String {
+        if self.begun {
+            return piece.to_owned();
+        }
+        self.held.push_str(piece);
+        if label.may_begin(&self.held) {
+            return String::new();
+        }
+        self.begun = true;
+        label.off(&std::mem::take(&mut self.held)).to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which labels are taken off, and that a stream says what the whole reply says.
+
+    use super::*;
+
+    fn label() -> OwnLabel {
+        OwnLabel {
+            newest: Ordinal(12),
+            writer: "lead".into(),
+        }
+    }
+
+    #[test]
+    fn only_a_number_that_names_no_message_is_taken_off() {
+        for (text, left) in [
+            ("#13 Ship it.", "Ship it."),
+            ("#13 lead: Ship it.", "Ship it."),
+            ("#13 leading", "leading"),
+            ("#13\nShip it.", "Ship it."),
+            ("#12 says so.", "#12 says so."),
+            ("#13, if ever", "#13, if ever"),
+            ("#13 Ana: said", "Ana: said"),
+            ("#99999999999 bottles", "#99999999999 bottles"),
+            ("# Heading", "# Heading"),
+            ("#13 ", "#13 "),
+            ("#13", "#13"),
+            ("#", "#"),
+            ("", ""),
+            ("13 Ship it.", "13 Ship it."),
+        ] {
+            assert_eq!(label().off(text), left, "{text}");
+            for at in text.char_indices().map(|(at, _)| at) {
+                let mut stream = Stream::default();
+                let (before, after) = text.split_at(at);
+                let mut told = stream.piece(before, &label());
+                told += &stream.piece(after, &label());
+                told += label().off(&stream.held);
+                assert_eq!(told, left, "{before:?} {after:?}");
+            }
+        }
+    }
+}
