@@ -1,5 +1,6 @@
 //! Conversations in files: reading one, and recognising one that was imported before.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::num::NonZeroUsize;
@@ -69,6 +70,8 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) held: Spooled,
     digest: String,
+    /// What of it does not carry over, by kind, and how often; known once it was read.
+    pub(crate) left_behind: BTreeMap<String, u64>,
 }
 
 /// Opens a conversation's file, or standard input where it is `-`. What can be read only once is kept
@@ -90,6 +93,7 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
             name,
             held,
             digest: String::new(),
+            left_behind: BTreeMap::new(),
         }),
         Err(error) => Err(unreadable(&name, "a conversation's file", &error)),
     }
@@ -234,6 +238,11 @@ impl Source {
         for skipped in &parsed.skipped {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
+        for (what, count) in &parsed.left_behind {
+            let many = show::many(*count, what);
+            out.warn(format_args!("{}: left behind: {many}", self.name));
+        }
+        self.left_behind = parsed.left_behind;
         let left_out = LeftOut {
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,

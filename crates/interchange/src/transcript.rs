@@ -6,8 +6,11 @@
 //! digests do not depend on a parser's order of keys or on large numbers. Results are paired
 //! with calls by position, because real transcripts reuse call ids.
 
+mod anthropic;
+mod attachment;
 mod detect;
 mod draft;
+mod fields;
 mod json;
 mod openai;
 mod pieces;
@@ -16,6 +19,7 @@ mod source;
 mod unisono;
 mod write;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -38,11 +42,26 @@ pub enum Format {
     OpenAi,
     /// ShareGPT: `{"conversations": [{"from", "value"}]}`.
     ShareGpt,
+    /// Anthropic's messages: as OpenAI's, with `system` beside them and blocks as content.
+    Anthropic,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 3] = [Format::Unisono, Format::OpenAi, Format::ShareGpt];
+    pub const ALL: [Format; 4] = [
+        Format::Unisono,
+        Format::OpenAi,
+        Format::ShareGpt,
+        Format::Anthropic,
+    ];
+
+    /// Those of them that are written as well.
+    pub const WRITTEN: [Format; 4] = [
+        Format::Unisono,
+        Format::OpenAi,
+        Format::ShareGpt,
+        Format::Anthropic,
+    ];
 
     /// The name used on the command line.
     pub const fn name(self) -> &'static str {
@@ -50,6 +69,7 @@ impl Format {
             Format::Unisono => "unisono",
             Format::OpenAi => "openai",
             Format::ShareGpt => "sharegpt",
+            Format::Anthropic => "anthropic",
         }
     }
 
@@ -107,6 +127,8 @@ pub struct Parsed {
     pub skipped_parts: usize,
     /// What may not be meant.
     pub warnings: Vec<LineError>,
+    /// What does not carry over, by kind in the singular, and how often: `reasoning block`.
+    pub left_behind: BTreeMap<String, u64>,
 }
 
 impl From<Parsed> for Import {
@@ -151,7 +173,7 @@ pub enum Error {
     },
     /// It holds no conversation that is known.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL) and ShareGPT"
+        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT and Anthropic messages"
     )]
     Unrecognised {
         /// The file.
@@ -281,7 +303,7 @@ pub fn read_from(
         reason,
     })?;
     let detect::Found {
-        kept,
+        mut kept,
         format,
         bad,
         skipped_parts,
@@ -296,6 +318,7 @@ pub fn read_from(
             lines: bad,
         });
     }
+    let left_behind = std::mem::take(&mut kept.left_behind);
     let import = kept.finish(&options.name);
     // A session that was exported before anything was said in it is one as well.
     let says_nothing = format == Format::Unisono && bad.is_empty();
@@ -311,37 +334,9 @@ pub fn read_from(
         skipped: bad,
         skipped_parts,
         warnings,
+        left_behind,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_conversation_of_too_many_messages_is_refused() {
-        let line = "{\"role\": \"user\", \"content\": \"x\"}\n";
-        let read = |messages: usize, most: Option<usize>| {
-            let mut next = 0;
-            let mut ids = || {
-                next += 1;
-                next
-            };
-            let stamps = Stamps {
-                ids: &mut ids,
-                now: Timestamp(0),
-            };
-            let options = Options {
-                name: "long".to_owned(),
-                most,
-                ..Options::default()
-            };
-            let read = super::read(line.repeat(messages).as_bytes(), &options, stamps);
-            read.map(|parsed| parsed.import.messages.len())
-        };
-        assert_eq!(read(3, Some(3)), Ok(3));
-        assert_eq!(read(4, None), Ok(4));
-        let (name, most) = ("long".to_owned(), 3);
-        assert_eq!(read(9, Some(3)), Err(Error::TooMany { name, most }));
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use super::draft::{Draft, Kept};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
-use super::{Format, LineError, openai, sharegpt, unisono};
+use super::{Format, LineError, anthropic, openai, sharegpt, unisono};
 
 /// What an object tells of the file it is in.
 enum Shape<'t> {
@@ -119,6 +119,10 @@ impl<'i> Reader<'i> {
 
     fn recognised(&mut self, format: Format) {
         match self.wanted {
+            // One where no message tells that it is the other.
+            Some(Format::Anthropic) if format == Format::OpenAi => {
+                self.format = Some(Format::Anthropic);
+            }
             Some(wanted) if wanted != format => {
                 self.refuse(format!("it looks like {format}, not like {wanted}"));
             }
@@ -140,12 +144,16 @@ impl<'i> Reader<'i> {
         self.inside = false;
     }
 
-    /// The system text beside the messages.
+    /// The system text beside the messages, which OpenAI's have among them.
     pub(super) fn outer_system(&mut self, text: &str, begin: Place) {
+        if (self.format, self.wanted) == (Some(Format::OpenAi), None) {
+            self.format = Some(Format::Anthropic);
+        }
         let value = Value::parse(text);
-        match value.and_then(|value| match value.is_null() {
-            true => Ok("".into()),
-            false => value.text(),
+        match value.and_then(|value| match (value.is_null(), self.format) {
+            (true, _) | (_, Some(Format::OpenAi)) => Ok(String::new()),
+            (false, Some(Format::Anthropic)) => anthropic::system(value),
+            (false, _) => value.text().map(String::from),
         }) {
             Ok(system) if system.is_empty() => {}
             Ok(system) => self.kept.add_first_system(&system),
@@ -157,6 +165,7 @@ impl<'i> Reader<'i> {
         let (Some(format), None) = (self.format, &self.refused) else {
             return;
         };
+        let format = self.refined(format, value);
         let (index, has_bad) = (self.items, self.has_bad());
         self.items += 1;
         let mut draft = Draft::new(text, &mut self.kept);
@@ -164,11 +173,26 @@ impl<'i> Reader<'i> {
             Format::Unisono => unisono::read(value, (index, has_bad), &mut draft),
             Format::OpenAi => openai::read(value, &mut draft),
             Format::ShareGpt => sharegpt::read(value, &mut draft),
+            Format::Anthropic => anthropic::read(value, &mut draft),
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
         self.bad.extend(bad.placed(text, begin));
         self.warnings.extend(warnings.placed(text, begin));
+    }
+
+    /// The format, now that this message is known too: text alone reads the same in several.
+    fn refined(&mut self, format: Format, value: Value<'_>) -> Format {
+        let is_open = format == Format::OpenAi && self.wanted.is_none();
+        if is_open
+            && value
+                .object()
+                .is_ok_and(|object| anthropic::is_own(&object))
+        {
+            self.format = Some(Format::Anthropic);
+            return Format::Anthropic;
+        }
+        format
     }
 
     /// Whether something of it cannot be read as text.

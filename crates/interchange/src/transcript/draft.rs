@@ -1,6 +1,7 @@
 //! A conversation while it is read: each message is placed on a real tree, so that what a
 //! session would refuse is refused here, with its line.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(super) struct Kept<'i> {
     stamps: Stamps<'i>,
     pub(super) tree: Tree,
     pub(super) import: Import,
+    /// What does not carry over, by kind, and how often.
+    pub(super) left_behind: BTreeMap<String, u64>,
     /// Calls without ids, which are numbered.
     pub(super) calls: u32,
     system: Vec<String>,
@@ -136,6 +139,11 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         self.warnings.add(self.text, problem);
     }
 
+    /// Something that has no place in a conversation of ours, in the singular.
+    pub(super) fn leave(&mut self, what: impl Into<String>) {
+        *self.left_behind.entry(what.into()).or_default() += 1;
+    }
+
     /// What is bad of the piece, how many of that are parts of messages, and what may not be meant.
     pub(super) fn into_problems(self) -> (Problems, usize, Problems) {
         (self.bad, self.bad_parts, self.warnings)
@@ -209,6 +217,7 @@ impl<'i> Kept<'i> {
             stamps,
             tree: Tree::default(),
             import: Import::default(),
+            left_behind: BTreeMap::new(),
             calls: 0,
             system: Vec::new(),
             untimed: Vec::new(),
@@ -222,6 +231,7 @@ impl<'i> Kept<'i> {
     pub(super) fn forget(&mut self) {
         self.tree = Tree::default();
         self.import = Import::default();
+        self.left_behind.clear();
         self.calls = 0;
         self.last = None;
         self.is_full = false;

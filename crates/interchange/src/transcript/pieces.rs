@@ -260,10 +260,10 @@ impl<'de> Visitor<'de> for First<'_, '_> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        let Some((_, format)) = found else {
+        if found.is_none() {
             return Ok(Kind::Other);
-        };
-        if let (Format::ShareGpt, Some((begin, text))) = (format, system) {
+        }
+        if let Some((begin, text)) = system {
             reader.outer_system(text.get(), begin);
         }
         Ok(Kind::Whole)

@@ -1,5 +1,6 @@
 //! Conversations to text.
 
+mod anthropic;
 mod chat;
 mod lossless;
 
@@ -40,6 +41,7 @@ pub fn write(state: &State, branch: Option<&str>, format: Format) -> Result<Stri
         (Format::Unisono, Some(name)) => lossless::branch(state, name, head(state, name)?),
         (Format::OpenAi, name) => chat::openai(state, head(state, name.unwrap_or(MAIN))?),
         (Format::ShareGpt, name) => chat::sharegpt(state, head(state, name.unwrap_or(MAIN))?),
+        (Format::Anthropic, name) => anthropic::messages(state, head(state, name.unwrap_or(MAIN))?),
     }
 }
 
