@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read, Seek};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use unisono::spool::{Spool, Spooled};
 use unisono_api::Code;
 use unisono_api::session::{Content, ImportFile, Listed, SessionQuery};
 use unisono_context::{Digest, SessionId};
-use unisono_interchange::transcript::{self, Format, Options, Parsed, Stamps};
+use unisono_interchange::transcript::{self, Conversation, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
 
@@ -33,18 +33,24 @@ fn parse(
     transcript::read_digested(input, options, stamps)
 }
 
-/// What was left out of a conversation because it is bad.
-#[derive(Clone, Copy, Debug, Default)]
+/// What was left out of a conversation because it is bad, and what has no place in ours.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
     /// Messages, and lines that are none.
     pub(crate) messages: usize,
     /// Parts of messages that were taken without them.
     pub(crate) parts: usize,
+    /// What does not carry over, by kind, and how often.
+    pub(crate) behind: BTreeMap<String, u64>,
 }
 
 impl LeftOut {
     /// Says how much it is, where it is something.
-    pub(crate) fn say(self, out: &Out) {
+    pub(crate) fn say(&self, name: &str, out: &Out) {
+        for (what, count) in &self.behind {
+            let many = show::many(*count, what);
+            out.warn(format_args!("{name}: left behind: {many}"));
+        }
         let many = |count: usize, what| (count > 0).then(|| show::many(count as u64, what));
         let messages = many(self.messages, "bad message");
         let parts = many(self.parts, "bad part").map(|parts| format!("{parts} of others"));
@@ -55,8 +61,17 @@ impl LeftOut {
         }
     }
 
+    /// Adds what was left out of another one.
+    pub(crate) fn add(&mut self, other: &LeftOut) {
+        self.messages += other.messages;
+        self.parts += other.parts;
+        for (what, count) in &other.behind {
+            *self.behind.entry(what.clone()).or_default() += count;
+        }
+    }
+
     /// Ends so that a script notices, where something was left out.
-    pub(crate) fn ending(self) -> Result<()> {
+    pub(crate) fn ending(&self) -> Result<()> {
         match self.messages + self.parts {
             0 => Ok(()),
             _ => Err(Problem::silent(Exit::SomeFailed)),
@@ -70,8 +85,8 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) held: Spooled,
     digest: String,
-    /// What of it does not carry over, by kind, and how often; known once it was read.
-    pub(crate) left_behind: BTreeMap<String, u64>,
+    /// Where it begins, if it is one of several in its file.
+    begins: Option<(u32, u32)>,
 }
 
 /// Opens a conversation's file, or standard input where it is `-`. What can be read only once is kept
@@ -93,7 +108,7 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
             name,
             held,
             digest: String::new(),
-            left_behind: BTreeMap::new(),
+            begins: None,
         }),
         Err(error) => Err(unreadable(&name, "a conversation's file", &error)),
     }
@@ -155,6 +170,7 @@ impl Taken<'_> {
         Ok(ImportFile {
             name,
             format: self.format.map(str::to_owned),
+            pick: None,
             skip_bad: self.skip_bad,
             copy: self.copy,
             content: match held {
@@ -216,6 +232,41 @@ impl Source {
         file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
     }
 
+    /// The conversations in a file of several; none if it is one, or something else.
+    pub(crate) fn conversations(
+        &mut self,
+        format: Option<Format>,
+        skip_bad: bool,
+    ) -> Result<Vec<Conversation>> {
+        let options = self.options(format, skip_bad);
+        let found = transcript::list(&mut self.held, &options).map_err(refused)?;
+        let rewound = self.held.rewind();
+        rewound.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
+        Ok(found)
+    }
+
+    /// One of its conversations.
+    pub(crate) fn part(&mut self, of: &Conversation) -> Result<Source> {
+        let text = of.text(&mut self.held);
+        let text = text.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
+        Ok(Source {
+            name: self.name.clone(),
+            held: Spooled::Memory(Cursor::new(text)),
+            digest: String::new(),
+            begins: Some(of.place),
+        })
+    }
+
+    fn options(&self, format: Option<Format>, skip_bad: bool) -> Options {
+        Options {
+            name: self.name.clone(),
+            format,
+            skip_bad,
+            most: None,
+            begins: self.begins,
+        }
+    }
+
     /// The conversation, labelled, and what was left out of it; tells what that is, and what may
     /// not be meant.
     pub(crate) fn conversation(
@@ -224,12 +275,19 @@ impl Source {
         skip_bad: bool,
         out: &Out,
     ) -> Result<(Import, LeftOut)> {
-        let options = Options {
-            name: self.name.clone(),
-            format,
-            skip_bad,
-            most: None,
-        };
+        let (import, left_out) = self.read(format, skip_bad, out)?;
+        left_out.say(&self.name, out);
+        Ok((import, left_out))
+    }
+
+    /// The same, without how much was left out.
+    pub(crate) fn read(
+        &mut self,
+        format: Option<Format>,
+        skip_bad: bool,
+        out: &Out,
+    ) -> Result<(Import, LeftOut)> {
+        let options = self.options(format, skip_bad);
         let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
         self.digest = digest.to_string();
         for warning in &parsed.warnings {
@@ -238,16 +296,11 @@ impl Source {
         for skipped in &parsed.skipped {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
-        for (what, count) in &parsed.left_behind {
-            let many = show::many(*count, what);
-            out.warn(format_args!("{}: left behind: {many}", self.name));
-        }
-        self.left_behind = parsed.left_behind;
         let left_out = LeftOut {
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,
+            behind: parsed.left_behind,
         };
-        left_out.say(out);
         let mut import = parsed.import;
         import
             .labels
@@ -260,6 +313,7 @@ impl Source {
 fn refused(error: transcript::Error) -> Problem {
     let text = error.to_string();
     match error {
+        transcript::Error::Several { .. } => Problem::with_hint_of(Exit::Usage, &text),
         transcript::Error::Bad { .. } => match text.rsplit_once('\n') {
             Some((lines, what)) => Problem::failed(format!("bad lines\n{lines}")).hint(what),
             None => Problem::failed(text),

@@ -8,12 +8,16 @@
 
 mod anthropic;
 mod attachment;
+mod branching;
+mod chatgpt;
+mod claude;
 mod detect;
 mod draft;
 mod fields;
 mod json;
 mod openai;
 mod pieces;
+mod several;
 mod sharegpt;
 mod source;
 mod unisono;
@@ -26,6 +30,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
+pub use several::{Conversation, list};
 pub use write::{WriteError, write};
 
 /// The label of a session that says which bytes it was made of.
@@ -44,15 +49,21 @@ pub enum Format {
     ShareGpt,
     /// Anthropic's messages: as OpenAI's, with `system` beside them and blocks as content.
     Anthropic,
+    /// ChatGPT's export: conversations with a `mapping` of messages.
+    ChatGpt,
+    /// Claude's export: conversations with `chat_messages`.
+    Claude,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 4] = [
+    pub const ALL: [Format; 6] = [
         Format::Unisono,
         Format::OpenAi,
         Format::ShareGpt,
         Format::Anthropic,
+        Format::ChatGpt,
+        Format::Claude,
     ];
 
     /// Those of them that are written as well.
@@ -70,6 +81,8 @@ impl Format {
             Format::OpenAi => "openai",
             Format::ShareGpt => "sharegpt",
             Format::Anthropic => "anthropic",
+            Format::ChatGpt => "chatgpt",
+            Format::Claude => "claude",
         }
     }
 
@@ -96,6 +109,8 @@ pub struct Options {
     pub skip_bad: bool,
     /// Messages of the conversation at most; none: as many as there are.
     pub most: Option<usize>,
+    /// Line and column, from 1, where the conversation begins in its file; none: it is all of it.
+    pub begins: Option<(u32, u32)>,
 }
 
 /// Ids and times for messages that have none.
@@ -129,6 +144,8 @@ pub struct Parsed {
     pub warnings: Vec<LineError>,
     /// What does not carry over, by kind in the singular, and how often: `reasoning block`.
     pub left_behind: BTreeMap<String, u64>,
+    /// Of the conversation's own text, where that is an element of the file.
+    digest: Option<Digest>,
 }
 
 impl From<Parsed> for Import {
@@ -173,13 +190,23 @@ pub enum Error {
     },
     /// It holds no conversation that is known.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT and Anthropic messages"
+        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages and the exports of ChatGPT and Claude"
     )]
     Unrecognised {
         /// The file.
         name: String,
         /// What it is.
         reason: String,
+    },
+    /// It holds several conversations.
+    #[error(
+        "{name}: the file holds {conversations} conversations; `unisono import` shows them with --list, and takes one with --pick or each with --all"
+    )]
+    Several {
+        /// The file.
+        name: String,
+        /// How many.
+        conversations: usize,
     },
     /// It holds no message, or none that is not bad.
     #[error("{name}: the conversation has no message{}", left_out(.skipped))]
@@ -242,7 +269,8 @@ pub fn read(mut bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<P
     read_from(&mut bytes, options, stamps)
 }
 
-/// Reads a conversation as [`read_from`] does, and makes the digest of its bytes.
+/// Reads a conversation as [`read_from`] does, and makes the digest of its bytes: those of the file,
+/// or of the element of a list that it is.
 ///
 /// # Errors
 /// As [`read_from`].
@@ -262,8 +290,9 @@ pub fn read_digested(
         name: options.name.clone(),
         reason: error.to_string(),
     })?;
-    let digest = input.get_ref().hasher.finalize();
-    Ok((parsed, Digest(*digest.as_bytes())))
+    let whole = input.get_ref().hasher.finalize();
+    let digest = parsed.digest.unwrap_or(Digest(*whole.as_bytes()));
+    Ok((parsed, digest))
 }
 
 /// A file that is read at so much a time.
@@ -294,13 +323,20 @@ pub fn read_from(
     let name = || options.name.clone();
     let kept = draft::Kept::new(stamps, options.most);
     let mut reader = detect::Reader::new(kept, options.format);
-    pieces::read(input, &mut reader).map_err(|error| Error::Unreadable {
+    let place = options.begins.map_or(source::Place::FIRST, Into::into);
+    pieces::read(input, place, &mut reader).map_err(|error| Error::Unreadable {
         name: name(),
         reason: error.to_string(),
     })?;
-    let found = reader.finish().map_err(|reason| Error::Unrecognised {
-        name: name(),
-        reason,
+    let found = reader.finish().map_err(|refusal| match refusal {
+        detect::Refusal::Several(conversations) => Error::Several {
+            name: name(),
+            conversations,
+        },
+        detect::Refusal::Other(reason) => Error::Unrecognised {
+            name: name(),
+            reason,
+        },
     })?;
     let detect::Found {
         mut kept,
@@ -308,6 +344,7 @@ pub fn read_from(
         bad,
         skipped_parts,
         warnings,
+        digest,
     } = found.ok_or_else(|| Error::Empty { name: name() })?;
     if let (true, Some(most)) = (kept.is_full, options.most) {
         return Err(Error::TooMany { name: name(), most });
@@ -335,6 +372,7 @@ pub fn read_from(
         skipped_parts,
         warnings,
         left_behind,
+        digest,
     })
 }
 

@@ -106,7 +106,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let taken = source.map(|source| taken(app, &args, source)).transpose()?;
     let left_out = taken
         .as_ref()
-        .map_or_else(LeftOut::default, |(_, left_out)| *left_out);
+        .map_or_else(LeftOut::default, |(_, left_out)| left_out.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Nothing is made where it cannot be done. A daemon's agents and models are its own.

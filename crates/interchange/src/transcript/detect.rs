@@ -3,15 +3,21 @@
 use super::draft::{Draft, Kept};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
-use super::{Format, LineError, anthropic, openai, sharegpt, unisono};
+use super::{Format, LineError, anthropic, chatgpt, claude, openai, sharegpt, unisono};
+use unisono_context::Digest;
 
 /// What an object tells of the file it is in.
 enum Shape<'t> {
     /// It is a message or line of that format.
     Item(Format),
-    /// It holds a conversation of that format.
+    /// It holds a conversation of that format, whose messages these are.
     Whole(Format, Value<'t>),
+    /// It is a conversation of that format.
+    One(Format),
 }
+
+/// What is given pieces of a file.
+pub(super) type Each<'i> = &'i mut dyn FnMut(&str, Place, u64);
 
 /// Takes the pieces of a file, one after the other.
 pub(super) struct Reader<'i> {
@@ -37,6 +43,18 @@ pub(super) struct Reader<'i> {
     /// What is wrong with pieces before the first object, if there is one.
     strange: Vec<LineError>,
     warnings: Vec<LineError>,
+    /// Of the text that is the conversation.
+    digest: Option<Digest>,
+    /// Is given each piece, its place, and its offset in the file; then nothing is read of it.
+    pub(super) each: Option<Each<'i>>,
+}
+
+/// Why a file is no conversation.
+pub(super) enum Refusal {
+    /// There are so many.
+    Several(usize),
+    /// It is something else.
+    Other(String),
 }
 
 /// What came of a file.
@@ -46,6 +64,7 @@ pub(super) struct Found<'i> {
     pub(super) bad: Vec<LineError>,
     pub(super) skipped_parts: usize,
     pub(super) warnings: Vec<LineError>,
+    pub(super) digest: Option<Digest>,
 }
 
 impl<'i> Reader<'i> {
@@ -65,16 +84,23 @@ impl<'i> Reader<'i> {
             undecoded: Vec::new(),
             strange: Vec::new(),
             warnings: Vec::new(),
+            digest: None,
+            each: None,
         }
     }
 
-    /// Takes a line, or an element of a list.
-    pub(super) fn item(&mut self, text: &str, begin: Place) {
+    /// Takes a line, or an element of a list, and its offset in the file.
+    pub(super) fn item(&mut self, text: &str, begin: Place, offset: u64) {
         let value = match Value::parse(text) {
             Ok(value) => value,
             Err(problem) => return self.bad.extend(placed(problem, text, begin)),
         };
         if self.refused.is_some() {
+            return;
+        }
+        if let Some(each) = &mut self.each {
+            self.has_object |= value.is_object();
+            each(text, begin, offset);
             return;
         }
         if self.conversations > 0 && !self.inside {
@@ -108,6 +134,12 @@ impl<'i> Reader<'i> {
                     Err(problem) => self.bad.extend(placed(problem, text, begin)),
                 }
                 self.end_whole();
+            }
+            Some(Shape::One(format)) => {
+                self.conversations = 1;
+                self.digest = Some(Digest(*blake3::hash(text.as_bytes()).as_bytes()));
+                self.recognised(format);
+                self.message(value, text, begin);
             }
             None if self.wanted.is_some() => {
                 self.format = self.wanted;
@@ -174,6 +206,8 @@ impl<'i> Reader<'i> {
             Format::OpenAi => openai::read(value, &mut draft),
             Format::ShareGpt => sharegpt::read(value, &mut draft),
             Format::Anthropic => anthropic::read(value, &mut draft),
+            Format::ChatGpt => chatgpt::read(value, &mut draft),
+            Format::Claude => claude::read(value, &mut draft),
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
@@ -226,17 +260,15 @@ impl<'i> Reader<'i> {
     }
 
     /// What came of all of it; none if there was nothing in it. `Err` says what the file is instead.
-    pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, String> {
+    pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, Refusal> {
         if self.conversations > 1 {
-            let many = self.conversations;
-            let reason = format!("it holds {many} conversations; put each into a file of its own");
-            return Err(reason);
+            return Err(Refusal::Several(self.conversations));
         }
         let broken = self.has_bad();
         if let Some(reason) = self.refused.take() {
             // What is broken may be what would have told.
             if !(broken && self.format.is_none() && reason.starts_with(UNKNOWN)) {
-                return Err(reason);
+                return Err(Refusal::Other(reason));
             }
         }
         if self.has_object || self.wanted.is_some() {
@@ -249,7 +281,7 @@ impl<'i> Reader<'i> {
             return Ok(None);
         }
         if format.is_none() && !broken {
-            return Err("it holds no object".to_owned());
+            return Err(Refusal::Other("it holds no object".to_owned()));
         }
         Ok(Some(Found {
             kept: self.kept,
@@ -257,6 +289,7 @@ impl<'i> Reader<'i> {
             bad: self.bad,
             skipped_parts: self.bad_parts,
             warnings: self.warnings,
+            digest: self.digest,
         }))
     }
 }
@@ -283,6 +316,11 @@ pub(super) fn whole(key: &str) -> Option<Format> {
     }
 }
 
+/// Whether it is around a conversation.
+pub(super) fn is_around(object: &Object<'_>) -> bool {
+    matches!(shape(object), Some(Shape::Whole(..) | Shape::One(_)))
+}
+
 fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
     let kind = object.get("type").and_then(|kind| kind.text().ok());
     let is_line = match kind.as_deref() {
@@ -296,6 +334,14 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
     for key in ["messages", "conversations", "conversation"] {
         if let (Some(format), Some(messages)) = (whole(key), object.get(key)) {
             return Some(Shape::Whole(format, messages));
+        }
+    }
+    for (key, format) in [
+        ("mapping", Format::ChatGpt),
+        ("chat_messages", Format::Claude),
+    ] {
+        if object.has(key) {
+            return Some(Shape::One(format));
         }
     }
     let item = [("role", Format::OpenAi), ("from", Format::ShareGpt)];

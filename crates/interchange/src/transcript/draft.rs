@@ -1,14 +1,16 @@
 //! A conversation while it is read: each message is placed on a real tree, so that what a
 //! session would refuse is refused here, with its line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
 use unisono_context::message::{NewMessage, Part, ReportedUsage};
+use unisono_context::tree::Error;
 use unisono_context::{AgentId, MessageId, Role, Timestamp, Tree};
 use unisono_session::machine::Import;
+use unisono_session::state::MAIN;
 
 use super::Stamps;
 use super::source::{Problem, Problems};
@@ -36,6 +38,8 @@ pub(super) struct Drafted {
     pub(super) at: Option<Timestamp>,
     pub(super) usage: Option<ReportedUsage>,
     pub(super) pinned: bool,
+    /// Whether a result that answers no call is kept as a text.
+    pub(super) is_loose: bool,
 }
 
 impl Drafted {
@@ -50,6 +54,7 @@ impl Drafted {
             at: None,
             usage: None,
             pinned: false,
+            is_loose: false,
         }
     }
 }
@@ -66,6 +71,8 @@ pub(super) struct Kept<'i> {
     system: Vec<String>,
     untimed: Vec<usize>,
     last: Option<MessageId>,
+    /// The last message of the active branch, where there may be several.
+    pub(super) main: Option<MessageId>,
     most: Option<usize>,
     /// Whether there are more messages than are taken: the others are not kept.
     pub(super) is_full: bool,
@@ -149,6 +156,14 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         (self.bad, self.bad_parts, self.warnings)
     }
 
+    /// Adds a message as [`Draft::push_or_system`] does, and says which it is.
+    pub(super) fn place(&mut self, at: &'t str, message: Drafted) -> Option<MessageId> {
+        let before = self.import.messages.len();
+        self.push_or_system(at, message);
+        let (_, added) = self.import.messages.get(before)?;
+        Some(added.id)
+    }
+
     /// Adds a message, or reports why not; a leading system message becomes system text.
     pub(super) fn push_or_system(&mut self, at: &'t str, message: Drafted) {
         let leading = message.role == Role::System && self.import.messages.is_empty();
@@ -183,7 +198,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         };
         let ids = &mut self.kept.stamps.ids;
         let id = message.id.unwrap_or_else(|| MessageId::from_u128(ids()));
-        let new = NewMessage {
+        let mut new = NewMessage {
             id,
             role: message.role,
             parts: message.parts,
@@ -195,7 +210,16 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             self.bad(Problem::new(at, "the message has no content"));
             return;
         }
-        if let Err(error) = self.tree.append(parent, new.clone()) {
+        let mut placed = self.tree.append(parent, new.clone()).map(drop);
+        if let (Err(Error::ResultWithoutCall { .. }), true) = (&placed, message.is_loose) {
+            for part in &mut new.parts {
+                if let Part::ToolResult { content, .. } = part {
+                    *part = Part::Text(content.clone());
+                }
+            }
+            placed = self.tree.append(parent, new.clone()).map(drop);
+        }
+        if let Err(error) = placed {
             self.bad(Problem::new(at, error.to_string()));
             return;
         }
@@ -222,6 +246,7 @@ impl<'i> Kept<'i> {
             system: Vec::new(),
             untimed: Vec::new(),
             last: None,
+            main: None,
             most,
             is_full: false,
         }
@@ -234,6 +259,7 @@ impl<'i> Kept<'i> {
         self.left_behind.clear();
         self.calls = 0;
         self.last = None;
+        self.main = None;
         self.is_full = false;
         self.system.clear();
         self.untimed.clear();
@@ -247,6 +273,7 @@ impl<'i> Kept<'i> {
     /// The conversation; `name` is the file's.
     pub(super) fn finish(mut self, name: &str) -> Import {
         self.fill_times();
+        self.name_branches();
         let mut import = self.import;
         drop(self.tree);
         import.messages.shrink_to_fit();
@@ -259,6 +286,24 @@ impl<'i> Kept<'i> {
             import.title = title(name);
         }
         import
+    }
+
+    /// Gives the ends of branches beside the active one names, if there are any.
+    fn name_branches(&mut self) {
+        let Some(main) = self.main else {
+            return;
+        };
+        let messages = &self.import.messages;
+        let parents: BTreeSet<MessageId> = messages.iter().filter_map(|(at, _)| *at).collect();
+        let ends = messages.iter().map(|(_, message)| message.id);
+        let ends = ends.filter(|id| *id != main && !parents.contains(id));
+        let others = (2..).zip(ends);
+        let others = others.map(|(number, end)| (format!("branch-{number}").into(), end));
+        let others: Vec<_> = others.collect();
+        if !others.is_empty() {
+            self.import.branches = vec![(MAIN.into(), main)];
+            self.import.branches.extend(others);
+        }
     }
 
     /// Gives each message without a time one: a millisecond after the message before it; at the

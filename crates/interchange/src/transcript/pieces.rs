@@ -22,16 +22,25 @@ use super::source::{Place, not_utf8};
 use track::Shared;
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
+const ZIP: &[u8] = b"PK\x03\x04";
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
-/// Hands every piece of a file to the reader.
+/// Hands every piece of a file to the reader; `place` is where it begins.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn read(input: &mut dyn BufRead, reader: &mut Reader<'_>) -> io::Result<()> {
+pub(super) fn read(
+    input: &mut dyn BufRead,
+    place: Place,
+    reader: &mut Reader<'_>,
+) -> io::Result<()> {
     let begin = input.fill_buf()?;
     if UTF_16.iter().any(|mark| begin.starts_with(mark)) {
         reader.undecoded(Place::FIRST, "the file is UTF-16; convert it to UTF-8");
+        return Ok(());
+    }
+    if begin.starts_with(ZIP) {
+        reader.refuse("it is a zip archive, unpack it first".to_owned());
         return Ok(());
     }
     let skipped = if begin.starts_with(MARK) {
@@ -41,6 +50,7 @@ pub(super) fn read(input: &mut dyn BufRead, reader: &mut Reader<'_>) -> io::Resu
     };
     input.consume(skipped);
     let track = Shared::default();
+    track.start(place);
     track.skip(skipped);
     let mut text = Text {
         input,
@@ -87,7 +97,8 @@ fn objects(mut text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::R
     }
     if text.peek()?.is_none() {
         let (begin, bytes) = track.take();
-        piece(reader, begin, bytes.trim_ascii());
+        let offset = track.offset() - bytes.len() as u64;
+        piece(reader, (begin, offset), bytes.trim_ascii());
         return Ok(());
     }
     let whole = (track.next(), json::reason_of("trailing characters"));
@@ -160,7 +171,7 @@ fn each_line(
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
                 let text = text.strip_suffix('\n').unwrap_or(text);
-                reader.item(text.strip_suffix('\r').unwrap_or(text), begin);
+                reader.item(text.strip_suffix('\r').unwrap_or(text), begin, offset);
             }
             Err(error) => {
                 let reason = not_utf8(&line, offset, &error);
@@ -175,9 +186,9 @@ fn each_line(
 }
 
 /// Hands on an element that was kept.
-fn piece(reader: &mut Reader<'_>, begin: Place, bytes: &[u8]) {
+fn piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => reader.item(text, begin),
+        Ok(text) => reader.item(text, begin, offset),
         Err(error) => {
             let reason = "this is not UTF-8";
             reader.undecoded(begin.after_bytes(&bytes[..error.valid_up_to()]), reason);
@@ -236,6 +247,7 @@ impl<'de> Visitor<'de> for First<'_, '_> {
         while let Some(key) = map.next_key::<String>()? {
             let format = detect::whole(&key).filter(|format| {
                 !is_line
+                    && reader.each.is_none()
                     && found
                         .as_ref()
                         .is_none_or(|known| *known == (key.clone(), *format))
@@ -380,7 +392,8 @@ impl<'de> Visitor<'de> for Elements<'_, '_> {
                         true => bytes.iter().position(ends).unwrap_or(bytes.len()),
                         false => bytes.len(),
                     };
-                    piece(reader, begin, &bytes[..end]);
+                    let offset = track.offset() - bytes.len() as u64;
+                    piece(reader, (begin, offset), &bytes[..end]);
                 }
             }
         }

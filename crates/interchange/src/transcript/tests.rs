@@ -173,3 +173,141 @@ fn a_conversation_of_too_many_messages_is_refused() {
     let (name, most) = ("long".to_owned(), 3);
     assert_eq!(taken(9, Some(3)), Err(Error::TooMany { name, most }));
 }
+
+#[test]
+fn what_is_wrong_with_an_export_is_told() {
+    let node = |id: &str, parent: &str, message: &str| {
+        format!(r#""{id}":{{"id":"{id}","parent":{parent},"message":{message},"children":[]}}"#)
+    };
+    let says = |text: &str| {
+        format!(
+            r#"{{"author":{{"role":"user"}},"create_time":0,"content":{{"content_type":"text","parts":["{text}"]}}}}"#
+        )
+    };
+    let chat = |nodes: &[String], current: &str| {
+        let nodes = nodes.join(",\n");
+        format!("[{{\"title\":\"T\",\n\"current_node\":\"{current}\",\"mapping\":{{{nodes}}}}}]")
+    };
+    let claude = |messages: &str| format!(r#"[{{"name":"T","chat_messages":[{messages}]}}]"#);
+    let whole = chat(&[node("a", "null", &says("x"))], "a");
+    let unknown = r#"{"author":{"role":"user"},"content":{"content_type":"hologram","beam":1}}"#;
+    let no_author = says("x").replace("\"author\"", "\"writer\"");
+    let table = [
+        ("cut off", whole[..whole.len() - 9].to_owned()),
+        (
+            "missing parent",
+            chat(&[node("a", "\"z\"", &says("x"))], "a"),
+        ),
+        (
+            "circle",
+            chat(
+                &[
+                    node("r", "null", &says("ok")),
+                    node("a", "\"b\"", &says("x")),
+                    node("b", "\"a\"", &says("y")),
+                ],
+                "b",
+            ),
+        ),
+        (
+            "its own parent",
+            chat(&[node("a", "\"a\"", &says("x"))], "a"),
+        ),
+        (
+            "unknown current node",
+            whole.replace("\"current_node\":\"a\"", "\"current_node\":\"q\""),
+        ),
+        ("deleted", chat(&[node("a", "null", "null")], "a")),
+        ("empty", chat(&[], "a")),
+        (
+            "unknown content",
+            chat(
+                &[node("a", "null", &says("x")), node("b", "\"a\"", unknown)],
+                "b",
+            ),
+        ),
+        ("no author", chat(&[node("a", "null", &no_author)], "a")),
+        ("mapping of a list", r#"[{"mapping":[]}]"#.to_owned()),
+        ("no messages of Claude", claude("")),
+        (
+            "unknown sender",
+            claude(r#"{"uuid":"a","sender":"dog","text":"x"}"#),
+        ),
+        ("no id", claude(r#"{"sender":"human","text":"x"}"#)),
+        (
+            "two",
+            format!("{},{}", &whole[..whole.len() - 1], &whole[1..]),
+        ),
+    ];
+    let told: Vec<String> = table
+        .iter()
+        .map(|(what, text)| format!("## {what}\n{}", told(text.as_bytes(), None)))
+        .collect();
+    goldens().bind(|| assert_snapshot!("bad-exports", told.join("\n")));
+}
+
+#[test]
+fn each_conversation_of_a_file_is_found_where_it_is() {
+    let one = std::fs::read_to_string(examples().join("chatgpt/branches.json")).unwrap();
+    let one = one
+        .trim()
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .trim();
+    let empty = r#"{"title":"Nothing","id":"e","mapping":{}}"#;
+    let options = Options {
+        name: "conversations.json".to_owned(),
+        ..Options::default()
+    };
+    for text in [
+        format!("\u{feff}[{one},\r\n {empty}]\n"),
+        format!("{}\n\n{empty}", one.replace('\n', " ")),
+    ] {
+        let found = list(text.as_bytes(), &options).unwrap();
+        let told: Vec<_> = found
+            .iter()
+            .map(|found| (found.number, found.messages, found.title.as_str()))
+            .collect();
+        assert_eq!(told, [(1, 7, "Sourdough at altitude"), (2, 0, "Nothing")]);
+        assert_eq!(found[0].at, Some(Timestamp(1_714_983_120_250)));
+        assert!(found[0].is("1") && found[0].is("6638a0d0-0000-8000-8000-00000000000a"));
+        let mut file = io::Cursor::new(text.as_bytes());
+        let first = found[0].text(&mut file).unwrap();
+        assert!(read_as(&first, &options).is_ok());
+        assert_eq!(found[0].digest.0, *blake3::hash(&first).as_bytes());
+        assert_eq!(found[1].text(&mut file).unwrap(), empty.as_bytes());
+        let (line, column) = found[1].place;
+        let lines: Vec<&str> = text.lines().collect();
+        let column = column as usize - 1;
+        assert!(lines[line as usize - 1][column..].starts_with(empty));
+        assert!(matches!(
+            read_as(text.as_bytes(), &options),
+            Err(Error::Several {
+                conversations: 2,
+                ..
+            })
+        ));
+    }
+    let bad = format!("[{empty},{{\"mapping\"");
+    assert!(matches!(
+        list(bad.as_bytes(), &options),
+        Err(Error::Bad { .. })
+    ));
+    let begins = Some((7, 3));
+    let error = read_as(
+        b"{\"mapping\":7}",
+        &Options {
+            begins,
+            ..options.clone()
+        },
+    );
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains(":7:14: an object was expected")
+    );
+    for text in ["[{\"role\":\"user\",\"content\":\"x\"}]", "", "Dear all"] {
+        assert_eq!(list(text.as_bytes(), &options), Ok(Vec::new()), "{text}");
+    }
+}

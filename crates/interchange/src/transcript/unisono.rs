@@ -161,8 +161,6 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
     Ok(Drafted {
         id: object.get("id").map(id).transpose()?,
         parent,
-        role,
-        parts,
         author: object.get("author").map(agent).transpose()?,
         at: object.get("at").map(fields::time).transpose()?,
         usage: object.get("usage").map(usage).transpose()?,
@@ -171,6 +169,7 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
             .map(Value::bool)
             .transpose()?
             .unwrap_or_default(),
+        ..Drafted::new(role, parts)
     })
 }
 

@@ -20,9 +20,8 @@ fn both(bytes: &[u8]) {
     for skip_bad in [false, true] {
         let options = Options {
             name: "x".to_owned(),
-            format: None,
             skip_bad,
-            most: None,
+            ..Options::default()
         };
         let parsed = read(bytes, &options);
         if let Ok(parsed) = parsed {
