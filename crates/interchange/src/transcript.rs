@@ -11,9 +11,12 @@ mod attachment;
 mod branching;
 mod chatgpt;
 mod claude;
+mod claude_code;
+mod codex;
 mod detect;
 mod draft;
 mod fields;
+mod gemini_cli;
 mod json;
 mod openai;
 mod pieces;
@@ -53,17 +56,26 @@ pub enum Format {
     ChatGpt,
     /// Claude's export: conversations with `chat_messages`.
     Claude,
+    /// A session of Claude Code, a line per block of a message.
+    ClaudeCode,
+    /// A session of Codex, an event a line.
+    Codex,
+    /// A session or checkpoint of Gemini CLI.
+    GeminiCli,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 6] = [
+    pub const ALL: [Format; 9] = [
         Format::Unisono,
         Format::OpenAi,
         Format::ShareGpt,
         Format::Anthropic,
         Format::ChatGpt,
         Format::Claude,
+        Format::ClaudeCode,
+        Format::Codex,
+        Format::GeminiCli,
     ];
 
     /// Those of them that are written as well.
@@ -83,6 +95,9 @@ impl Format {
             Format::Anthropic => "anthropic",
             Format::ChatGpt => "chatgpt",
             Format::Claude => "claude",
+            Format::ClaudeCode => "claude-code",
+            Format::Codex => "codex",
+            Format::GeminiCli => "gemini-cli",
         }
     }
 
@@ -190,7 +205,7 @@ pub enum Error {
     },
     /// It holds no conversation that is known.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages and the exports of ChatGPT and Claude"
+        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT and Claude, and sessions of Claude Code, Codex and Gemini CLI"
     )]
     Unrecognised {
         /// The file.

@@ -108,15 +108,7 @@ pub(super) fn parts<'t>(
     for value in content.array()? {
         let part = value.object().and_then(|block| part(&block));
         match part {
-            Ok(Some(Ok(mut part))) => {
-                if let Part::ToolCall { id, .. } = &mut part
-                    && id.is_empty()
-                {
-                    draft.calls += 1;
-                    *id = format!("call_{}", draft.calls).into();
-                }
-                all.push(Ok(part));
-            }
+            Ok(Some(Ok(part))) => all.push(Ok(part)),
             Ok(Some(Err(lost))) => draft.leave(lost),
             Ok(None) => {}
             Err(problem) => all.push(Err(problem)),

@@ -71,9 +71,8 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
             ..Drafted::new(Role::User, parts)
         },
         ("assistant", Some(tool)) => {
-            draft.calls += 1;
             let call = Part::ToolCall {
-                id: format!("call_{}", draft.calls).into(),
+                id: "".into(),
                 name: tool.into(),
                 arguments: fields::arguments(&texts(&parts)),
             };
@@ -82,7 +81,6 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
         ("assistant", None) => Drafted::new(Role::Assistant, parts),
         ("tool", _) => Drafted {
             author: fields::author(&author),
-            is_loose: true,
             ..Drafted::new(
                 Role::Tool,
                 vec![Part::ToolResult {
@@ -99,6 +97,7 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
     };
     Ok(vec![Drafted {
         at: fields::seconds(&message, "create_time"),
+        is_loose: true,
         ..drafted
     }])
 }

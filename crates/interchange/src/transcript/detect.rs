@@ -3,7 +3,8 @@
 use super::draft::{Draft, Kept};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
-use super::{Format, LineError, anthropic, chatgpt, claude, openai, sharegpt, unisono};
+use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
+use super::{openai, sharegpt, unisono};
 use unisono_context::Digest;
 
 /// What an object tells of the file it is in.
@@ -152,8 +153,8 @@ impl<'i> Reader<'i> {
     fn recognised(&mut self, format: Format) {
         match self.wanted {
             // One where no message tells that it is the other.
-            Some(Format::Anthropic) if format == Format::OpenAi => {
-                self.format = Some(Format::Anthropic);
+            Some(Format::Anthropic | Format::GeminiCli) if format == Format::OpenAi => {
+                self.format = self.wanted;
             }
             Some(wanted) if wanted != format => {
                 self.refuse(format!("it looks like {format}, not like {wanted}"));
@@ -208,6 +209,9 @@ impl<'i> Reader<'i> {
             Format::Anthropic => anthropic::read(value, &mut draft),
             Format::ChatGpt => chatgpt::read(value, &mut draft),
             Format::Claude => claude::read(value, &mut draft),
+            Format::ClaudeCode => claude_code::read(value, &mut draft),
+            Format::Codex => codex::read(value, &mut draft),
+            Format::GeminiCli => gemini_cli::read(value, &mut draft),
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
@@ -218,14 +222,13 @@ impl<'i> Reader<'i> {
     /// The format, now that this message is known too: text alone reads the same in several.
     fn refined(&mut self, format: Format, value: Value<'_>) -> Format {
         let is_open = format == Format::OpenAi && self.wanted.is_none();
-        if is_open
-            && value
-                .object()
-                .is_ok_and(|object| anthropic::is_own(&object))
-        {
-            self.format = Some(Format::Anthropic);
-            return Format::Anthropic;
-        }
+        let object = value.object().ok().filter(|_| is_open);
+        let format = match object {
+            Some(object) if anthropic::is_own(&object) => Format::Anthropic,
+            Some(object) if gemini_cli::is_message(&object) => Format::GeminiCli,
+            _ => format,
+        };
+        self.format = Some(format);
         format
     }
 
@@ -312,6 +315,7 @@ pub(super) fn whole(key: &str) -> Option<Format> {
     match key {
         "messages" => Some(Format::OpenAi),
         "conversations" | "conversation" => Some(Format::ShareGpt),
+        "history" => Some(Format::GeminiCli),
         _ => None,
     }
 }
@@ -331,7 +335,13 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
     if is_line || object.has("unisono") {
         return Some(Shape::Item(Format::Unisono));
     }
-    for key in ["messages", "conversations", "conversation"] {
+    if codex::is_line(object) {
+        return Some(Shape::Item(Format::Codex));
+    }
+    if claude_code::is_line(object) {
+        return Some(Shape::Item(Format::ClaudeCode));
+    }
+    for key in ["messages", "conversations", "conversation", "history"] {
         if let (Some(format), Some(messages)) = (whole(key), object.get(key)) {
             return Some(Shape::Whole(format, messages));
         }
@@ -343,6 +353,9 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
         if object.has(key) {
             return Some(Shape::One(format));
         }
+    }
+    if gemini_cli::is_message(object) || object.has("projectHash") {
+        return Some(Shape::Item(Format::GeminiCli));
     }
     let item = [("role", Format::OpenAi), ("from", Format::ShareGpt)];
     let item = item.into_iter().find(|(key, _)| object.has(key));

@@ -1,7 +1,7 @@
 //! A conversation while it is read: each message is placed on a real tree, so that what a
 //! session would refuse is refused here, with its line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Drafted {
     pub(super) at: Option<Timestamp>,
     pub(super) usage: Option<ReportedUsage>,
     pub(super) pinned: bool,
-    /// Whether a result that answers no call is kept as a text.
+    /// Whether calls without ids are numbered, and a result that answers no call is kept as a text.
     pub(super) is_loose: bool,
 }
 
@@ -73,6 +73,14 @@ pub(super) struct Kept<'i> {
     last: Option<MessageId>,
     /// The last message of the active branch, where there may be several.
     pub(super) main: Option<MessageId>,
+    /// Of sessions whose lines name the line before them: the turn that each belongs to.
+    pub(super) turns: HashMap<String, usize>,
+    /// The last message of each turn.
+    pub(super) turn_ends: Vec<Option<MessageId>>,
+    /// Whether they are a sub-agent's, once that is known.
+    pub(super) is_side: Option<bool>,
+    /// The request that the line before came of.
+    pub(super) request: Option<String>,
     most: Option<usize>,
     /// Whether there are more messages than are taken: the others are not kept.
     pub(super) is_full: bool,
@@ -183,13 +191,21 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
     }
 
     /// Adds a message, or reports why not.
-    pub(super) fn push(&mut self, at: &'t str, message: Drafted) {
+    pub(super) fn push(&mut self, at: &'t str, mut message: Drafted) {
         if self
             .most
             .is_some_and(|most| self.import.messages.len() >= most)
         {
             self.is_full = true;
             return;
+        }
+        let calls = message.parts.iter_mut().filter_map(|part| match part {
+            Part::ToolCall { id, .. } if id.is_empty() && message.is_loose => Some(id),
+            _ => None,
+        });
+        for id in calls {
+            self.kept.calls += 1;
+            *id = format!("call_{}", self.kept.calls).into();
         }
         let parent = match message.parent {
             Parent::Previous => self.last,
@@ -247,6 +263,10 @@ impl<'i> Kept<'i> {
             untimed: Vec::new(),
             last: None,
             main: None,
+            turns: HashMap::new(),
+            turn_ends: Vec::new(),
+            is_side: None,
+            request: None,
             most,
             is_full: false,
         }

@@ -56,11 +56,7 @@ pub(super) fn named(name: &str) -> Option<AgentId> {
 }
 
 /// Tokens that a provider reported, as the sums of these fields; none where it reported no input.
-pub(super) fn reported(
-    object: &Object<'_>,
-    input: &[&str],
-    output: &[&str],
-) -> Option<ReportedUsage> {
+pub(super) fn usage(object: &Object<'_>, input: &[&str], output: &[&str]) -> Option<ReportedUsage> {
     let sum = |keys: &[&str]| {
         let counts = keys.iter().filter_map(|key| object.get(key)?.number().ok());
         counts.reduce(|sum: u64, more: u64| sum.saturating_add(more))

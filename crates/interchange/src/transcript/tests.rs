@@ -311,3 +311,42 @@ fn each_conversation_of_a_file_is_found_where_it_is() {
         assert_eq!(list(text.as_bytes(), &options), Ok(Vec::new()), "{text}");
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_session_of_a_coding_tool_is_told() {
+    let claude = |rest: &str| format!(r#"{{"type":"user","sessionId":"s","uuid":"a"{rest}}}"#);
+    let said = claude(r#","parentUuid":null,"message":{"role":"user","content":"x"}"#);
+    let codex = |kind: &str, payload: &str| format!(r#"{{"type":"{kind}","payload":{payload}}}"#);
+    let table = [
+        ("claude-code: no message", claude("")),
+        (
+            "claude-code: unknown parent, no time",
+            said.replace("null", "\"q\""),
+        ),
+        ("claude-code: its own parent", said.replace("null", "\"a\"")),
+        ("claude-code: cut off", format!("{said}\n{}", &said[..30])),
+        (
+            "claude-code: nothing said",
+            claude("").replace("user", "system"),
+        ),
+        (
+            "codex: no role",
+            codex("response_item", r#"{"type":"message","content":[]}"#),
+        ),
+        ("codex: null", codex("response_item", "null")),
+        ("codex: nothing said", codex("session_meta", "{}")),
+        (
+            "gemini-cli: no name",
+            r#"[{"role":"model","parts":[{"functionCall":{}}]}]"#.to_owned(),
+        ),
+        (
+            "gemini-cli: null",
+            r#"[{"role":"user","parts":[{"text":"x"}]},null]"#.to_owned(),
+        ),
+    ];
+    let told: Vec<String> = table
+        .iter()
+        .map(|(what, text)| format!("## {what}\n{}", told(text.as_bytes(), None)))
+        .collect();
+    goldens().bind(|| assert_snapshot!("bad-sessions", told.join("\n")));
+}

@@ -1,0 +1,135 @@
+//! Sessions of Claude Code: a line per block of a message, among lines about other things.
+//!
+//! Lines name the line before them. Where a model calls several tools at once, these form a tree that
+//! is no branch of the conversation; so lines follow each other as they stand in the file, and only
+//! what a person says after going back begins a branch, behind the turn that it names.
+
+use unisono_context::Role;
+use unisono_context::message::Part;
+
+use super::anthropic;
+use super::draft::{Draft, Drafted, Parent};
+use super::fields;
+use super::json::{Object, Value};
+use super::source::Problem;
+
+type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
+/// Tokens of a request: the new ones, those that were put into the cache, and those from it.
+const INPUT: [&str; 3] = [
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+];
+
+/// Whether an object is a line of such a session.
+pub(super) fn is_line(object: &Object<'_>) -> bool {
+    let keys = ["parentUuid", "leafUuid", "sessionId", "snapshot"];
+    object.has("type") && keys.iter().any(|key| object.has(key))
+}
+
+/// Reads a line.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    if let Err(problem) = line(item, draft) {
+        draft.bad(problem);
+    }
+}
+
+fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let object = item.object()?;
+    let kind = object.text("type")?;
+    let says = |key: &str| object.get(key).is_some_and(|value| value.raw() == "true");
+    let is_message = matches!(&*kind, "user" | "assistant");
+    let is_side = says("isSidechain");
+    if let "summary" | "ai-title" | "custom-title" = &*kind {
+        let keys = ["summary", "aiTitle", "customTitle"];
+        if let Some(title) = keys.into_iter().find_map(|key| object.get(key)) {
+            draft.import.title = title.text()?.into();
+        }
+        return Ok(());
+    }
+    let left = match is_message {
+        false => Some(format!("{kind:?} line")),
+        // A file of a sub-agent has no others.
+        true if is_side != *draft.is_side.get_or_insert(is_side) => {
+            Some("sub-agent message".to_owned())
+        }
+        true if says("isMeta") => Some("program note".to_owned()),
+        true if says("isCompactSummary") => Some("compaction summary".to_owned()),
+        true if says("isApiErrorMessage") => Some("error message".to_owned()),
+        true => None,
+    };
+    if let Some(left) = left {
+        draft.leave(left);
+        stand_in(&object, draft)?;
+        return Ok(());
+    }
+    let message = object.need("message")?.object()?;
+    let parts = anthropic::parts(message.need("content")?, draft)?;
+    if parts.is_empty() {
+        return stand_in(&object, draft);
+    }
+    let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+    let is_asked = kind == "user" && !parts.iter().any(is_result);
+    let role = if kind == "user" {
+        Role::User
+    } else {
+        Role::Assistant
+    };
+    let mut parent = match is_asked {
+        true => asked_after(&object, draft)?,
+        false => Parent::Previous,
+    };
+    let request = message.opt_text("id")?;
+    let is_first = request.is_none() || request.as_deref() != draft.request.as_deref();
+    draft.request = request.map(String::from);
+    let usage = message.get("usage").filter(|_| is_first);
+    let usage =
+        usage.and_then(|usage| fields::usage(&usage.object().ok()?, &INPUT, &["output_tokens"]));
+    let at = fields::instant(&object, "timestamp");
+    for said in anthropic::runs(role, parts) {
+        let usage = usage.filter(|_| said.role == Role::Assistant);
+        let said = Drafted {
+            parent: std::mem::take(&mut parent),
+            at,
+            usage,
+            is_loose: true,
+            ..said
+        };
+        let placed = draft.place(item.raw(), said);
+        draft.main = placed.or(draft.main);
+    }
+    let main = draft.main;
+    match draft.turn_ends.last_mut() {
+        Some(end) if !is_asked => *end = main,
+        _ => draft.turn_ends.push(main),
+    }
+    if let Some(id) = object.opt_text("uuid")? {
+        let turn = draft.turn_ends.len() - 1;
+        draft.turns.insert(id.into(), turn);
+    }
+    Ok(())
+}
+
+/// What a person's message follows: the message before it, or where they went back to.
+fn asked_after<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Parent> {
+    let Some(parent) = object.opt_text("parentUuid")? else {
+        return Ok(Parent::Root);
+    };
+    let turn = draft.turns.get(&*parent).copied();
+    let earlier = turn.filter(|turn| turn + 1 < draft.turn_ends.len());
+    let end = earlier.and_then(|turn| draft.turn_ends[turn]);
+    Ok(end.map_or(Parent::Previous, Parent::Message))
+}
+
+/// A line that is left behind stands for the turn that it follows.
+fn stand_in<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let parent = object.opt_text("logicalParentUuid")?;
+    let parent = parent.or(object.opt_text("parentUuid")?);
+    let known = parent.and_then(|parent| draft.turns.get(&*parent).copied());
+    let now = draft.turn_ends.len().saturating_sub(1);
+    if let Some(id) = object.opt_text("uuid")? {
+        draft.turns.insert(id.into(), known.unwrap_or(now));
+    }
+    Ok(())
+}
