@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Cursor, Read, Seek};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use unisono::Service;
 use unisono::spool::{Spool, Spooled};
@@ -111,6 +111,72 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
             begins: None,
         }),
         Err(error) => Err(unreadable(&name, "a conversation's file", &error)),
+    }
+}
+
+/// Opens the days of one channel in Slack's export, several files or the directory that has them, as
+/// one conversation; any other file as [`open`] does.
+pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
+    let (name, days) = match files {
+        [file] if !Path::new(file).is_dir() => return open(file, store),
+        [directory] => (directory.as_str(), days(Path::new(directory))?),
+        files => {
+            let parent = Path::new(&files[0]).parent().and_then(Path::to_str);
+            let name = parent.filter(|parent| !parent.is_empty());
+            let paths = files.iter().map(PathBuf::from).collect();
+            (name.unwrap_or(&files[0]), paths)
+        }
+    };
+    let beside = days
+        .first()
+        .and_then(|day| day.parent())
+        .map(Path::to_owned);
+    let users = beside
+        .iter()
+        .flat_map(|at| [at.join("users.json"), at.join("../users.json")]);
+    let users = users.filter(|users| users.is_file()).take(1);
+    let read = |path: PathBuf| {
+        let name = path.display().to_string();
+        let bytes = bytes_of(&name, "a conversation's file")?;
+        Ok((name, bytes))
+    };
+    let files: Result<Vec<(String, Vec<u8>)>> = users.chain(days.clone()).map(read).collect();
+    let joined = transcript::joined(&files?).map_err(refused)?;
+    Ok(Source {
+        name: name.trim_end_matches('/').to_owned(),
+        held: Spooled::Memory(Cursor::new(joined)),
+        digest: String::new(),
+        begins: None,
+    })
+}
+
+/// The files of days in a directory, `2024-05-07.json`.
+fn days(directory: &Path) -> Result<Vec<PathBuf>> {
+    let name = directory.display().to_string();
+    let listed = std::fs::read_dir(directory).and_then(|files| {
+        let paths = files.map(|file| Ok(file?.path()));
+        paths.collect::<std::io::Result<Vec<PathBuf>>>()
+    });
+    let mut paths = listed.map_err(|error| unreadable(&name, "a directory", &error))?;
+    let is_day = |path: &PathBuf| {
+        let day = path.file_name().and_then(|name| name.to_str());
+        let day = day
+            .and_then(|name| name.strip_suffix(".json"))
+            .unwrap_or_default();
+        day.len() == 10
+            && day
+                .bytes()
+                .all(|byte| byte == b'-' || byte.is_ascii_digit())
+    };
+    paths.retain(is_day);
+    paths.sort();
+    match paths.is_empty() {
+        false => Ok(paths),
+        true => {
+            let problem = format!("{name} has no days of a channel, such as 2024-05-07.json");
+            let hint = "name the directory of one channel of Slack's export, or a file";
+            Err(Problem::usage(problem).hint(hint))
+        }
     }
 }
 

@@ -22,7 +22,9 @@ mod openai;
 mod pieces;
 mod several;
 mod sharegpt;
+mod slack;
 mod source;
+mod text;
 mod unisono;
 mod write;
 
@@ -34,6 +36,7 @@ use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
 pub use several::{Conversation, list};
+pub use slack::joined;
 pub use write::{WriteError, write};
 
 /// The label of a session that says which bytes it was made of.
@@ -62,11 +65,15 @@ pub enum Format {
     Codex,
     /// A session or checkpoint of Gemini CLI.
     GeminiCli,
+    /// Messages of a channel in Slack's export.
+    Slack,
+    /// A text in which lines say who speaks.
+    Text,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 9] = [
+    pub const ALL: [Format; 11] = [
         Format::Unisono,
         Format::OpenAi,
         Format::ShareGpt,
@@ -76,6 +83,8 @@ impl Format {
         Format::ClaudeCode,
         Format::Codex,
         Format::GeminiCli,
+        Format::Slack,
+        Format::Text,
     ];
 
     /// Those of them that are written as well.
@@ -98,6 +107,8 @@ impl Format {
             Format::ClaudeCode => "claude-code",
             Format::Codex => "codex",
             Format::GeminiCli => "gemini-cli",
+            Format::Slack => "slack",
+            Format::Text => "text",
         }
     }
 
@@ -205,7 +216,7 @@ pub enum Error {
     },
     /// It holds no conversation that is known.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT and Claude, and sessions of Claude Code, Codex and Gemini CLI"
+        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
     )]
     Unrecognised {
         /// The file.

@@ -24,8 +24,10 @@ const ARCHIVE: &[u8] = b"unisono archive";
 
 const HELP: &str = "\
 FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, an
-export of ChatGPT or Claude (conversations.json), or an archive that `unisono export --all` wrote.
-What was imported before is not imported again. Prints the session's id.
+export of ChatGPT or Claude (conversations.json), a session of Claude Code, Codex or Gemini CLI, a
+day of a Slack channel, a text whose lines say who speaks (`Alice: …`, `## Assistant`, WhatsApp's
+export), or an archive that `unisono export --all` wrote. What was imported before is not imported
+again. Prints the session's id.
 
 A file of several conversations is imported with --pick or --all, each as a session of its own;
 --list shows what is in it. What has no place in a session, such as a model's reasoning, is left
@@ -45,13 +47,17 @@ Examples:
   unisono import conversations.json --list
   unisono import conversations.json --pick 3 --pick 7
   unisono import conversations.json --all
+  unisono import slack-export/general
+  unisono import notes.txt --format text
   unisono import --copy talk.jsonl        a second session of the same file";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The conversation or archive, or `-` for standard input
-    file: String,
+    /// The conversation or archive, or `-` for standard input; several, or a directory, are the days
+    /// of one Slack channel
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
     /// The format; without it, it is recognised
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
@@ -104,13 +110,13 @@ impl Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let mut source = conversation::open(&args.file, &setup.loaded.config.store.path)?;
+    let mut source = conversation::open_all(&args.files, &setup.loaded.config.store.path)?;
     if source.begins_with(ARCHIVE)? && args.format.is_none() {
         let opened = match app.store_or_daemon(&setup).await? {
             Place::Process(opened) => opened,
             Place::Daemon(client) => return Err(alone("an archive is read into", client.url())),
         };
-        return import_archive(app, &opened, &args.file).await;
+        return import_archive(app, &opened, &args.files[0]).await;
     }
     if args.list {
         return list(app, &args, source);

@@ -4,7 +4,7 @@ use super::draft::{Draft, Kept};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
-use super::{openai, sharegpt, unisono};
+use super::{openai, sharegpt, slack, text, unisono};
 use unisono_context::Digest;
 
 /// What an object tells of the file it is in.
@@ -212,6 +212,9 @@ impl<'i> Reader<'i> {
             Format::ClaudeCode => claude_code::read(value, &mut draft),
             Format::Codex => codex::read(value, &mut draft),
             Format::GeminiCli => gemini_cli::read(value, &mut draft),
+            Format::Slack => slack::read(value, &mut draft),
+            // Its pieces are no JSON.
+            Format::Text => {}
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
@@ -230,6 +233,29 @@ impl<'i> Reader<'i> {
         };
         self.format = Some(format);
         format
+    }
+
+    /// Whether it is to be read as a text: that is wanted, or the text begins so.
+    pub(super) fn wants_text(&self, begin: &[u8]) -> bool {
+        let is_open = self.wanted.is_none() && self.each.is_none();
+        self.wanted == Some(Format::Text) || is_open && text::is_stamped(begin)
+    }
+
+    /// Takes all of a file that is no JSON; whether it is a conversation.
+    pub(super) fn text(&mut self, all: &str, begin: Place) -> bool {
+        self.seen |= !all.trim().is_empty();
+        let is_wanted = self.wanted == Some(Format::Text);
+        let is_open = self.wanted.is_none() && self.each.is_none();
+        if !self.seen || !is_wanted && !(is_open && text::is_clear(all)) {
+            return false;
+        }
+        self.format = Some(Format::Text);
+        let mut draft = Draft::new(all, &mut self.kept);
+        text::read(all, &mut draft);
+        let (bad, _, warnings) = draft.into_problems();
+        self.bad.extend(bad.placed(all, begin));
+        self.warnings.extend(warnings.placed(all, begin));
+        true
     }
 
     /// Whether something of it cannot be read as text.
@@ -334,6 +360,9 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
     };
     if is_line || object.has("unisono") {
         return Some(Shape::Item(Format::Unisono));
+    }
+    if slack::is_element(object) {
+        return Some(Shape::Item(Format::Slack));
     }
     if codex::is_line(object) {
         return Some(Shape::Item(Format::Codex));

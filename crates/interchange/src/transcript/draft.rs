@@ -73,6 +73,8 @@ pub(super) struct Kept<'i> {
     last: Option<MessageId>,
     /// The last message of the active branch, where there may be several.
     pub(super) main: Option<MessageId>,
+    /// The names that ids of people stand for.
+    pub(super) names: HashMap<String, String>,
     /// Of sessions whose lines name the line before them: the turn that each belongs to.
     pub(super) turns: HashMap<String, usize>,
     /// The last message of each turn.
@@ -263,6 +265,7 @@ impl<'i> Kept<'i> {
             untimed: Vec::new(),
             last: None,
             main: None,
+            names: HashMap::new(),
             turns: HashMap::new(),
             turn_ends: Vec::new(),
             is_side: None,

@@ -22,6 +22,8 @@ use super::source::{Place, not_utf8};
 use track::Shared;
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
+/// A conversation as a text has so many bytes at most.
+const TEXT_BYTES: u64 = 64 << 20;
 const ZIP: &[u8] = b"PK\x03\x04";
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
@@ -56,6 +58,9 @@ pub(super) fn read(
         input,
         track: track.clone(),
     };
+    if reader.wants_text(text.input.fill_buf()?) {
+        return whole_text(text, Vec::new(), (place, skipped as u64), reader);
+    }
     let first = text.peek()?;
     reader.seen = first.is_some();
     match first {
@@ -130,16 +135,40 @@ fn other(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<
     let at = track.next();
     let mut line = Vec::new();
     text.input.read_until(b'\n', &mut line)?;
-    if let Some(first) = std::str::from_utf8(&line)
-        .ok()
-        .and_then(|line| line.chars().next())
-    {
-        reader.refuse(format!("it starts with {first:?}, not with `{{` or `[`"));
-        return Ok(());
-    }
     let offset = track.offset();
+    if std::str::from_utf8(&line).is_ok() {
+        return whole_text(text, line, (at, offset), reader);
+    }
     let input = Cursor::new(line).chain(text.input);
     each_line(input, (at, offset), reader)
+}
+
+/// A conversation as a text, of which `read` was read already; it is held as a whole.
+fn whole_text(
+    text: Text<'_>,
+    mut read: Vec<u8>,
+    (at, offset): (Place, u64),
+    reader: &mut Reader<'_>,
+) -> io::Result<()> {
+    text.input.take(TEXT_BYTES).read_to_end(&mut read)?;
+    if read.len() as u64 > TEXT_BYTES {
+        reader.refuse("it is no JSON, and longer than a text may be".to_owned());
+        return Ok(());
+    }
+    match std::str::from_utf8(&read) {
+        Ok(all) if reader.text(all, at) => {}
+        Ok(all) => {
+            if let Some(first) = all.trim_start().chars().next() {
+                reader.refuse(format!("it starts with {first:?}, not with `{{` or `[`"));
+            }
+        }
+        Err(error) => {
+            let reason = not_utf8(&read, offset, &error);
+            let at = at.after_bytes(&read[..error.valid_up_to()]);
+            reader.refuse(format!("{}:{}: {reason}", at.line, at.column));
+        }
+    }
+    Ok(())
 }
 
 /// One object a line; what was read of the first is kept. `whole` is why it is not one object alone.

@@ -350,3 +350,95 @@ fn what_is_wrong_with_a_session_of_a_coding_tool_is_told() {
         .collect();
     goldens().bind(|| assert_snapshot!("bad-sessions", told.join("\n")));
 }
+
+#[test]
+fn a_text_is_a_conversation_only_where_it_clearly_is_one() {
+    let other = [
+        "Dear all,\nthis is a letter.\n",
+        "name: x\nversion: 2\nname: y\n\nfeatures: none\n\nA text.\n\nMore of it.\n\nEnd.",
+        "From: a\nTo: b\n\nSubject: c\n\nFrom: d\n",
+        "Alice: I am alone.\nAlice: Still.\n",
+        "# A page\n\nNote: this is prose.\n\nWarning: so is this.\n",
+        "12:30 - lunch\n",
+    ];
+    for text in other {
+        let told = told(text.as_bytes(), None);
+        assert!(
+            told.contains("no conversation in a known format"),
+            "{text}: {told}"
+        );
+    }
+    let forced = |text: &str| told(text.as_bytes(), Some(Format::Text));
+    assert!(forced("Alice: I am alone.\n").contains("user Alice"));
+    assert!(forced("Dear all").contains("no line says who speaks"));
+    assert!(forced("\n \n").contains("the file is empty"));
+    assert!(told(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
+    assert!(told(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
+}
+
+#[test]
+fn stamps_are_times_in_several_ways_of_writing() {
+    for (stamp, at) in [
+        ("[2024-05-07 10:32]", 1_715_077_920_000_i64),
+        ("[07.05.24, 10:32:00]", 1_715_077_920_000),
+        ("07/05/2024, 10:32 -", 1_715_077_920_000),
+        ("5/7/24, 10:32 AM -", 1_715_077_920_000),
+        ("5/17/24, 12:32\u{202f}PM -", 1_715_949_120_000),
+        ("2024-05-07T10:32Z -", 1_715_077_920_000),
+    ] {
+        let text = format!("{stamp} Alice: x\n{stamp} Bob: y\n{stamp} Alice: z\n");
+        let told = told(text.as_bytes(), None);
+        assert!(
+            told.contains(&format!(" {at} user Alice")),
+            "{stamp}: {told}"
+        );
+    }
+}
+
+#[test]
+fn who_speaks_is_a_model_or_a_person() {
+    use unisono_context::Role;
+    for (name, role, author) in [
+        ("Claude 3.5 Sonnet", Role::Assistant, None),
+        ("GPT-4", Role::Assistant, None),
+        ("Claude Monet", Role::User, Some("Claude Monet")),
+        ("You", Role::User, None),
+        ("SYSTEM", Role::System, None),
+        ("", Role::User, None),
+    ] {
+        let (is, named) = text::role_of(name);
+        assert_eq!(
+            (is, named.as_ref().map(|named| named.as_str())),
+            (role, author),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn days_of_a_channel_are_joined_in_order_of_time() {
+    let day = |text: &str, ts: &str| {
+        let message = format!(r#"[{{"type":"message","user":"U1","text":"{text}","ts":"{ts}"}}]"#);
+        (format!("{text}.json"), message.into_bytes())
+    };
+    let users = br#"[{"id":"U1","profile":{"real_name":"Ada"}}]"#.to_vec();
+    let files = [
+        day("later", "1715070060.2"),
+        day("first", "1715070060.1"),
+        ("users.json".to_owned(), users),
+    ];
+    let told = told(&joined(&files).unwrap(), None);
+    assert!(
+        told.contains("1 after -: 1715070060100 user Ada\n  Text(\"first\")"),
+        "{told}"
+    );
+    assert!(
+        told.contains("2 after 1: 1715070060200 user Ada\n  Text(\"later\")"),
+        "{told}"
+    );
+    for bad in ["{}", "[7]", "[{\"role\":\"user\"}]", "[", "\u{1}"] {
+        let files = [("bad.json".to_owned(), bad.as_bytes().to_vec())];
+        let error = joined(&files).unwrap_err().to_string();
+        assert!(error.starts_with("bad.json: "), "{error}");
+    }
+}
