@@ -246,7 +246,8 @@ impl<'i> Reader<'i> {
         self.seen |= !all.trim().is_empty();
         let is_wanted = self.wanted == Some(Format::Text);
         let is_open = self.wanted.is_none() && self.each.is_none();
-        if !self.seen || !is_wanted && !(is_open && text::is_clear(all)) {
+        let is_one = is_wanted || is_open && text::is_clear(all);
+        if !self.seen || !is_one {
             return false;
         }
         self.format = Some(Format::Text);
