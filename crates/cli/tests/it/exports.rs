@@ -136,7 +136,7 @@ fn bad_lines_of_a_picked_conversation_are_placed_in_the_file() {
     let refused = place
         .call(&["import", "some.json", "--pick", "b"])
         .expect(1);
-    refused.says(&["some.json:3:68: `author` is missing"]);
+    refused.says(&["some.json:3:67: `author` is missing"]);
 }
 
 #[test]
@@ -211,10 +211,15 @@ fn over_http_one_of_several_conversations_is_named() {
     place.write("conversations.json", export());
     let daemon = Daemon::start(&place);
     let body = export();
+    let bearer = format!("Bearer {}", daemon.token);
     let post = |query: &str| {
         let path = format!("/v1/imports?name=conversations.json{query}");
-        let kind = [("Content-Type", "application/octet-stream")];
-        daemon.send(&head("POST", &path, &kind, body.len()), body.as_bytes())
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/octet-stream"),
+        ];
+        daemon.send(&head("POST", &path, &headers, body.len()), body.as_bytes())
     };
     let refused = post("").expect(400).json()["detail"].to_string();
     assert!(refused.contains("`pick` says which"), "{refused}");

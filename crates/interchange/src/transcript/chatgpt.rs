@@ -61,45 +61,54 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
         draft.leave("hidden message");
         return Ok(Vec::new());
     }
+    let Some(said) = said(&message, parts, draft)? else {
+        return Ok(Vec::new());
+    };
+    Ok(vec![Drafted {
+        at: fields::seconds(&message, "create_time"),
+        is_loose: true,
+        ..said
+    }])
+}
+
+/// Who says it, or which tool is called or answers.
+fn said<'t>(
+    message: &Object<'t>,
+    parts: Vec<Part>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Option<Drafted>> {
     let author = message.need("author")?.object()?;
     let recipient = message.opt_text("recipient")?;
     let recipient = recipient.filter(|recipient| recipient != "all");
-    let drafted = match (&*author.text("role")?, recipient) {
-        ("system", _) => Drafted::new(Role::System, parts),
-        ("user", _) => Drafted {
-            author: fields::author(&author),
-            ..Drafted::new(Role::User, parts)
-        },
+    let (role, parts) = match (&*author.text("role")?, recipient) {
+        ("system", _) => (Role::System, parts),
+        ("user", _) => (Role::User, parts),
+        ("assistant", None) => (Role::Assistant, parts),
         ("assistant", Some(tool)) => {
             let call = Part::ToolCall {
                 id: "".into(),
                 name: tool.into(),
                 arguments: fields::arguments(&texts(&parts)),
             };
-            Drafted::new(Role::Assistant, vec![call])
+            (Role::Assistant, vec![call])
         }
-        ("assistant", None) => Drafted::new(Role::Assistant, parts),
-        ("tool", _) => Drafted {
-            author: fields::author(&author),
-            ..Drafted::new(
-                Role::Tool,
-                vec![Part::ToolResult {
-                    call_id: "".into(),
-                    content: texts(&parts).into(),
-                    is_error: false,
-                }],
-            )
-        },
+        ("tool", _) => {
+            let result = Part::ToolResult {
+                call_id: "".into(),
+                content: texts(&parts).into(),
+                is_error: false,
+            };
+            (Role::Tool, vec![result])
+        }
         (unknown, _) => {
             draft.leave(format!("{unknown:?} message"));
-            return Ok(Vec::new());
+            return Ok(None);
         }
     };
-    Ok(vec![Drafted {
-        at: fields::seconds(&message, "create_time"),
-        is_loose: true,
-        ..drafted
-    }])
+    Ok(Some(Drafted {
+        author: fields::author(&author),
+        ..Drafted::new(role, parts)
+    }))
 }
 
 fn texts(parts: &[Part]) -> String {

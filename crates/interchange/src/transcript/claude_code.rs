@@ -5,7 +5,7 @@
 //! what a person says after going back begins a branch, behind the turn that it names.
 
 use unisono_context::Role;
-use unisono_context::message::Part;
+use unisono_context::message::{Part, ReportedUsage};
 
 use super::anthropic;
 use super::draft::{Draft, Drafted, Parent};
@@ -38,9 +38,6 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
 fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let kind = object.text("type")?;
-    let says = |key: &str| object.get(key).is_some_and(|value| value.raw() == "true");
-    let is_message = matches!(&*kind, "user" | "assistant");
-    let is_side = says("isSidechain");
     if let "summary" | "ai-title" | "custom-title" = &*kind {
         let keys = ["summary", "aiTitle", "customTitle"];
         if let Some(title) = keys.into_iter().find_map(|key| object.get(key)) {
@@ -48,21 +45,9 @@ fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
         }
         return Ok(());
     }
-    let left = match is_message {
-        false => Some(format!("{kind:?} line")),
-        // A file of a sub-agent has no others.
-        true if is_side != *draft.is_side.get_or_insert(is_side) => {
-            Some("sub-agent message".to_owned())
-        }
-        true if says("isMeta") => Some("program note".to_owned()),
-        true if says("isCompactSummary") => Some("compaction summary".to_owned()),
-        true if says("isApiErrorMessage") => Some("error message".to_owned()),
-        true => None,
-    };
-    if let Some(left) = left {
+    if let Some(left) = left_behind(&object, &kind, draft) {
         draft.leave(left);
-        stand_in(&object, draft)?;
-        return Ok(());
+        return stand_in(&object, draft);
     }
     let message = object.need("message")?.object()?;
     let parts = anthropic::parts(message.need("content")?, draft)?;
@@ -70,29 +55,24 @@ fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
         return stand_in(&object, draft);
     }
     let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
-    let is_asked = kind == "user" && !parts.iter().any(is_result);
-    let role = if kind == "user" {
-        Role::User
-    } else {
-        Role::Assistant
+    let (role, is_asked) = match &*kind {
+        "user" => (Role::User, !parts.iter().any(is_result)),
+        _ => (Role::Assistant, false),
     };
     let mut parent = match is_asked {
         true => asked_after(&object, draft)?,
         false => Parent::Previous,
     };
-    let request = message.opt_text("id")?;
-    let is_first = request.is_none() || request.as_deref() != draft.request.as_deref();
-    draft.request = request.map(String::from);
-    let usage = message.get("usage").filter(|_| is_first);
-    let usage =
-        usage.and_then(|usage| fields::usage(&usage.object().ok()?, &INPUT, &["output_tokens"]));
+    let usage = match role {
+        Role::Assistant => spent(&message, draft)?,
+        _ => None,
+    };
     let at = fields::instant(&object, "timestamp");
     for said in anthropic::runs(role, parts) {
-        let usage = usage.filter(|_| said.role == Role::Assistant);
         let said = Drafted {
             parent: std::mem::take(&mut parent),
             at,
-            usage,
+            usage: usage.filter(|_| said.role == Role::Assistant),
             is_loose: true,
             ..said
         };
@@ -109,6 +89,42 @@ fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
         draft.turns.insert(id.into(), turn);
     }
     Ok(())
+}
+
+/// What a line is that has no place in a conversation; none: it has.
+fn left_behind(object: &Object<'_>, kind: &str, draft: &mut Draft<'_, '_, '_>) -> Option<String> {
+    if !matches!(kind, "user" | "assistant") {
+        return Some(format!("{kind:?} line"));
+    }
+    let says = |key: &str| {
+        let value = object.get(key);
+        value.is_some_and(|value| value.raw() == "true")
+    };
+    let is_side = says("isSidechain");
+    // A file of a sub-agent has no others.
+    if is_side != *draft.is_side.get_or_insert(is_side) {
+        return Some("sub-agent message".to_owned());
+    }
+    let notes = [
+        ("isMeta", "program note"),
+        ("isCompactSummary", "compaction summary"),
+        ("isApiErrorMessage", "error message"),
+    ];
+    let note = notes.into_iter().find(|(key, _)| says(key));
+    note.map(|(_, what)| what.to_owned())
+}
+
+/// The tokens of the request that a line came of, once for all of its lines.
+fn spent<'t>(
+    message: &Object<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Option<ReportedUsage>> {
+    let request = message.opt_text("id")?.map(String::from);
+    let is_told = request.is_some() && request == draft.request;
+    draft.request = request;
+    let usage = message.get("usage").filter(|_| !is_told);
+    let usage = usage.map(Value::object).transpose()?;
+    Ok(usage.and_then(|usage| fields::usage(&usage, &INPUT, &["output_tokens"])))
 }
 
 /// What a person's message follows: the message before it, or where they went back to.

@@ -360,6 +360,7 @@ fn a_text_is_a_conversation_only_where_it_clearly_is_one() {
         "Alice: I am alone.\nAlice: Still.\n",
         "# A page\n\nNote: this is prose.\n\nWarning: so is this.\n",
         "12:30 - lunch\n",
+        "apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Pod\n",
     ];
     for text in other {
         let told = told(text.as_bytes(), None);

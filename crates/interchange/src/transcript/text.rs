@@ -3,7 +3,7 @@
 
 mod line;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use unisono_context::message::Part;
 use unisono_context::{AgentId, Role};
@@ -77,7 +77,7 @@ pub(super) fn is_stamped(begin: &[u8]) -> bool {
 
 /// Whether a text is clearly a conversation.
 pub(super) fn is_clear(text: &str) -> bool {
-    style(text, true).is_some()
+    speakers(text, true).is_some()
 }
 
 /// The lines outside of code, and for each whether a paragraph begins with it.
@@ -95,43 +95,69 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, bool, bool)> {
     })
 }
 
-/// How a text says who speaks: the first way in which two people do. `clear`: only where that cannot
+/// How a text says who speaks, and who does, in lower case.
+struct Speakers {
+    style: Style,
+    names: BTreeSet<String>,
+}
+
+/// Who speaks: in the first way of saying so in which somebody does. `clear`: only where that cannot
 /// be anything else.
-fn style(text: &str, clear: bool) -> Option<Style> {
-    STYLES.into_iter().find(|style| {
-        let mut names: BTreeMap<String, u32> = BTreeMap::new();
-        let (mut paragraphs, mut begun) = (0, 0);
+fn speakers(text: &str, clear: bool) -> Option<Speakers> {
+    STYLES.into_iter().find_map(|style| {
+        // How often somebody speaks, and how often at the beginning of a paragraph.
+        let mut names: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+        let mut paragraphs = 0;
         for (line, begins, in_code) in lines(text) {
             let start = if in_code { None } else { style.start(line) };
             paragraphs += u32::from(begins);
-            if let Some(Start {
-                name: Some(name), ..
-            }) = start
-            {
-                begun += u32::from(begins);
-                *names.entry(name.to_lowercase()).or_default() += 1;
+            if let Some(name) = start.and_then(|start| start.name) {
+                let (times, begun) = names.entry(name).or_default();
+                *times += 1;
+                *begun += u32::from(begins);
             }
         }
-        let again = names
-            .iter()
-            .any(|(name, times)| *times > 1 || has_role(name));
-        let most = *style == Style::Stamped || *style == Style::Heading || begun * 2 >= paragraphs;
-        match clear {
-            true => names.len() > 1 && again && most,
-            false => !names.is_empty(),
+        let is_plain = style == Style::Plain;
+        let is_person = |name: &str| name.starts_with(char::is_uppercase) || has_role(name);
+        if is_plain && clear {
+            // Keys of settings look the same.
+            names.retain(|name, _| is_person(name));
         }
+        let is_again = |(name, (times, _)): (&&str, &(u32, u32))| *times > 1 || has_role(name);
+        let begun: u32 = names.values().map(|(_, begun)| begun).sum();
+        let most = matches!(style, Style::Stamped | Style::Heading) || begun * 2 >= paragraphs;
+        let is_one = match clear {
+            true => names.len() > 1 && names.iter().any(is_again) && most,
+            false => !names.is_empty(),
+        };
+        // What stands once within a paragraph may be a part of it.
+        let sure = names.iter().filter(|(_, (times, begun))| times + begun > 1);
+        let sure: BTreeSet<String> = sure.map(|(name, _)| name.to_lowercase()).collect();
+        let names = match is_plain && sure.len() > 1 {
+            true => sure,
+            false => names.keys().map(|name| name.to_lowercase()).collect(),
+        };
+        is_one.then_some(Speakers { style, names })
     })
+}
+
+impl Speakers {
+    fn start<'t>(&self, line: &'t str) -> Option<Start<'t>> {
+        let speaks = |name: &str| self.names.contains(&name.to_lowercase());
+        let start = self.style.start(line);
+        start.filter(|start| start.name.is_none_or(speaks))
+    }
 }
 
 /// Reads a text.
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
-    let Some(style) = style(text, true).or_else(|| style(text, false)) else {
+    let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
         let reason = "no line says who speaks, as `Alice: …` does";
         return draft.bad(Problem::new(text, reason));
     };
     let mut current: Option<(&'t str, Start<'t>, String)> = None;
     for (line, _, in_code) in lines(text) {
-        let start = if in_code { None } else { style.start(line) };
+        let start = if in_code { None } else { speakers.start(line) };
         match (start, &mut current) {
             (Some(start), _) => {
                 let said = start.text.to_owned();
