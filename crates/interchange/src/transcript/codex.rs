@@ -126,9 +126,14 @@ fn message<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, O
         Part::Text(text) => CONTEXT.iter().any(|begin| text.starts_with(begin)),
         _ => false,
     };
-    if role == Role::User && parts.iter().any(is_context) {
-        draft.leave("context message");
-        return Ok(None);
+    if role == Role::User {
+        parts.retain(|part| {
+            let is_context = is_context(part);
+            if is_context {
+                draft.leave("context text");
+            }
+            !is_context
+        });
     }
     Ok((!parts.is_empty()).then(|| Drafted::new(role, parts)))
 }

@@ -291,6 +291,7 @@ impl<'i> Reader<'i> {
 
     /// What came of all of it; none if there was nothing in it. `Err` says what the file is instead.
     pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, Refusal> {
+        gemini_cli::place_pending("", &mut Draft::new("", &mut self.kept));
         if self.conversations > 1 {
             return Err(Refusal::Several(self.conversations));
         }

@@ -59,6 +59,14 @@ impl Drafted {
     }
 }
 
+/// What a message became that may be written once more.
+pub(super) struct Pending {
+    pub(super) id: String,
+    pub(super) said: Vec<Drafted>,
+    /// What was left behind before it.
+    pub(super) left: BTreeMap<String, u64>,
+}
+
 /// The conversation so far.
 pub(super) struct Kept<'i> {
     stamps: Stamps<'i>,
@@ -81,6 +89,10 @@ pub(super) struct Kept<'i> {
     pub(super) turn_ends: Vec<Option<MessageId>>,
     /// Whether they are a sub-agent's, once that is known.
     pub(super) is_side: Option<bool>,
+    /// The message that may be written once more.
+    pub(super) pending: Option<Pending>,
+    /// What the next message follows.
+    pub(super) next: Parent,
     /// The request that the line before came of.
     pub(super) request: Option<String>,
     most: Option<usize>,
@@ -269,6 +281,8 @@ impl<'i> Kept<'i> {
             turns: HashMap::new(),
             turn_ends: Vec::new(),
             is_side: None,
+            pending: None,
+            next: Parent::Previous,
             request: None,
             most,
             is_full: false,

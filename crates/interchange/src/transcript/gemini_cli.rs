@@ -1,12 +1,15 @@
 //! Sessions of Gemini CLI: messages of `{"type", "content", "toolCalls"}`; and its checkpoints, which
 //! hold `{"role", "parts"}` as Gemini's API does.
+//!
+//! In a session of lines a message stands again, with the same id, where more of it is known; and
+//! `$rewindTo` names the message that a person went back to: what follows is a branch.
 
 use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::anthropic::runs;
 use super::attachment::{attachment, base64_bytes, of_url};
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, Drafted, Parent, Pending};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -32,28 +35,68 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
 
 fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
+    let id = object.opt_text("id")?.unwrap_or_default();
+    let again = draft
+        .pending
+        .take_if(|pending| !id.is_empty() && pending.id == id);
+    match again {
+        Some(before) => draft.left_behind = before.left,
+        None => place_pending(item.raw(), draft),
+    }
+    if let Some(rewound) = object.opt_text("$rewindTo")? {
+        let turn = draft.turns.get(&*rewound).copied();
+        let end = turn.and_then(|turn| draft.turn_ends[turn]);
+        draft.next = end.map_or(Parent::Root, Parent::Message);
+        return Ok(());
+    }
+    let left = draft.left_behind.clone();
+    let said = said(&object, draft)?;
+    draft.pending = Some(Pending {
+        id: id.into(),
+        said,
+        left,
+    });
+    Ok(())
+}
+
+/// Places the message that was read last: none follows that is the same once more.
+pub(super) fn place_pending<'t>(at: &'t str, draft: &mut Draft<'t, '_, '_>) {
+    let Some(pending) = draft.pending.take() else {
+        return;
+    };
+    let turn = draft.turn_ends.len();
+    draft.turns.insert(pending.id, turn);
+    let before = match draft.next {
+        Parent::Previous => draft.main,
+        Parent::Root => None,
+        Parent::Message(id) => Some(id),
+    };
+    draft.turn_ends.push(before);
+    for said in pending.said {
+        let parent = std::mem::take(&mut draft.next);
+        let placed = draft.place(at, Drafted { parent, ..said });
+        draft.main = placed.or(draft.main);
+    }
+}
+
+/// What a message becomes; nothing if it is a line about something else.
+fn said<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Drafted>> {
     let kind = object.opt_text("type")?.or(object.opt_text("role")?);
     let role = match kind.as_deref() {
         Some("user") => Role::User,
         Some("gemini" | "model") => Role::Assistant,
         Some(other) => {
             draft.leave(format!("{other:?} message"));
-            return Ok(());
+            return Ok(Vec::new());
         }
-        // What a file of lines begins with.
-        None if object.has("sessionId") => return Ok(()),
-        None => {
-            draft.leave("line without a message");
-            return Ok(());
-        }
+        // What a file of lines begins with, and what became of that.
+        None => return Ok(Vec::new()),
     };
     let content = object.get("parts").or(object.get("content"));
     let mut all = content.map_or(Ok(Vec::new()), |content| parts(content, draft))?;
     if let Some(thoughts) = object.get("thoughts") {
-        thoughts
-            .array()?
-            .iter()
-            .for_each(|_| draft.leave("reasoning block"));
+        let thoughts = thoughts.array()?;
+        thoughts.iter().for_each(|_| draft.leave("reasoning block"));
     }
     if let Some(calls) = object.get("toolCalls") {
         let mut results = Vec::new();
@@ -64,22 +107,18 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()>
         }
         all.extend(results);
     }
-    let at = fields::instant(&object, "timestamp");
+    let at = fields::instant(object, "timestamp");
     let usage = object.get("tokens").and_then(|tokens| {
         let tokens = tokens.object().ok()?;
         fields::usage(&tokens, &["input"], &["output", "thoughts"])
     });
-    for said in runs(role, all) {
-        let usage = usage.filter(|_| said.role == Role::Assistant);
-        let said = Drafted {
-            at,
-            usage,
-            is_loose: true,
-            ..said
-        };
-        draft.push(item.raw(), said);
-    }
-    Ok(())
+    let said = runs(role, all).into_iter().map(|said| Drafted {
+        at,
+        usage: usage.filter(|_| said.role == Role::Assistant),
+        is_loose: true,
+        ..said
+    });
+    Ok(said.collect())
 }
 
 /// A text, a part, or a list of parts.
