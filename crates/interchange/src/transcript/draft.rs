@@ -67,20 +67,9 @@ pub(super) struct Pending {
     pub(super) left: BTreeMap<String, u64>,
 }
 
-/// The conversation so far.
-pub(super) struct Kept<'i> {
-    stamps: Stamps<'i>,
-    pub(super) tree: Tree,
-    pub(super) import: Import,
-    /// What does not carry over, by kind, and how often.
-    pub(super) left_behind: BTreeMap<String, u64>,
-    /// Calls without ids, which are numbered.
-    pub(super) calls: u32,
-    system: Vec<String>,
-    untimed: Vec<usize>,
-    last: Option<MessageId>,
-    /// The last message of the active branch, where there may be several.
-    pub(super) main: Option<MessageId>,
+/// What lines say of others, in formats where they do.
+#[derive(Default)]
+pub(super) struct Told {
     /// The names that ids of people stand for.
     pub(super) names: HashMap<String, String>,
     /// Of sessions whose lines name the line before them: the turn that each belongs to.
@@ -95,6 +84,23 @@ pub(super) struct Kept<'i> {
     pub(super) next: Parent,
     /// The request that the line before came of.
     pub(super) request: Option<String>,
+}
+
+/// The conversation so far.
+pub(super) struct Kept<'i> {
+    stamps: Stamps<'i>,
+    pub(super) tree: Tree,
+    pub(super) import: Import,
+    /// What does not carry over, by kind, and how often.
+    pub(super) left_behind: BTreeMap<String, u64>,
+    /// Calls without ids, which are numbered.
+    pub(super) calls: u32,
+    system: Vec<String>,
+    untimed: Vec<usize>,
+    last: Option<MessageId>,
+    /// The last message of the active branch, where there may be several.
+    pub(super) main: Option<MessageId>,
+    pub(super) told: Told,
     most: Option<usize>,
     /// Whether there are more messages than are taken: the others are not kept.
     pub(super) is_full: bool,
@@ -277,13 +283,7 @@ impl<'i> Kept<'i> {
             untimed: Vec::new(),
             last: None,
             main: None,
-            names: HashMap::new(),
-            turns: HashMap::new(),
-            turn_ends: Vec::new(),
-            is_side: None,
-            pending: None,
-            next: Parent::Previous,
-            request: None,
+            told: Told::default(),
             most,
             is_full: false,
         }
@@ -297,6 +297,7 @@ impl<'i> Kept<'i> {
         self.calls = 0;
         self.last = None;
         self.main = None;
+        self.told = Told::default();
         self.is_full = false;
         self.system.clear();
         self.untimed.clear();

@@ -37,6 +37,7 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()>
     let object = item.object()?;
     let id = object.opt_text("id")?.unwrap_or_default();
     let again = draft
+        .told
         .pending
         .take_if(|pending| !id.is_empty() && pending.id == id);
     match again {
@@ -44,14 +45,14 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()>
         None => place_pending(item.raw(), draft),
     }
     if let Some(rewound) = object.opt_text("$rewindTo")? {
-        let turn = draft.turns.get(&*rewound).copied();
-        let end = turn.and_then(|turn| draft.turn_ends[turn]);
-        draft.next = end.map_or(Parent::Root, Parent::Message);
+        let turn = draft.told.turns.get(&*rewound).copied();
+        let end = turn.and_then(|turn| draft.told.turn_ends[turn]);
+        draft.told.next = end.map_or(Parent::Root, Parent::Message);
         return Ok(());
     }
     let left = draft.left_behind.clone();
     let said = said(&object, draft)?;
-    draft.pending = Some(Pending {
+    draft.told.pending = Some(Pending {
         id: id.into(),
         said,
         left,
@@ -61,19 +62,19 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()>
 
 /// Places the message that was read last: none follows that is the same once more.
 pub(super) fn place_pending<'t>(at: &'t str, draft: &mut Draft<'t, '_, '_>) {
-    let Some(pending) = draft.pending.take() else {
+    let Some(pending) = draft.told.pending.take() else {
         return;
     };
-    let turn = draft.turn_ends.len();
-    draft.turns.insert(pending.id, turn);
-    let before = match draft.next {
+    let turn = draft.told.turn_ends.len();
+    draft.told.turns.insert(pending.id, turn);
+    let before = match draft.told.next {
         Parent::Previous => draft.main,
         Parent::Root => None,
         Parent::Message(id) => Some(id),
     };
-    draft.turn_ends.push(before);
+    draft.told.turn_ends.push(before);
     for said in pending.said {
-        let parent = std::mem::take(&mut draft.next);
+        let parent = std::mem::take(&mut draft.told.next);
         let placed = draft.place(at, Drafted { parent, ..said });
         draft.main = placed.or(draft.main);
     }

@@ -50,7 +50,7 @@ fn user<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()
     let name = name
         .or(text_of(object, "real_name")?)
         .or(text_of(object, "name")?);
-    draft.names.extend(name.map(|name| (id, name)));
+    draft.told.names.extend(name.map(|name| (id, name)));
     Ok(())
 }
 
@@ -68,16 +68,18 @@ fn message<'t>(
     let id = text_of(object, "user")?;
     if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
         let name = profiled(&profile.object()?)?;
-        draft.names.extend(name.map(|name| (id.clone(), name)));
+        draft.told.names.extend(name.map(|name| (id.clone(), name)));
     }
-    let known = id.as_ref().and_then(|id| draft.names.get(id).cloned());
+    let known = id.as_ref().and_then(|id| draft.told.names.get(id).cloned());
     let bot = object.get("bot_profile").map(Value::object).transpose()?;
     let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
     let name = known.or(text_of(object, "username")?).or(bot).or(id);
     let mut parts = Vec::new();
     let text = object.opt_text("text")?.unwrap_or_default();
     if !text.trim().is_empty() {
-        parts.push(Part::text(plain(&text, &|id| draft.names.get(id).cloned())));
+        parts.push(Part::text(plain(&text, &|id| {
+            draft.told.names.get(id).cloned()
+        })));
     }
     for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
         let file = file.object()?;
