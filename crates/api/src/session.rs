@@ -186,8 +186,10 @@ pub struct ExportQuery {
 pub struct ImportFile {
     /// What the file is called.
     pub name: String,
-    /// `unisono`, `openai` or `sharegpt`; none: it is recognised.
+    /// The format's name, such as `openai`; none: it is recognised.
     pub format: Option<String>,
+    /// Which of several conversations, by number or id; none: there is one.
+    pub pick: Option<String>,
     /// Whether bad lines are left out.
     pub skip_bad: bool,
     /// Whether it becomes another session where it says which one it is.

@@ -1,16 +1,17 @@
 //! Conversations in files: reading one, and recognising one that was imported before.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read, Seek};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use unisono::Service;
 use unisono::spool::{Spool, Spooled};
 use unisono_api::Code;
 use unisono_api::session::{Content, ImportFile, Listed, SessionQuery};
 use unisono_context::{Digest, SessionId};
-use unisono_interchange::transcript::{self, Format, Options, Parsed, Stamps};
+use unisono_interchange::transcript::{self, Conversation, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
 
@@ -32,18 +33,24 @@ fn parse(
     transcript::read_digested(input, options, stamps)
 }
 
-/// What was left out of a conversation because it is bad.
-#[derive(Clone, Copy, Debug, Default)]
+/// What was left out of a conversation because it is bad, and what has no place in ours.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
     /// Messages, and lines that are none.
     pub(crate) messages: usize,
     /// Parts of messages that were taken without them.
     pub(crate) parts: usize,
+    /// What does not carry over, by kind, and how often.
+    pub(crate) behind: BTreeMap<String, u64>,
 }
 
 impl LeftOut {
     /// Says how much it is, where it is something.
-    pub(crate) fn say(self, out: &Out) {
+    pub(crate) fn say(&self, name: &str, out: &Out) {
+        for (what, count) in &self.behind {
+            let many = show::many(*count, what);
+            out.warn(format_args!("{name}: left behind: {many}"));
+        }
         let many = |count: usize, what| (count > 0).then(|| show::many(count as u64, what));
         let messages = many(self.messages, "bad message");
         let parts = many(self.parts, "bad part").map(|parts| format!("{parts} of others"));
@@ -54,8 +61,17 @@ impl LeftOut {
         }
     }
 
+    /// Adds what was left out of another one.
+    pub(crate) fn add(&mut self, other: &LeftOut) {
+        self.messages += other.messages;
+        self.parts += other.parts;
+        for (what, count) in &other.behind {
+            *self.behind.entry(what.clone()).or_default() += count;
+        }
+    }
+
     /// Ends so that a script notices, where something was left out.
-    pub(crate) fn ending(self) -> Result<()> {
+    pub(crate) fn ending(&self) -> Result<()> {
         match self.messages + self.parts {
             0 => Ok(()),
             _ => Err(Problem::silent(Exit::SomeFailed)),
@@ -69,6 +85,8 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) held: Spooled,
     digest: String,
+    /// Where it begins, if it is one of several in its file.
+    begins: Option<(u32, u32)>,
 }
 
 /// Opens a conversation's file, or standard input where it is `-`. What can be read only once is kept
@@ -90,8 +108,75 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
             name,
             held,
             digest: String::new(),
+            begins: None,
         }),
         Err(error) => Err(unreadable(&name, "a conversation's file", &error)),
+    }
+}
+
+/// Opens the days of one channel in Slack's export, several files or the directory that has them, as
+/// one conversation; any other file as [`open`] does.
+pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
+    let (name, days) = match files {
+        [file] if !Path::new(file).is_dir() => return open(file, store),
+        [directory] => (directory.as_str(), days(Path::new(directory))?),
+        files => {
+            let parent = Path::new(&files[0]).parent().and_then(Path::to_str);
+            let name = parent.filter(|parent| !parent.is_empty());
+            let paths = files.iter().map(PathBuf::from).collect();
+            (name.unwrap_or(&files[0]), paths)
+        }
+    };
+    let beside = days
+        .first()
+        .and_then(|day| day.parent())
+        .map(Path::to_owned);
+    let users = beside
+        .iter()
+        .flat_map(|at| [at.join("users.json"), at.join("../users.json")]);
+    let users = users.filter(|users| users.is_file()).take(1);
+    let read = |path: PathBuf| {
+        let name = path.display().to_string();
+        let bytes = bytes_of(&name, "a conversation's file")?;
+        Ok((name, bytes))
+    };
+    let files: Result<Vec<(String, Vec<u8>)>> = users.chain(days.clone()).map(read).collect();
+    let joined = transcript::joined(&files?).map_err(refused)?;
+    Ok(Source {
+        name: name.trim_end_matches('/').to_owned(),
+        held: Spooled::Memory(Cursor::new(joined)),
+        digest: String::new(),
+        begins: None,
+    })
+}
+
+/// The files of days in a directory, `2024-05-07.json`.
+fn days(directory: &Path) -> Result<Vec<PathBuf>> {
+    let name = directory.display().to_string();
+    let listed = std::fs::read_dir(directory).and_then(|files| {
+        let paths = files.map(|file| Ok(file?.path()));
+        paths.collect::<std::io::Result<Vec<PathBuf>>>()
+    });
+    let mut paths = listed.map_err(|error| unreadable(&name, "a directory", &error))?;
+    let is_day = |path: &PathBuf| {
+        let day = path.file_name().and_then(|name| name.to_str());
+        let day = day
+            .and_then(|name| name.strip_suffix(".json"))
+            .unwrap_or_default();
+        day.len() == 10
+            && day
+                .bytes()
+                .all(|byte| byte == b'-' || byte.is_ascii_digit())
+    };
+    paths.retain(is_day);
+    paths.sort();
+    match paths.is_empty() {
+        false => Ok(paths),
+        true => {
+            let problem = format!("{name} has no days of a channel, such as 2024-05-07.json");
+            let hint = "name the directory of one channel of Slack's export, or a file";
+            Err(Problem::usage(problem).hint(hint))
+        }
     }
 }
 
@@ -151,6 +236,7 @@ impl Taken<'_> {
         Ok(ImportFile {
             name,
             format: self.format.map(str::to_owned),
+            pick: None,
             skip_bad: self.skip_bad,
             copy: self.copy,
             content: match held {
@@ -212,6 +298,41 @@ impl Source {
         file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
     }
 
+    /// The conversations in a file of several; none if it is one, or something else.
+    pub(crate) fn conversations(
+        &mut self,
+        format: Option<Format>,
+        skip_bad: bool,
+    ) -> Result<Vec<Conversation>> {
+        let options = self.options(format, skip_bad);
+        let found = transcript::list(&mut self.held, &options).map_err(refused)?;
+        let rewound = self.held.rewind();
+        rewound.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
+        Ok(found)
+    }
+
+    /// One of its conversations.
+    pub(crate) fn part(&mut self, of: &Conversation) -> Result<Source> {
+        let text = of.text(&mut self.held);
+        let text = text.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
+        Ok(Source {
+            name: self.name.clone(),
+            held: Spooled::Memory(Cursor::new(text)),
+            digest: String::new(),
+            begins: Some(of.place),
+        })
+    }
+
+    fn options(&self, format: Option<Format>, skip_bad: bool) -> Options {
+        Options {
+            name: self.name.clone(),
+            format,
+            skip_bad,
+            most: None,
+            begins: self.begins,
+        }
+    }
+
     /// The conversation, labelled, and what was left out of it; tells what that is, and what may
     /// not be meant.
     pub(crate) fn conversation(
@@ -220,12 +341,19 @@ impl Source {
         skip_bad: bool,
         out: &Out,
     ) -> Result<(Import, LeftOut)> {
-        let options = Options {
-            name: self.name.clone(),
-            format,
-            skip_bad,
-            most: None,
-        };
+        let (import, left_out) = self.read(format, skip_bad, out)?;
+        left_out.say(&self.name, out);
+        Ok((import, left_out))
+    }
+
+    /// The same, without how much was left out.
+    pub(crate) fn read(
+        &mut self,
+        format: Option<Format>,
+        skip_bad: bool,
+        out: &Out,
+    ) -> Result<(Import, LeftOut)> {
+        let options = self.options(format, skip_bad);
         let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
         self.digest = digest.to_string();
         for warning in &parsed.warnings {
@@ -237,8 +365,8 @@ impl Source {
         let left_out = LeftOut {
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,
+            behind: parsed.left_behind,
         };
-        left_out.say(out);
         let mut import = parsed.import;
         import
             .labels
@@ -251,6 +379,7 @@ impl Source {
 fn refused(error: transcript::Error) -> Problem {
     let text = error.to_string();
     match error {
+        transcript::Error::Several { .. } => Problem::with_hint_of(Exit::Usage, &text),
         transcript::Error::Bad { .. } => match text.rsplit_once('\n') {
             Some((lines, what)) => Problem::failed(format!("bad lines\n{lines}")).hint(what),
             None => Problem::failed(text),

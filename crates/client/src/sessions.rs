@@ -33,6 +33,7 @@ impl Sessions for Client {
             ("copy", file.copy.to_string()),
         ];
         query.extend(file.format.map(|format| ("format", format)));
+        query.extend(file.pick.map(|pick| ("pick", pick)));
         let request = self.request(Method::POST, "/v1/imports").query(&query);
         let request = request.header(header::CONTENT_TYPE, "application/octet-stream");
         let (length, body) = body(file.content).map_err(|error| Error::Unreadable {

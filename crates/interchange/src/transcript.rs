@@ -6,22 +6,37 @@
 //! digests do not depend on a parser's order of keys or on large numbers. Results are paired
 //! with calls by position, because real transcripts reuse call ids.
 
+mod anthropic;
+mod attachment;
+mod branching;
+mod chatgpt;
+mod claude;
+mod claude_code;
+mod codex;
 mod detect;
 mod draft;
+mod fields;
+mod gemini_cli;
 mod json;
 mod openai;
 mod pieces;
+mod several;
 mod sharegpt;
+mod slack;
 mod source;
+mod text;
 mod unisono;
 mod write;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
+pub use several::{Conversation, list};
+pub use slack::joined;
 pub use write::{WriteError, write};
 
 /// The label of a session that says which bytes it was made of.
@@ -38,11 +53,47 @@ pub enum Format {
     OpenAi,
     /// ShareGPT: `{"conversations": [{"from", "value"}]}`.
     ShareGpt,
+    /// Anthropic's messages: as OpenAI's, with `system` beside them and blocks as content.
+    Anthropic,
+    /// ChatGPT's export: conversations with a `mapping` of messages.
+    ChatGpt,
+    /// Claude's export: conversations with `chat_messages`.
+    Claude,
+    /// A session of Claude Code, a line per block of a message.
+    ClaudeCode,
+    /// A session of Codex, an event a line.
+    Codex,
+    /// A session or checkpoint of Gemini CLI.
+    GeminiCli,
+    /// Messages of a channel in Slack's export.
+    Slack,
+    /// A text in which lines say who speaks.
+    Text,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 3] = [Format::Unisono, Format::OpenAi, Format::ShareGpt];
+    pub const ALL: [Format; 11] = [
+        Format::Unisono,
+        Format::OpenAi,
+        Format::ShareGpt,
+        Format::Anthropic,
+        Format::ChatGpt,
+        Format::Claude,
+        Format::ClaudeCode,
+        Format::Codex,
+        Format::GeminiCli,
+        Format::Slack,
+        Format::Text,
+    ];
+
+    /// Those of them that are written as well.
+    pub const WRITTEN: [Format; 4] = [
+        Format::Unisono,
+        Format::OpenAi,
+        Format::ShareGpt,
+        Format::Anthropic,
+    ];
 
     /// The name used on the command line.
     pub const fn name(self) -> &'static str {
@@ -50,6 +101,14 @@ impl Format {
             Format::Unisono => "unisono",
             Format::OpenAi => "openai",
             Format::ShareGpt => "sharegpt",
+            Format::Anthropic => "anthropic",
+            Format::ChatGpt => "chatgpt",
+            Format::Claude => "claude",
+            Format::ClaudeCode => "claude-code",
+            Format::Codex => "codex",
+            Format::GeminiCli => "gemini-cli",
+            Format::Slack => "slack",
+            Format::Text => "text",
         }
     }
 
@@ -76,6 +135,8 @@ pub struct Options {
     pub skip_bad: bool,
     /// Messages of the conversation at most; none: as many as there are.
     pub most: Option<usize>,
+    /// Line and column, from 1, where the conversation begins in its file; none: it is all of it.
+    pub begins: Option<(u32, u32)>,
 }
 
 /// Ids and times for messages that have none.
@@ -107,6 +168,10 @@ pub struct Parsed {
     pub skipped_parts: usize,
     /// What may not be meant.
     pub warnings: Vec<LineError>,
+    /// What does not carry over, by kind in the singular, and how often: `reasoning block`.
+    pub left_behind: BTreeMap<String, u64>,
+    /// Of the conversation's own text, where that is an element of the file.
+    digest: Option<Digest>,
 }
 
 impl From<Parsed> for Import {
@@ -151,13 +216,23 @@ pub enum Error {
     },
     /// It holds no conversation that is known.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL) and ShareGPT"
+        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
     )]
     Unrecognised {
         /// The file.
         name: String,
         /// What it is.
         reason: String,
+    },
+    /// It holds several conversations.
+    #[error(
+        "{name}: the file holds {conversations} conversations; `unisono import` shows them with --list, and takes one with --pick or each with --all"
+    )]
+    Several {
+        /// The file.
+        name: String,
+        /// How many.
+        conversations: usize,
     },
     /// It holds no message, or none that is not bad.
     #[error("{name}: the conversation has no message{}", left_out(.skipped))]
@@ -220,7 +295,8 @@ pub fn read(mut bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<P
     read_from(&mut bytes, options, stamps)
 }
 
-/// Reads a conversation as [`read_from`] does, and makes the digest of its bytes.
+/// Reads a conversation as [`read_from`] does, and makes the digest of its bytes: those of the file,
+/// or of the element of a list that it is.
 ///
 /// # Errors
 /// As [`read_from`].
@@ -240,8 +316,9 @@ pub fn read_digested(
         name: options.name.clone(),
         reason: error.to_string(),
     })?;
-    let digest = input.get_ref().hasher.finalize();
-    Ok((parsed, Digest(*digest.as_bytes())))
+    let whole = input.get_ref().hasher.finalize();
+    let digest = parsed.digest.unwrap_or(Digest(*whole.as_bytes()));
+    Ok((parsed, digest))
 }
 
 /// A file that is read at so much a time.
@@ -272,20 +349,28 @@ pub fn read_from(
     let name = || options.name.clone();
     let kept = draft::Kept::new(stamps, options.most);
     let mut reader = detect::Reader::new(kept, options.format);
-    pieces::read(input, &mut reader).map_err(|error| Error::Unreadable {
+    let place = options.begins.map_or(source::Place::FIRST, Into::into);
+    pieces::read(input, place, &mut reader).map_err(|error| Error::Unreadable {
         name: name(),
         reason: error.to_string(),
     })?;
-    let found = reader.finish().map_err(|reason| Error::Unrecognised {
-        name: name(),
-        reason,
+    let found = reader.finish().map_err(|refusal| match refusal {
+        detect::Refusal::Several(conversations) => Error::Several {
+            name: name(),
+            conversations,
+        },
+        detect::Refusal::Other(reason) => Error::Unrecognised {
+            name: name(),
+            reason,
+        },
     })?;
     let detect::Found {
-        kept,
+        mut kept,
         format,
         bad,
         skipped_parts,
         warnings,
+        digest,
     } = found.ok_or_else(|| Error::Empty { name: name() })?;
     if let (true, Some(most)) = (kept.is_full, options.most) {
         return Err(Error::TooMany { name: name(), most });
@@ -296,6 +381,7 @@ pub fn read_from(
             lines: bad,
         });
     }
+    let left_behind = std::mem::take(&mut kept.left_behind);
     let import = kept.finish(&options.name);
     // A session that was exported before anything was said in it is one as well.
     let says_nothing = format == Format::Unisono && bad.is_empty();
@@ -311,37 +397,10 @@ pub fn read_from(
         skipped: bad,
         skipped_parts,
         warnings,
+        left_behind,
+        digest,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_conversation_of_too_many_messages_is_refused() {
-        let line = "{\"role\": \"user\", \"content\": \"x\"}\n";
-        let read = |messages: usize, most: Option<usize>| {
-            let mut next = 0;
-            let mut ids = || {
-                next += 1;
-                next
-            };
-            let stamps = Stamps {
-                ids: &mut ids,
-                now: Timestamp(0),
-            };
-            let options = Options {
-                name: "long".to_owned(),
-                most,
-                ..Options::default()
-            };
-            let read = super::read(line.repeat(messages).as_bytes(), &options, stamps);
-            read.map(|parsed| parsed.import.messages.len())
-        };
-        assert_eq!(read(3, Some(3)), Ok(3));
-        assert_eq!(read(4, None), Ok(4));
-        let (name, most) = ("long".to_owned(), 3);
-        assert_eq!(read(9, Some(3)), Err(Error::TooMany { name, most }));
-    }
-}
+mod tests;

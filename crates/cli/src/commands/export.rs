@@ -30,7 +30,7 @@ pub(crate) struct Args {
     session: String,
     /// The format to write
     #[arg(long, default_value = Format::Unisono.name())]
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Format::WRITTEN.map(Format::name)))]
     format: String,
     /// The branch, for formats that hold one
     #[arg(long)]

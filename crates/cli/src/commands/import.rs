@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use unisono::Service;
 use unisono::local::Opened;
 use unisono_api::session::{Branch, Session};
-use unisono_interchange::transcript::Format;
+use unisono_config::setup::Setup;
+use unisono_interchange::transcript::{Conversation, Format};
+use unisono_session::machine::Import;
 use unisono_store::archive;
 
 use crate::app::App;
-use crate::conversation::{self, DIGEST, LeftOut, Taken, exists, labelled};
+use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
 use crate::live::End;
 use crate::place::Place;
 use crate::problem::{Problem, Result, alone};
@@ -20,105 +23,313 @@ use crate::show;
 const ARCHIVE: &[u8] = b"unisono archive";
 
 const HELP: &str = "\
-FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, or an archive that
-`unisono export --all` wrote. A file that was imported before is not imported again.
-Prints the session's id.
+FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, an
+export of ChatGPT or Claude (conversations.json), a session of Claude Code, Codex or Gemini CLI, a
+day of a Slack channel, a text whose lines say who speaks (`Alice: …`, `## Assistant`, WhatsApp's
+export), or an archive that `unisono export --all` wrote. What was imported before is not imported
+again. Prints the session's id.
+
+A file of several conversations is imported with --pick or --all, each as a session of its own;
+--list shows what is in it. What has no place in a session, such as a model's reasoning, is left
+behind, and told by kind and number.
 
 With --skip-bad what cannot be read is left out, counted, and the exit code is 4: whole messages,
 or the parts of a message that are bad.
 
 JSON: session, messages, branches, title, known (true: it was imported before), left_out (bad
-messages that were), left_out_parts (bad parts of others that were);
+messages that were), left_out_parts (bad parts of others that were), left_behind (by kind, how
+many); with --pick or --all a list of these; with --list a list of number, id, at, messages, title;
 for an archive: sessions, events, checkpoints.
 
 Examples:
   unisono import talk.jsonl
   unisono import - --format openai < messages.json
+  unisono import conversations.json --list
+  unisono import conversations.json --pick 3 --pick 7
+  unisono import conversations.json --all
+  unisono import slack-export/general
+  unisono import notes.txt --format text
   unisono import --copy talk.jsonl        a second session of the same file";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The conversation or archive, or `-` for standard input
-    file: String,
+    /// The conversation or archive, or `-` for standard input; several, or a directory, are the days
+    /// of one Slack channel
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
     /// The format; without it, it is recognised
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
     /// Leaves bad messages and parts out, tells which and how many, and ends with exit code 4
     #[arg(long)]
     skip_bad: bool,
+    /// Shows the conversations in the file, and imports none
+    #[arg(long, conflicts_with_all = ["pick", "all", "copy"])]
+    list: bool,
+    /// Imports this one of the conversations in the file, by its number or id; may be repeated
+    #[arg(long, value_name = "N|ID", conflicts_with = "all")]
+    pick: Vec<String>,
+    /// Imports all conversations in the file, a session for each
+    #[arg(long)]
+    all: bool,
     /// Makes another session, even of a file that was imported before
     #[arg(long)]
     copy: bool,
 }
 
+impl Args {
+    fn format(&self) -> Option<Format> {
+        self.format.as_deref().and_then(Format::from_name)
+    }
+
+    /// The conversations that are wanted of those in a file.
+    fn chosen(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
+        for wanted in &self.pick {
+            if !found.iter().any(|conversation| conversation.is(wanted)) {
+                let problem = format!("{name}: there is no conversation {wanted:?} in it");
+                return Err(Problem::usage(problem).hint("--list shows which there are"));
+            }
+        }
+        let is_wanted = |conversation: &Conversation| {
+            self.all || self.pick.iter().any(|wanted| conversation.is(wanted))
+        };
+        Ok(found.into_iter().filter(is_wanted).collect())
+    }
+
+    fn taken(&self, import: Import, source: Source) -> Taken<'_> {
+        Taken {
+            import,
+            source,
+            format: self.format.as_deref(),
+            skip_bad: self.skip_bad,
+            copy: self.copy,
+        }
+    }
+}
+
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let mut source = conversation::open(&args.file, &setup.loaded.config.store.path)?;
+    let mut source = conversation::open_all(&args.files, &setup.loaded.config.store.path)?;
     if source.begins_with(ARCHIVE)? && args.format.is_none() {
         let opened = match app.store_or_daemon(&setup).await? {
             Place::Process(opened) => opened,
             Place::Daemon(client) => return Err(alone("an archive is read into", client.url())),
         };
-        return import_archive(app, &opened, &args.file).await;
+        return import_archive(app, &opened, &args.files[0]).await;
     }
-    let format = args.format.as_deref().and_then(Format::from_name);
-    let (import, left_out) = source.conversation(format, args.skip_bad, &app.out)?;
-    let desk = app.new_desk(&setup).await?;
-    let service = desk.service();
-    if args.copy {
-        // Nothing that is known of it matters.
-    } else if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
+    if args.list {
+        return list(app, &args, source);
+    }
+    if args.all || !args.pick.is_empty() {
+        let found = source.conversations(args.format(), args.skip_bad)?;
+        if !found.is_empty() {
+            let chosen = args.chosen(&source.name, found)?;
+            return several(app, &args, &setup, (source, chosen)).await;
+        }
+        if args.pick.iter().any(|wanted| wanted != "1") {
+            let problem = format!("{} holds one conversation, number 1", source.name);
+            return Err(Problem::usage(problem));
+        }
+    }
+    one(app, &args, &setup, source).await
+}
+
+/// Imports the conversation that a file is.
+async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Result<()> {
+    let (import, left_out) = source.conversation(args.format(), args.skip_bad, &app.out)?;
+    let desk = app.new_desk(setup).await?;
+    if let Some(known) = known(args, desk.service(), &source, &import).await? {
         app.out.say(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
         ));
-        let known = service.session(&known.session).await?;
-        let branches = all_branches(service, &known.session).await?;
-        tell(app, &known, &branches, (true, left_out));
+        let branches = all_branches(desk.service(), &known.session).await?;
+        tell(app, &known, &branches, (true, &left_out));
         desk.close().await;
         return left_out.ending();
-    } else if let Some(id) = import.session
-        && exists(service, id).await?
-    {
-        let problem = format!("{}: session {id} is already in the store", source.name);
-        return Err(Problem::usage(problem).hint("--copy imports it under a new id"));
     }
     let worker = desk.work(app, None).await?;
-    let taken = Taken {
-        import,
-        source,
-        format: args.format.as_deref(),
-        skip_bad: args.skip_bad,
-        copy: args.copy,
-    };
     let service = worker.service();
-    let made = service.import_file(taken.file()?).await?;
+    let made = service.import_file(args.taken(import, source).file()?);
+    let made = made.await?;
     let branches = all_branches(service, &made.session).await?;
-    tell(app, &made, &branches, (false, left_out));
+    tell(app, &made, &branches, (false, &left_out));
     worker.stop(End::Ended).await;
     left_out.ending()
 }
 
-fn tell(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, LeftOut)) {
-    let (session, messages) = (&made.session, made.messages);
+/// Imports some of the conversations of a file, one after the other.
+async fn several(
+    app: &App,
+    args: &Args,
+    setup: &Setup,
+    (mut source, chosen): (Source, Vec<Conversation>),
+) -> Result<()> {
+    let worker = app.new_desk(setup).await?.work(app, None).await?;
+    let (mut all, mut told) = (LeftOut::default(), Vec::new());
+    let mut result = Ok(());
+    for conversation in chosen {
+        if conversation.messages == 0 && args.all {
+            let (name, number) = (&source.name, conversation.number);
+            app.out.warn(format_args!(
+                "{name}: conversation {number} has no message; it was left out"
+            ));
+            continue;
+        }
+        let part = source.part(&conversation);
+        let kept = match part {
+            Ok(part) => keep(app, args, worker.service(), part).await,
+            Err(problem) => Err(problem),
+        };
+        match kept {
+            Ok((kept, left_out)) => {
+                told.push(kept);
+                all.add(&left_out);
+            }
+            Err(problem) => {
+                result = Err(problem);
+                break;
+            }
+        }
+    }
+    all.say(&source.name, &app.out);
     if app.out.json {
-        let branches: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
-        app.out.json(&json!({
-            "session": session, "title": made.title, "messages": messages,
-            "branches": branches, "known": known, "left_out": left_out.messages,
-            "left_out_parts": left_out.parts,
-        }));
+        app.out.json(&told);
+    }
+    worker.stop(End::Ended).await;
+    result.and_then(|()| all.ending())
+}
+
+/// Imports one conversation of several; it as JSON, and what was left out of it.
+async fn keep(
+    app: &App,
+    args: &Args,
+    service: &dyn Service,
+    mut part: Source,
+) -> Result<(Value, LeftOut)> {
+    let (import, left_out) = part.read(args.format(), args.skip_bad, &app.out)?;
+    let known = known(args, service, &part, &import).await?;
+    let is_known = known.is_some();
+    let session = match known {
+        Some(known) => known,
+        None => {
+            service
+                .import_file(args.taken(import, part).file()?)
+                .await?
+        }
+    };
+    let branches = all_branches(service, &session.session).await?;
+    if !app.out.json {
+        app.out.data(&session.session);
+    }
+    Ok((
+        as_json(&session, &branches, (is_known, &left_out)),
+        left_out,
+    ))
+}
+
+/// The session that a conversation became before.
+async fn known(
+    args: &Args,
+    service: &dyn Service,
+    source: &Source,
+    import: &Import,
+) -> Result<Option<Session>> {
+    if args.copy {
+        // Nothing that is known of it matters.
+        return Ok(None);
+    }
+    if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
+        return Ok(Some(service.session(&known.session).await?));
+    }
+    match import.session {
+        Some(id) if exists(service, id).await? => {
+            let problem = format!("{}: session {id} is already in the store", source.name);
+            Err(Problem::usage(problem).hint("--copy imports it under a new id"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Shows the conversations of a file.
+fn list(app: &App, args: &Args, mut source: Source) -> Result<()> {
+    let found = source.conversations(args.format(), args.skip_bad)?;
+    let mut rows: Vec<Row> = found.into_iter().map(Row::from).collect();
+    if rows.is_empty() {
+        let (import, _) = source.read(args.format(), args.skip_bad, &app.out)?;
+        let first = import.messages.first().map(|(_, message)| message.at);
+        rows.push(Row {
+            number: 1,
+            id: None,
+            at: first.map(show::instant),
+            messages: import.messages.len(),
+            title: import.title.to_string(),
+        });
+    }
+    if app.out.json {
+        app.out.json(&rows);
+        return Ok(());
+    }
+    let rows = rows.into_iter().map(|row| {
+        let at = row.at.as_deref().map(show::minute);
+        vec![
+            row.number.to_string(),
+            row.id.unwrap_or_default(),
+            at.unwrap_or_default(),
+            row.messages.to_string(),
+            row.title,
+        ]
+    });
+    let header = ["NUMBER", "ID", "BEGAN", "MESSAGES", "TITLE"];
+    app.out.data(show::table(&header, &[0, 3], rows.collect()));
+    Ok(())
+}
+
+/// A conversation in a file, as it is listed.
+#[derive(serde::Serialize)]
+struct Row {
+    number: usize,
+    id: Option<String>,
+    at: Option<String>,
+    messages: usize,
+    title: String,
+}
+
+impl From<Conversation> for Row {
+    fn from(conversation: Conversation) -> Row {
+        Row {
+            number: conversation.number,
+            id: conversation.id,
+            at: conversation.at.map(show::instant),
+            messages: conversation.messages,
+            title: conversation.title,
+        }
+    }
+}
+
+fn tell(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) {
+    if app.out.json {
+        app.out.json(&as_json(made, branches, (known, left_out)));
         return;
     }
     if !known {
-        let messages = show::many(messages, "message");
-        let short = show::short_id(session);
+        let messages = show::many(made.messages, "message");
+        let short = show::short_id(&made.session);
         app.out.say(format_args!(
             "imported {messages}: `unisono context {short}` shows them"
         ));
     }
-    app.out.data(session);
+    app.out.data(&made.session);
+}
+
+fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) -> Value {
+    let branches: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
+    json!({
+        "session": made.session, "title": made.title, "messages": made.messages,
+        "branches": branches, "known": known, "left_out": left_out.messages,
+        "left_out_parts": left_out.parts, "left_behind": left_out.behind,
+    })
 }
 
 async fn import_archive(app: &App, opened: &Opened, file: &str) -> Result<()> {

@@ -26,9 +26,9 @@ const TASK: &str = "Where does this stand? Sum up what was decided and why, what
                     which risks and questions are open, and what is to be done next and by whom.";
 
 const HELP: &str = "\
-FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL) or ShareGPT. It becomes a new
-session; a file with the very same content as one imported before continues that session, so that
-nothing is counted or summarised twice.
+FILE is one conversation in any format that `unisono import` reads. It becomes a new session; a file
+with the very same content as one imported before continues that session, so that nothing is counted
+or summarised twice.
 
 Agents are separated by commas and may have a task of their own. A comma that is followed by a
 space belongs to the task; --agents may be repeated.
@@ -106,7 +106,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let taken = source.map(|source| taken(app, &args, source)).transpose()?;
     let left_out = taken
         .as_ref()
-        .map_or_else(LeftOut::default, |(_, left_out)| *left_out);
+        .map_or_else(LeftOut::default, |(_, left_out)| left_out.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Nothing is made where it cannot be done. A daemon's agents and models are its own.

@@ -72,6 +72,12 @@ fn the_tutorial_works() {
 }
 
 #[test]
+fn conversations_are_imported_as_the_page_says() {
+    let done = run("how-to/import-conversations.md").expect(0);
+    assert!(done.stderr.contains("imported 3 messages"), "{done:#?}");
+}
+
+#[test]
 fn agents_are_imported_as_the_page_says() {
     let done = run("how-to/import-agents.md").expect(0);
     assert!(

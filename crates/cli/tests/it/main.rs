@@ -28,6 +28,7 @@ mod drain;
 mod ephemeral;
 mod eval;
 mod every_verb;
+mod exports;
 mod fallbacks;
 mod guide;
 mod held;

@@ -3,15 +3,22 @@
 use super::draft::{Draft, Kept};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
-use super::{Format, LineError, openai, sharegpt, unisono};
+use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
+use super::{openai, sharegpt, slack, text, unisono};
+use unisono_context::Digest;
 
 /// What an object tells of the file it is in.
 enum Shape<'t> {
     /// It is a message or line of that format.
     Item(Format),
-    /// It holds a conversation of that format.
+    /// It holds a conversation of that format, whose messages these are.
     Whole(Format, Value<'t>),
+    /// It is a conversation of that format.
+    One(Format),
 }
+
+/// What is given pieces of a file.
+pub(super) type Each<'i> = &'i mut dyn FnMut(&str, Place, u64);
 
 /// Takes the pieces of a file, one after the other.
 pub(super) struct Reader<'i> {
@@ -37,6 +44,18 @@ pub(super) struct Reader<'i> {
     /// What is wrong with pieces before the first object, if there is one.
     strange: Vec<LineError>,
     warnings: Vec<LineError>,
+    /// Of the text that is the conversation.
+    digest: Option<Digest>,
+    /// Is given each piece, its place, and its offset in the file; then nothing is read of it.
+    pub(super) each: Option<Each<'i>>,
+}
+
+/// Why a file is no conversation.
+pub(super) enum Refusal {
+    /// There are so many.
+    Several(usize),
+    /// It is something else.
+    Other(String),
 }
 
 /// What came of a file.
@@ -46,6 +65,7 @@ pub(super) struct Found<'i> {
     pub(super) bad: Vec<LineError>,
     pub(super) skipped_parts: usize,
     pub(super) warnings: Vec<LineError>,
+    pub(super) digest: Option<Digest>,
 }
 
 impl<'i> Reader<'i> {
@@ -65,16 +85,23 @@ impl<'i> Reader<'i> {
             undecoded: Vec::new(),
             strange: Vec::new(),
             warnings: Vec::new(),
+            digest: None,
+            each: None,
         }
     }
 
-    /// Takes a line, or an element of a list.
-    pub(super) fn item(&mut self, text: &str, begin: Place) {
+    /// Takes a line, or an element of a list, and its offset in the file.
+    pub(super) fn item(&mut self, text: &str, begin: Place, offset: u64) {
         let value = match Value::parse(text) {
             Ok(value) => value,
             Err(problem) => return self.bad.extend(placed(problem, text, begin)),
         };
         if self.refused.is_some() {
+            return;
+        }
+        if let Some(each) = &mut self.each {
+            self.has_object |= value.is_object();
+            each(text, begin, offset);
             return;
         }
         if self.conversations > 0 && !self.inside {
@@ -109,6 +136,12 @@ impl<'i> Reader<'i> {
                 }
                 self.end_whole();
             }
+            Some(Shape::One(format)) => {
+                self.conversations = 1;
+                self.digest = Some(Digest(*blake3::hash(text.as_bytes()).as_bytes()));
+                self.recognised(format);
+                self.message(value, text, begin);
+            }
             None if self.wanted.is_some() => {
                 self.format = self.wanted;
                 self.message(value, text, begin);
@@ -119,6 +152,10 @@ impl<'i> Reader<'i> {
 
     fn recognised(&mut self, format: Format) {
         match self.wanted {
+            // One where no message tells that it is the other.
+            Some(Format::Anthropic | Format::GeminiCli) if format == Format::OpenAi => {
+                self.format = self.wanted;
+            }
             Some(wanted) if wanted != format => {
                 self.refuse(format!("it looks like {format}, not like {wanted}"));
             }
@@ -140,12 +177,16 @@ impl<'i> Reader<'i> {
         self.inside = false;
     }
 
-    /// The system text beside the messages.
+    /// The system text beside the messages, which OpenAI's have among them.
     pub(super) fn outer_system(&mut self, text: &str, begin: Place) {
+        if (self.format, self.wanted) == (Some(Format::OpenAi), None) {
+            self.format = Some(Format::Anthropic);
+        }
         let value = Value::parse(text);
-        match value.and_then(|value| match value.is_null() {
-            true => Ok("".into()),
-            false => value.text(),
+        match value.and_then(|value| match (value.is_null(), self.format) {
+            (true, _) | (_, Some(Format::OpenAi)) => Ok(String::new()),
+            (false, Some(Format::Anthropic)) => anthropic::system(value),
+            (false, _) => value.text().map(String::from),
         }) {
             Ok(system) if system.is_empty() => {}
             Ok(system) => self.kept.add_first_system(&system),
@@ -157,6 +198,7 @@ impl<'i> Reader<'i> {
         let (Some(format), None) = (self.format, &self.refused) else {
             return;
         };
+        let format = self.refined(format, value);
         let (index, has_bad) = (self.items, self.has_bad());
         self.items += 1;
         let mut draft = Draft::new(text, &mut self.kept);
@@ -164,11 +206,57 @@ impl<'i> Reader<'i> {
             Format::Unisono => unisono::read(value, (index, has_bad), &mut draft),
             Format::OpenAi => openai::read(value, &mut draft),
             Format::ShareGpt => sharegpt::read(value, &mut draft),
+            Format::Anthropic => anthropic::read(value, &mut draft),
+            Format::ChatGpt => chatgpt::read(value, &mut draft),
+            Format::Claude => claude::read(value, &mut draft),
+            Format::ClaudeCode => claude_code::read(value, &mut draft),
+            Format::Codex => codex::read(value, &mut draft),
+            Format::GeminiCli => gemini_cli::read(value, &mut draft),
+            Format::Slack => slack::read(value, &mut draft),
+            // Its pieces are no JSON.
+            Format::Text => {}
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
         self.bad.extend(bad.placed(text, begin));
         self.warnings.extend(warnings.placed(text, begin));
+    }
+
+    /// The format, now that this message is known too: text alone reads the same in several.
+    fn refined(&mut self, format: Format, value: Value<'_>) -> Format {
+        let is_open = format == Format::OpenAi && self.wanted.is_none();
+        let object = value.object().ok().filter(|_| is_open);
+        let format = match object {
+            Some(object) if anthropic::is_own(&object) => Format::Anthropic,
+            Some(object) if gemini_cli::is_message(&object) => Format::GeminiCli,
+            _ => format,
+        };
+        self.format = Some(format);
+        format
+    }
+
+    /// Whether it is to be read as a text: that is wanted, or the text begins so.
+    pub(super) fn wants_text(&self, begin: &[u8]) -> bool {
+        let is_open = self.wanted.is_none() && self.each.is_none();
+        self.wanted == Some(Format::Text) || is_open && text::is_stamped(begin)
+    }
+
+    /// Takes all of a file that is no JSON; whether it is a conversation.
+    pub(super) fn text(&mut self, all: &str, begin: Place) -> bool {
+        self.seen |= !all.trim().is_empty();
+        let is_wanted = self.wanted == Some(Format::Text);
+        let is_open = self.wanted.is_none() && self.each.is_none();
+        let is_one = is_wanted || is_open && text::is_clear(all);
+        if !self.seen || !is_one {
+            return false;
+        }
+        self.format = Some(Format::Text);
+        let mut draft = Draft::new(all, &mut self.kept);
+        text::read(all, &mut draft);
+        let (bad, _, warnings) = draft.into_problems();
+        self.bad.extend(bad.placed(all, begin));
+        self.warnings.extend(warnings.placed(all, begin));
+        true
     }
 
     /// Whether something of it cannot be read as text.
@@ -202,17 +290,16 @@ impl<'i> Reader<'i> {
     }
 
     /// What came of all of it; none if there was nothing in it. `Err` says what the file is instead.
-    pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, String> {
+    pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, Refusal> {
+        gemini_cli::place_pending("", &mut Draft::new("", &mut self.kept));
         if self.conversations > 1 {
-            let many = self.conversations;
-            let reason = format!("it holds {many} conversations; put each into a file of its own");
-            return Err(reason);
+            return Err(Refusal::Several(self.conversations));
         }
         let broken = self.has_bad();
         if let Some(reason) = self.refused.take() {
             // What is broken may be what would have told.
             if !(broken && self.format.is_none() && reason.starts_with(UNKNOWN)) {
-                return Err(reason);
+                return Err(Refusal::Other(reason));
             }
         }
         if self.has_object || self.wanted.is_some() {
@@ -225,7 +312,7 @@ impl<'i> Reader<'i> {
             return Ok(None);
         }
         if format.is_none() && !broken {
-            return Err("it holds no object".to_owned());
+            return Err(Refusal::Other("it holds no object".to_owned()));
         }
         Ok(Some(Found {
             kept: self.kept,
@@ -233,6 +320,7 @@ impl<'i> Reader<'i> {
             bad: self.bad,
             skipped_parts: self.bad_parts,
             warnings: self.warnings,
+            digest: self.digest,
         }))
     }
 }
@@ -255,8 +343,14 @@ pub(super) fn whole(key: &str) -> Option<Format> {
     match key {
         "messages" => Some(Format::OpenAi),
         "conversations" | "conversation" => Some(Format::ShareGpt),
+        "history" => Some(Format::GeminiCli),
         _ => None,
     }
+}
+
+/// Whether it is around a conversation.
+pub(super) fn is_around(object: &Object<'_>) -> bool {
+    matches!(shape(object), Some(Shape::Whole(..) | Shape::One(_)))
 }
 
 fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
@@ -269,10 +363,30 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
     if is_line || object.has("unisono") {
         return Some(Shape::Item(Format::Unisono));
     }
-    for key in ["messages", "conversations", "conversation"] {
+    if slack::is_element(object) {
+        return Some(Shape::Item(Format::Slack));
+    }
+    if codex::is_line(object) {
+        return Some(Shape::Item(Format::Codex));
+    }
+    if claude_code::is_line(object) {
+        return Some(Shape::Item(Format::ClaudeCode));
+    }
+    for key in ["messages", "conversations", "conversation", "history"] {
         if let (Some(format), Some(messages)) = (whole(key), object.get(key)) {
             return Some(Shape::Whole(format, messages));
         }
+    }
+    for (key, format) in [
+        ("mapping", Format::ChatGpt),
+        ("chat_messages", Format::Claude),
+    ] {
+        if object.has(key) {
+            return Some(Shape::One(format));
+        }
+    }
+    if gemini_cli::is_message(object) || object.has("projectHash") {
+        return Some(Shape::Item(Format::GeminiCli));
     }
     let item = [("role", Format::OpenAi), ("from", Format::ShareGpt)];
     let item = item.into_iter().find(|(key, _)| object.has(key));

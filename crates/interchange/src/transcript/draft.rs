@@ -1,13 +1,16 @@
 //! A conversation while it is read: each message is placed on a real tree, so that what a
 //! session would refuse is refused here, with its line.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
 use unisono_context::message::{NewMessage, Part, ReportedUsage};
+use unisono_context::tree::Error;
 use unisono_context::{AgentId, MessageId, Role, Timestamp, Tree};
 use unisono_session::machine::Import;
+use unisono_session::state::MAIN;
 
 use super::Stamps;
 use super::source::{Problem, Problems};
@@ -35,6 +38,8 @@ pub(super) struct Drafted {
     pub(super) at: Option<Timestamp>,
     pub(super) usage: Option<ReportedUsage>,
     pub(super) pinned: bool,
+    /// Whether calls without ids are numbered, and a result that answers no call is kept as a text.
+    pub(super) is_loose: bool,
 }
 
 impl Drafted {
@@ -49,8 +54,36 @@ impl Drafted {
             at: None,
             usage: None,
             pinned: false,
+            is_loose: false,
         }
     }
+}
+
+/// What a message became that may be written once more.
+pub(super) struct Pending {
+    pub(super) id: String,
+    pub(super) said: Vec<Drafted>,
+    /// What was left behind before it.
+    pub(super) left: BTreeMap<String, u64>,
+}
+
+/// What lines say of others, in formats where they do.
+#[derive(Default)]
+pub(super) struct Told {
+    /// The names that ids of people stand for.
+    pub(super) names: HashMap<String, String>,
+    /// Of sessions whose lines name the line before them: the turn that each belongs to.
+    pub(super) turns: HashMap<String, usize>,
+    /// The last message of each turn.
+    pub(super) turn_ends: Vec<Option<MessageId>>,
+    /// Whether they are a sub-agent's, once that is known.
+    pub(super) is_side: Option<bool>,
+    /// The message that may be written once more.
+    pub(super) pending: Option<Pending>,
+    /// What the next message follows.
+    pub(super) next: Parent,
+    /// The request that the line before came of.
+    pub(super) request: Option<String>,
 }
 
 /// The conversation so far.
@@ -58,11 +91,16 @@ pub(super) struct Kept<'i> {
     stamps: Stamps<'i>,
     pub(super) tree: Tree,
     pub(super) import: Import,
+    /// What does not carry over, by kind, and how often.
+    pub(super) left_behind: BTreeMap<String, u64>,
     /// Calls without ids, which are numbered.
     pub(super) calls: u32,
     system: Vec<String>,
     untimed: Vec<usize>,
     last: Option<MessageId>,
+    /// The last message of the active branch, where there may be several.
+    pub(super) main: Option<MessageId>,
+    pub(super) told: Told,
     most: Option<usize>,
     /// Whether there are more messages than are taken: the others are not kept.
     pub(super) is_full: bool,
@@ -136,9 +174,22 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         self.warnings.add(self.text, problem);
     }
 
+    /// Something that has no place in a conversation of ours, in the singular.
+    pub(super) fn leave(&mut self, what: impl Into<String>) {
+        *self.left_behind.entry(what.into()).or_default() += 1;
+    }
+
     /// What is bad of the piece, how many of that are parts of messages, and what may not be meant.
     pub(super) fn into_problems(self) -> (Problems, usize, Problems) {
         (self.bad, self.bad_parts, self.warnings)
+    }
+
+    /// Adds a message as [`Draft::push_or_system`] does, and says which it is.
+    pub(super) fn place(&mut self, at: &'t str, message: Drafted) -> Option<MessageId> {
+        let before = self.import.messages.len();
+        self.push_or_system(at, message);
+        let (_, added) = self.import.messages.get(before)?;
+        Some(added.id)
     }
 
     /// Adds a message, or reports why not; a leading system message becomes system text.
@@ -160,13 +211,21 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
     }
 
     /// Adds a message, or reports why not.
-    pub(super) fn push(&mut self, at: &'t str, message: Drafted) {
+    pub(super) fn push(&mut self, at: &'t str, mut message: Drafted) {
         if self
             .most
             .is_some_and(|most| self.import.messages.len() >= most)
         {
             self.is_full = true;
             return;
+        }
+        let calls = message.parts.iter_mut().filter_map(|part| match part {
+            Part::ToolCall { id, .. } if id.is_empty() && message.is_loose => Some(id),
+            _ => None,
+        });
+        for id in calls {
+            self.kept.calls += 1;
+            *id = format!("call_{}", self.kept.calls).into();
         }
         let parent = match message.parent {
             Parent::Previous => self.last,
@@ -175,7 +234,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         };
         let ids = &mut self.kept.stamps.ids;
         let id = message.id.unwrap_or_else(|| MessageId::from_u128(ids()));
-        let new = NewMessage {
+        let mut new = NewMessage {
             id,
             role: message.role,
             parts: message.parts,
@@ -187,7 +246,16 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             self.bad(Problem::new(at, "the message has no content"));
             return;
         }
-        if let Err(error) = self.tree.append(parent, new.clone()) {
+        let mut placed = self.tree.append(parent, new.clone()).map(drop);
+        if let (Err(Error::ResultWithoutCall { .. }), true) = (&placed, message.is_loose) {
+            for part in &mut new.parts {
+                if let Part::ToolResult { content, .. } = part {
+                    *part = Part::Text(content.clone());
+                }
+            }
+            placed = self.tree.append(parent, new.clone()).map(drop);
+        }
+        if let Err(error) = placed {
             self.bad(Problem::new(at, error.to_string()));
             return;
         }
@@ -209,10 +277,13 @@ impl<'i> Kept<'i> {
             stamps,
             tree: Tree::default(),
             import: Import::default(),
+            left_behind: BTreeMap::new(),
             calls: 0,
             system: Vec::new(),
             untimed: Vec::new(),
             last: None,
+            main: None,
+            told: Told::default(),
             most,
             is_full: false,
         }
@@ -222,8 +293,11 @@ impl<'i> Kept<'i> {
     pub(super) fn forget(&mut self) {
         self.tree = Tree::default();
         self.import = Import::default();
+        self.left_behind.clear();
         self.calls = 0;
         self.last = None;
+        self.main = None;
+        self.told = Told::default();
         self.is_full = false;
         self.system.clear();
         self.untimed.clear();
@@ -237,6 +311,7 @@ impl<'i> Kept<'i> {
     /// The conversation; `name` is the file's.
     pub(super) fn finish(mut self, name: &str) -> Import {
         self.fill_times();
+        self.name_branches();
         let mut import = self.import;
         drop(self.tree);
         import.messages.shrink_to_fit();
@@ -249,6 +324,24 @@ impl<'i> Kept<'i> {
             import.title = title(name);
         }
         import
+    }
+
+    /// Gives the ends of branches beside the active one names, if there are any.
+    fn name_branches(&mut self) {
+        let Some(main) = self.main else {
+            return;
+        };
+        let messages = &self.import.messages;
+        let parents: BTreeSet<MessageId> = messages.iter().filter_map(|(at, _)| *at).collect();
+        let ends = messages.iter().map(|(_, message)| message.id);
+        let ends = ends.filter(|id| *id != main && !parents.contains(id));
+        let others = (2..).zip(ends);
+        let others = others.map(|(number, end)| (format!("branch-{number}").into(), end));
+        let others: Vec<_> = others.collect();
+        if !others.is_empty() {
+            self.import.branches = vec![(MAIN.into(), main)];
+            self.import.branches.extend(others);
+        }
     }
 
     /// Gives each message without a time one: a millisecond after the message before it; at the

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use unisono_context::Role;
 use unisono_context::message::Part;
-use unisono_context::{AgentId, Role};
 
+use super::attachment::{attachment, base64_bytes, data_url, of_url};
 use super::draft::{Draft, Drafted};
+use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 use unisono_config::diagnostic::suggestion;
@@ -36,7 +38,7 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Dra
     match &*name {
         "system" | "developer" => Ok(Drafted::new(Role::System, content(&object, draft)?)),
         "user" => Ok(Drafted {
-            author: author(&object),
+            author: fields::author(&object),
             ..Drafted::new(Role::User, content(&object, draft)?)
         }),
         "assistant" => assistant(&object, draft),
@@ -72,17 +74,9 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
     }
     parts.extend(calls);
     Ok(Drafted {
-        author: author(object),
+        author: fields::author(object),
         ..Drafted::new(Role::Assistant, parts)
     })
-}
-
-/// The author's `name`; none if it is blank, longer than 200 characters, or has control characters.
-fn author(object: &Object<'_>) -> Option<AgentId> {
-    const CHARS: usize = 200;
-    let name = object.get("name")?.text().ok()?;
-    let fits = name.chars().take(CHARS + 1).count() <= CHARS && !name.contains(char::is_control);
-    (fits && !name.trim().is_empty()).then(|| AgentId::new(name.trim()))
 }
 
 fn tool_call<'t>(call: &Object<'t>) -> Result<'t, Part> {
@@ -159,15 +153,7 @@ fn image<'t>(object: &Object<'t>) -> Result<'t, Part> {
         true => image.text()?,
         false => image.object()?.text("url")?,
     };
-    if let Some((mime, bytes)) = data_url(&url) {
-        return Ok(attachment("image", mime, bytes));
-    }
-    let path = url.split(['?', '#']).next().unwrap_or_default();
-    let filename = path
-        .rsplit('/')
-        .find(|part| !part.is_empty())
-        .unwrap_or("image");
-    Ok(attachment(filename, "image/*", 0))
+    Ok(of_url(&url, "image"))
 }
 
 fn audio<'t>(object: &Object<'t>) -> Result<'t, Part> {
@@ -186,26 +172,4 @@ fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
     let (mime, bytes) =
         data_url(&data).unwrap_or(("application/octet-stream", base64_bytes(&data)));
     Ok(attachment(&filename.unwrap_or("file".into()), mime, bytes))
-}
-
-fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
-    Part::Attachment {
-        filename: filename.into(),
-        mime: mime.into(),
-        size_bytes,
-    }
-}
-
-/// Media type and size of `data:<mime>;base64,<data>`. Its content is not kept.
-fn data_url(url: &str) -> Option<(&str, u64)> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let mime = head.split(';').next().filter(|mime| !mime.is_empty());
-    Some((
-        mime.unwrap_or("application/octet-stream"),
-        base64_bytes(data),
-    ))
-}
-
-fn base64_bytes(data: &str) -> u64 {
-    data.trim_end_matches('=').len() as u64 * 3 / 4
 }

@@ -22,16 +22,27 @@ use super::source::{Place, not_utf8};
 use track::Shared;
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
+/// A conversation as a text has so many bytes at most.
+const TEXT_BYTES: u64 = 64 << 20;
+const ZIP: &[u8] = b"PK\x03\x04";
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
-/// Hands every piece of a file to the reader.
+/// Hands every piece of a file to the reader; `place` is where it begins.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn read(input: &mut dyn BufRead, reader: &mut Reader<'_>) -> io::Result<()> {
+pub(super) fn read(
+    input: &mut dyn BufRead,
+    place: Place,
+    reader: &mut Reader<'_>,
+) -> io::Result<()> {
     let begin = input.fill_buf()?;
     if UTF_16.iter().any(|mark| begin.starts_with(mark)) {
         reader.undecoded(Place::FIRST, "the file is UTF-16; convert it to UTF-8");
+        return Ok(());
+    }
+    if begin.starts_with(ZIP) {
+        reader.refuse("it is a zip archive, unpack it first".to_owned());
         return Ok(());
     }
     let skipped = if begin.starts_with(MARK) {
@@ -41,11 +52,15 @@ pub(super) fn read(input: &mut dyn BufRead, reader: &mut Reader<'_>) -> io::Resu
     };
     input.consume(skipped);
     let track = Shared::default();
+    track.start(place);
     track.skip(skipped);
     let mut text = Text {
         input,
         track: track.clone(),
     };
+    if reader.wants_text(text.input.fill_buf()?) {
+        return whole_text(text, Vec::new(), (place, skipped as u64), reader);
+    }
     let first = text.peek()?;
     reader.seen = first.is_some();
     match first {
@@ -87,7 +102,8 @@ fn objects(mut text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::R
     }
     if text.peek()?.is_none() {
         let (begin, bytes) = track.take();
-        piece(reader, begin, bytes.trim_ascii());
+        let offset = track.offset() - bytes.len() as u64;
+        piece(reader, (begin, offset), bytes.trim_ascii());
         return Ok(());
     }
     let whole = (track.next(), json::reason_of("trailing characters"));
@@ -119,16 +135,40 @@ fn other(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<
     let at = track.next();
     let mut line = Vec::new();
     text.input.read_until(b'\n', &mut line)?;
-    if let Some(first) = std::str::from_utf8(&line)
-        .ok()
-        .and_then(|line| line.chars().next())
-    {
-        reader.refuse(format!("it starts with {first:?}, not with `{{` or `[`"));
-        return Ok(());
-    }
     let offset = track.offset();
+    if std::str::from_utf8(&line).is_ok() {
+        return whole_text(text, line, (at, offset), reader);
+    }
     let input = Cursor::new(line).chain(text.input);
     each_line(input, (at, offset), reader)
+}
+
+/// A conversation as a text, of which `read` was read already; it is held as a whole.
+fn whole_text(
+    text: Text<'_>,
+    mut read: Vec<u8>,
+    (at, offset): (Place, u64),
+    reader: &mut Reader<'_>,
+) -> io::Result<()> {
+    text.input.take(TEXT_BYTES).read_to_end(&mut read)?;
+    if read.len() as u64 > TEXT_BYTES {
+        reader.refuse("it is no JSON, and longer than a text may be".to_owned());
+        return Ok(());
+    }
+    match std::str::from_utf8(&read) {
+        Ok(all) if reader.text(all, at) => {}
+        Ok(all) => {
+            if let Some(first) = all.trim_start().chars().next() {
+                reader.refuse(format!("it starts with {first:?}, not with `{{` or `[`"));
+            }
+        }
+        Err(error) => {
+            let reason = not_utf8(&read, offset, &error);
+            let at = at.after_bytes(&read[..error.valid_up_to()]);
+            reader.refuse(format!("{}:{}: {reason}", at.line, at.column));
+        }
+    }
+    Ok(())
 }
 
 /// One object a line; what was read of the first is kept. `whole` is why it is not one object alone.
@@ -160,7 +200,7 @@ fn each_line(
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
                 let text = text.strip_suffix('\n').unwrap_or(text);
-                reader.item(text.strip_suffix('\r').unwrap_or(text), begin);
+                reader.item(text.strip_suffix('\r').unwrap_or(text), begin, offset);
             }
             Err(error) => {
                 let reason = not_utf8(&line, offset, &error);
@@ -175,9 +215,9 @@ fn each_line(
 }
 
 /// Hands on an element that was kept.
-fn piece(reader: &mut Reader<'_>, begin: Place, bytes: &[u8]) {
+fn piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => reader.item(text, begin),
+        Ok(text) => reader.item(text, begin, offset),
         Err(error) => {
             let reason = "this is not UTF-8";
             reader.undecoded(begin.after_bytes(&bytes[..error.valid_up_to()]), reason);
@@ -236,6 +276,7 @@ impl<'de> Visitor<'de> for First<'_, '_> {
         while let Some(key) = map.next_key::<String>()? {
             let format = detect::whole(&key).filter(|format| {
                 !is_line
+                    && reader.each.is_none()
                     && found
                         .as_ref()
                         .is_none_or(|known| *known == (key.clone(), *format))
@@ -260,10 +301,10 @@ impl<'de> Visitor<'de> for First<'_, '_> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        let Some((_, format)) = found else {
+        if found.is_none() {
             return Ok(Kind::Other);
-        };
-        if let (Format::ShareGpt, Some((begin, text))) = (format, system) {
+        }
+        if let Some((begin, text)) = system {
             reader.outer_system(text.get(), begin);
         }
         Ok(Kind::Whole)
@@ -380,7 +421,8 @@ impl<'de> Visitor<'de> for Elements<'_, '_> {
                         true => bytes.iter().position(ends).unwrap_or(bytes.len()),
                         false => bytes.len(),
                     };
-                    piece(reader, begin, &bytes[..end]);
+                    let offset = track.offset() - bytes.len() as u64;
+                    piece(reader, (begin, offset), &bytes[..end]);
                 }
             }
         }

@@ -15,6 +15,12 @@ impl Default for Place {
     }
 }
 
+impl From<(u32, u32)> for Place {
+    fn from((line, column): (u32, u32)) -> Place {
+        Place { line, column }
+    }
+}
+
 impl Place {
     pub(super) const FIRST: Place = Place { line: 1, column: 1 };
 

@@ -24,9 +24,10 @@ mod topics;
 use std::str::FromStr;
 
 use unisono_context::message::{Part, ReportedUsage};
-use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Timestamp, Tokens};
+use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Tokens};
 
 use super::draft::{Draft, Drafted, Parent};
+use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 use unisono_config::diagnostic::{nearest, suggestion};
@@ -160,16 +161,15 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
     Ok(Drafted {
         id: object.get("id").map(id).transpose()?,
         parent,
-        role,
-        parts,
         author: object.get("author").map(agent).transpose()?,
-        at: object.get("at").map(time).transpose()?,
+        at: object.get("at").map(fields::time).transpose()?,
         usage: object.get("usage").map(usage).transpose()?,
         pinned: object
             .get("pinned")
             .map(Value::bool)
             .transpose()?
             .unwrap_or_default(),
+        ..Drafted::new(role, parts)
     })
 }
 
@@ -292,21 +292,6 @@ fn agent(value: Value<'_>) -> Result<'_, AgentId> {
         return Err(value.wrong("an author needs a name"));
     }
     Ok(AgentId::new(&*text))
-}
-
-/// RFC 3339, or milliseconds since 1970.
-fn time(value: Value<'_>) -> Result<'_, Timestamp> {
-    if !value.is_text() {
-        return value.number().map(Timestamp);
-    }
-    let text = value.text()?;
-    let time: std::result::Result<jiff::Timestamp, _> = text.parse();
-    time.map(|time| Timestamp(time.as_millisecond()))
-        .map_err(|_| {
-            value.wrong(format!(
-                "{text:?} is not a time such as 2026-03-02T09:14:00Z"
-            ))
-        })
 }
 
 fn usage(value: Value<'_>) -> Result<'_, ReportedUsage> {

@@ -1,5 +1,6 @@
 //! Conversations to text.
 
+mod anthropic;
 mod chat;
 mod lossless;
 
@@ -21,6 +22,9 @@ pub enum WriteError {
         /// The nearest name, or all of them.
         help: Option<String>,
     },
+    /// The format is only read.
+    #[error("{0} is only read, not written; written are unisono, openai, sharegpt and anthropic")]
+    OnlyRead(Format),
     /// The session has no id yet.
     #[error("the session does not exist yet")]
     NoSession,
@@ -40,6 +44,8 @@ pub fn write(state: &State, branch: Option<&str>, format: Format) -> Result<Stri
         (Format::Unisono, Some(name)) => lossless::branch(state, name, head(state, name)?),
         (Format::OpenAi, name) => chat::openai(state, head(state, name.unwrap_or(MAIN))?),
         (Format::ShareGpt, name) => chat::sharegpt(state, head(state, name.unwrap_or(MAIN))?),
+        (Format::Anthropic, name) => anthropic::messages(state, head(state, name.unwrap_or(MAIN))?),
+        (format, _) => Err(WriteError::OnlyRead(format)),
     }
 }
 

@@ -33,8 +33,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 struct File {
     /// What it is called.
     name: String,
-    /// `unisono`, `openai` or `sharegpt`; without it, that is recognised.
+    /// The format's name, such as `openai`; without it, that is recognised.
     format: Option<String>,
+    /// Which of several conversations in the file, by number from 1 or by its id.
+    pick: Option<String>,
     /// Whether bad lines are left out.
     #[serde(default)]
     skip_bad: bool,
@@ -61,12 +63,14 @@ async fn import(
     let File {
         name,
         format,
+        pick,
         skip_bad,
         copy,
     } = file;
     let file = ImportFile {
         name,
         format,
+        pick,
         skip_bad,
         copy,
         content,

@@ -377,6 +377,7 @@ fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error
         format: Some(Format::OpenAi),
         skip_bad: false,
         most: usize::try_from(most).ok(),
+        begins: None,
     };
     let mut ids = || Uuid::now_v7().as_u128();
     let stamps = Stamps {

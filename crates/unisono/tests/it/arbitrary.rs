@@ -1,18 +1,31 @@
 //! Whatever bytes come in, what comes out is a conversation or an error.
 
 use proptest::prelude::*;
-use unisono_interchange::transcript::{Format, Options};
+use unisono_interchange::transcript::{self, Format, Options};
 
 use crate::sandbox::Sandbox;
 use crate::transcript::read;
 
-const SEEDS: [&str; 4] = [
+const SEEDS: [&str; 13] = [
     r#"{"type":"session","unisono":1,"title":"T"}
 {"type":"message","role":"assistant","parts":[{"type":"tool_call","id":"1","name":"n","arguments":{"a":1}}]}
 {"type":"message","role":"tool","parts":[{"type":"tool_result","call_id":"1","content":"r"}]}
 {"type":"checkpoint","id":"0192aaaa-0000-7000-8000-000000000001","number":1,"covers":[[1,2]],"cutoff":2}"#,
     r#"[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"ü"}]}]"#,
     r#"{"conversations":[{"from":"human","value":"x"},{"from":"function_call","value":"{}"}]}"#,
+    r#"{"system":"s","messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"u"}},{"type":"text","text":"x"}]}]}"#,
+    r#"[{"title":"t","current_node":"b","mapping":{"a":{"parent":null,"message":null},"b":{"parent":"a","message":{"author":{"role":"user"},"create_time":1.5,"content":{"content_type":"text","parts":["x"]}}}}}]"#,
+    r#"[{"name":"n","chat_messages":[{"uuid":"a","sender":"human","text":"x"},{"uuid":"b","parent_message_uuid":"a","sender":"assistant","text":"y"}]}]"#,
+    r#"{"type":"user","sessionId":"s","uuid":"a","parentUuid":null,"message":{"role":"user","content":"x"}}
+{"type":"assistant","uuid":"b","parentUuid":"a","message":{"content":[{"type":"tool_use","name":"n","input":{}}],"usage":{"input_tokens":1}}}"#,
+    r#"{"timestamp":"2026-03-02T09:14:00Z","type":"response_item","payload":{"type":"function_call","name":"n","arguments":"{}","call_id":"c"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"c","output":"x"}}"#,
+    r#"{"sessionId":"s","projectHash":"p"}
+{"id":"a","type":"gemini","content":"x","toolCalls":[{"id":"c","name":"n","args":{},"result":[{"functionResponse":{"response":{"output":"x"}}}]}]}
+{"$rewindTo":"a"}"#,
+    r#"[{"id":"U1","profile":{"real_name":"A"}},{"type":"message","user":"U1","text":"<@U1> <u|t> &amp;","ts":"1.5"}]"#,
+    "[10:32] Alice: x\n2024-05-07 10:32 - Bob: y\n[7/5/24, 1:02 PM] Alice: z\n",
+    "Alice: x\n\nBob: y\n\n**Alice:** z\n## Assistant\n",
     "---\ndescription: x\ntools: [recall]\n---\ntext",
 ];
 
@@ -20,10 +33,10 @@ fn both(bytes: &[u8]) {
     for skip_bad in [false, true] {
         let options = Options {
             name: "x".to_owned(),
-            format: None,
             skip_bad,
-            most: None,
+            ..Options::default()
         };
+        drop(transcript::list(bytes, &options));
         let parsed = read(bytes, &options);
         if let Ok(parsed) = parsed {
             // A conversation in which nothing was said has its title and settings.

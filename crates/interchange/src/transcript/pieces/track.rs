@@ -54,6 +54,12 @@ impl Track {
 }
 
 impl Shared {
+    /// The text begins there.
+    pub(super) fn start(&self, place: Place) {
+        let mut track = self.0.borrow_mut();
+        (track.next, track.last) = (place, place);
+    }
+
     /// So many bytes are no part of the text.
     pub(super) fn skip(&self, bytes: usize) {
         self.0.borrow_mut().offset += bytes as u64;

@@ -11,7 +11,7 @@ use unisono_context::policy::Preset;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{CheckpointId, Digest, Encoding, MessageId, Ordinal, Tokens};
 
-use super::{Draft, Object, Result, Value, id, time, warn_unknown, word};
+use super::{Draft, Object, Result, Value, fields, id, warn_unknown, word};
 use unisono_config::diagnostic::suggestion;
 
 pub(in crate::transcript) const KINDS: [(&str, Kind); 2] =
@@ -129,7 +129,7 @@ fn checkpoint<'t>(object: &Object<'t>) -> Result<'t, Checkpoint> {
         cost_micros: object.get("cost_micros").map(Value::number).transpose()?,
         duration_ms: object.need("duration_ms")?.number()?,
         degraded: object.need("degraded")?.bool()?,
-        at: time(object.need("at")?)?,
+        at: fields::time(object.need("at")?)?,
     })
 }
 

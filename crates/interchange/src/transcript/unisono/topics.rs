@@ -3,7 +3,7 @@
 use unisono_context::topic::{DecidedTopics, EndedBy, TopicEnd};
 use unisono_context::{Ordinal, Timestamp};
 
-use super::{Draft, Object, Result, Value, named, time, warn_unknown, word};
+use super::{Draft, Object, Result, Value, fields, named, warn_unknown, word};
 
 /// `topics`: what was decided about a path.
 pub(super) fn decided<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
@@ -30,7 +30,7 @@ fn end(
     last: Ordinal,
 ) -> Result<'_, (TopicEnd, Option<Timestamp>)> {
     let object = item.object()?;
-    let at = object.get("at").map(time).transpose()?;
+    let at = object.get("at").map(fields::time).transpose()?;
     let opener = object.need("opener")?;
     let by = word(object.need("by")?, &EndedBy::ALL.map(|by| (by.name(), by)))?;
     let ordinal = Ordinal(opener.number()?);
@@ -46,7 +46,7 @@ fn end(
 pub(super) fn sealed<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     warn_unknown(object, &["type", "message", "at"], draft);
     let (message, _) = named(object, "message", draft)?;
-    if let Some(at) = object.get("at").map(time).transpose()? {
+    if let Some(at) = object.get("at").map(fields::time).transpose()? {
         draft.import.notes.sealed.push((message, at));
     }
     draft.import.sealed.push(message);

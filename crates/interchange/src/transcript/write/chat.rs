@@ -81,7 +81,7 @@ pub(super) fn sharegpt(state: &State, head: MessageId) -> Result<String, WriteEr
     Ok(out)
 }
 
-fn path(state: &State, head: MessageId) -> impl Iterator<Item = &Message> {
+pub(super) fn path(state: &State, head: MessageId) -> impl Iterator<Item = &Message> {
     let tree = state.tree();
     let last = tree
         .get(head)

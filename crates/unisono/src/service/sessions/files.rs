@@ -39,30 +39,53 @@ impl Local {
 
 /// The conversation of a file, labelled with where it comes from.
 fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
-    let options = Options {
+    let mut options = Options {
         name: file.name.clone(),
         format: file.format.as_deref().map(format).transpose()?,
         skip_bad: file.skip_bad,
         most,
+        begins: None,
     };
     let stamps = Stamps {
         ids: &mut clock::new_id,
         now: clock::now(),
     };
     let refused = |error: std::io::Error| Error::new(Code::Refused, error.to_string());
-    let content = match file.content {
+    let mut content = match file.content {
         Content::Bytes(bytes) => Spooled::Memory(Cursor::new(bytes)),
         Content::File(file) => Spooled::file(file).map_err(refused)?,
     };
+    if let Some(wanted) = &file.pick {
+        let found = transcript::list(&mut content, &options);
+        let mut found = found.map_err(told)?.into_iter();
+        let found = found.find(|conversation| conversation.is(wanted));
+        let missing = format!("{}: there is no conversation {wanted:?} in it", file.name);
+        let found = found.ok_or_else(|| Error::new(Code::InvalidRequest, missing))?;
+        let text = found.text(&mut content).map_err(refused)?;
+        content = Spooled::Memory(Cursor::new(text));
+        options.begins = Some(found.place);
+    }
     let read = transcript::read_digested(content, &options, stamps);
-    let (Parsed { mut import, .. }, digest) = read.map_err(|error| match error {
-        transcript::Error::TooMany { .. } => too_many(&error),
-        error => Error::new(Code::Refused, error.to_string()),
-    })?;
+    let (Parsed { mut import, .. }, digest) = read.map_err(told)?;
     let digest = digest.to_string();
     import.labels.insert(SOURCE_DIGEST.into(), digest.into());
     import.labels.insert(SOURCE_NAME.into(), file.name.into());
     Ok(import)
+}
+
+fn told(error: transcript::Error) -> Error {
+    match error {
+        transcript::Error::TooMany { .. } => too_many(&error),
+        transcript::Error::Several {
+            name,
+            conversations,
+        } => {
+            let several = "conversations; `pick` says which, by number or id";
+            let detail = format!("{name}: the file holds {conversations} {several}");
+            Error::new(Code::InvalidRequest, detail)
+        }
+        error => Error::new(Code::Refused, error.to_string()),
+    }
 }
 
 /// A session as it stands in a file.

@@ -1,0 +1,238 @@
+//! Conversations of other programs: files of several, channels of days, and what is left behind.
+
+use serde_json::{Value, json};
+
+use crate::http::{Daemon, head};
+use crate::support::Place;
+
+/// A conversation of ChatGPT's with one question, and an answer behind hidden reasoning.
+fn chat(id: &str, title: &str, words: &[&str]) -> Value {
+    let mut mapping = json!({"root": {"id": "root", "message": null, "parent": null}});
+    let mut parent = "root".to_owned();
+    let thought = json!({"author": {"role": "assistant"}, "content": {"content_type": "thoughts", "thoughts": []}});
+    for (n, word) in words.iter().enumerate() {
+        let role = ["user", "assistant"][n % 2];
+        let said = json!({"author": {"role": role}, "create_time": 1_700_000_000 + n,
+            "content": {"content_type": "text", "parts": [word]}});
+        for (node, message) in [(format!("t{n}"), thought.clone()), (format!("m{n}"), said)] {
+            mapping[&node] = json!({"id": node, "message": message, "parent": parent});
+            parent = node;
+        }
+    }
+    json!({"title": title, "create_time": 1_700_000_000.5, "mapping": mapping,
+        "current_node": parent, "conversation_id": id})
+}
+
+fn export() -> String {
+    let all = [
+        chat("c-1", "Harbour", &["Is it open?", "Yes."]),
+        chat("c-2", "Nothing", &[]),
+        chat("c-3", "Winter", &["Is it cold?", "No.", "Good."]),
+    ];
+    serde_json::to_string_pretty(&all).unwrap()
+}
+
+#[test]
+fn a_file_of_several_conversations_is_listed_and_picked_from() {
+    let place = Place::new();
+    place.write("conversations.json", export());
+    for verb in ["import", "run"] {
+        let refused = place.call(&[verb, "conversations.json"]).expect(2);
+        refused.says(&["holds 3 conversations", "--list", "--pick", "--all"]);
+    }
+    let list = place.json(&["import", "conversations.json", "--list"]);
+    assert_eq!(
+        list[2],
+        json!({"number": 3, "id": "c-3", "at": "2023-11-14T22:13:20Z", "messages": 3, "title": "Winter"})
+    );
+    let table = place
+        .call(&["import", "conversations.json", "--list"])
+        .expect(0);
+    assert!(
+        table.stdout.contains("TITLE") && table.stdout.contains("Harbour"),
+        "{}",
+        table.stdout
+    );
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+    let pick = [
+        "import",
+        "conversations.json",
+        "--pick",
+        "3",
+        "--pick",
+        "c-1",
+    ];
+    let picked = place
+        .call(&pick)
+        .expect(0)
+        .says(&["left behind: 5 reasoning blocks"]);
+    assert_eq!(picked.stdout.lines().count(), 2);
+    let again = place.json(&pick);
+    assert_eq!(
+        (&again[0]["known"], &again[1]["messages"]),
+        (&json!(true), &json!(3))
+    );
+    assert_eq!(again[1]["left_behind"], json!({"reasoning block": 3}));
+    let refused = place
+        .call(&["import", "conversations.json", "--pick", "9"])
+        .expect(2);
+    refused.says(&["no conversation \"9\"", "--list"]);
+    place
+        .call(&["import", "conversations.json", "--pick", "2"])
+        .expect(1)
+        .says(&["no message"]);
+    let all = place
+        .call(&["import", "conversations.json", "--all", "--json"])
+        .expect(0);
+    let all = all.says(&["conversation 2 has no message"]).json();
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    assert!(all[0]["known"] == true && all[1]["known"] == true, "{all}");
+    assert_eq!(
+        place.json(&["sessions", "list"]).as_array().unwrap().len(),
+        2
+    );
+}
+
+#[test]
+fn an_export_of_one_conversation_is_that_of_a_later_export_too() {
+    let place = Place::new();
+    let one = chat("c-1", "Harbour", &["Is it open?", "Yes."]);
+    place.write("one.json", serde_json::to_string(&[&one]).unwrap());
+    let first = place.json(&["import", "one.json"]);
+    assert_eq!(
+        (&first["title"], &first["known"]),
+        (&json!("Harbour"), &json!(false))
+    );
+    let two = [&one, &chat("c-4", "New", &["Well?"])];
+    place.write("two.json", serde_json::to_string(&two).unwrap());
+    let all = place.json(&["import", "two.json", "--all"]);
+    assert_eq!(
+        (&all[0]["session"], &all[0]["known"]),
+        (&first["session"], &json!(true))
+    );
+    assert_eq!(all[1]["known"], false);
+    // A file that is one conversation is number 1 of one.
+    place.write("talk.txt", "Alice: Hello\nBob: Hi\nAlice: Bye\n");
+    assert_eq!(
+        place.json(&["import", "talk.txt", "--list"])[0]["messages"],
+        3
+    );
+    assert_eq!(
+        place.json(&["import", "talk.txt", "--pick", "1"])["messages"],
+        3
+    );
+    place
+        .call(&["import", "talk.txt", "--pick", "2"])
+        .expect(2)
+        .says(&["holds one conversation"]);
+}
+
+#[test]
+fn bad_lines_of_a_picked_conversation_are_placed_in_the_file() {
+    let place = Place::new();
+    let good = chat("c-1", "Harbour", &["Is it open?"]).to_string();
+    let bad = r#"{"title":"Bad","id":"b","mapping":{"a":{"parent":null,"message":{"content":{"content_type":"text","parts":["x"]}}}}}"#;
+    place.write("some.json", format!("[{good},\n\n  {bad}]"));
+    let refused = place
+        .call(&["import", "some.json", "--pick", "b"])
+        .expect(1);
+    refused.says(&["some.json:3:67: `author` is missing"]);
+}
+
+#[test]
+fn a_channel_of_slack_is_one_conversation() {
+    let place = Place::new();
+    let day = |user: &str, text: &str, ts: &str| {
+        json!([{"type": "message", "user": user, "text": text, "ts": ts}]).to_string()
+    };
+    place.write(
+        "slack/users.json",
+        r#"[{"id": "U1", "profile": {"real_name": "Ada"}}]"#,
+    );
+    place.write(
+        "slack/general/2024-05-08.json",
+        day("U2", "later, <@U1>", "1715160000.1"),
+    );
+    place.write(
+        "slack/general/2024-05-07.json",
+        day("U1", "first", "1715073600.1"),
+    );
+    place.write("slack/general/notes.json", "{}");
+    let made = place.json(&["import", "slack/general"]);
+    assert_eq!(
+        (&made["title"], &made["messages"]),
+        (&json!("general"), &json!(2))
+    );
+    let text = place
+        .call(&["export", "latest", "--format", "openai"])
+        .expect(0)
+        .stdout;
+    assert!(
+        text.contains("later, @Ada") && text.contains(r#""name":"Ada""#),
+        "{text}"
+    );
+    let files = [
+        "import",
+        "slack/general/2024-05-07.json",
+        "slack/general/2024-05-08.json",
+    ];
+    assert_eq!(place.json(&files)["known"], true);
+    let refused = place.call(&["import", "slack"]).expect(2);
+    refused.says(&["no days of a channel", "one channel"]);
+    let refused = place
+        .call(&["import", "slack/general/notes.json", "slack/users.json"])
+        .expect(1);
+    refused.says(&["notes.json", "only these are joined"]);
+}
+
+#[test]
+fn anthropics_messages_come_back_as_they_went() {
+    let place = Place::new();
+    let talk = json!({"system": "Be brief.", "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Look."}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {"b": 1, "a": 2}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": true},
+            {"type": "text", "text": "And now?"}]}]});
+    place.write("talk.json", talk.to_string());
+    place.call(&["import", "talk.json"]).expect(0);
+    let back = place
+        .call(&["export", "latest", "--format", "anthropic"])
+        .expect(0);
+    assert_eq!(back.json(), talk);
+    place
+        .call(&["export", "latest", "--format", "chatgpt"])
+        .expect(2);
+}
+
+#[test]
+fn over_http_one_of_several_conversations_is_named() {
+    let place = Place::new();
+    place.write("conversations.json", export());
+    let daemon = Daemon::start(&place);
+    let body = export();
+    let bearer = format!("Bearer {}", daemon.token);
+    let post = |query: &str| {
+        let path = format!("/v1/imports?name=conversations.json{query}");
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/octet-stream"),
+        ];
+        daemon.send(&head("POST", &path, &headers, body.len()), body.as_bytes())
+    };
+    let refused = post("").expect(400).json()["detail"].to_string();
+    assert!(refused.contains("`pick` says which"), "{refused}");
+    let made = post("&pick=c-3").expect(201).json();
+    assert_eq!(
+        (&made["title"], &made["messages"]),
+        (&json!("Winter"), &json!(3))
+    );
+    post("&pick=4").expect(400);
+    let all = place.json(&["import", "conversations.json", "--all"]);
+    assert_eq!(
+        (&all[0]["known"], &all[1]["known"]),
+        (&json!(false), &json!(true))
+    );
+    daemon.stop();
+}

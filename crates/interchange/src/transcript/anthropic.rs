@@ -1,0 +1,204 @@
+//! Anthropic's messages: `{"role", "content"}`, the content a text or a list of blocks.
+
+use unisono_context::Role;
+use unisono_context::message::Part;
+
+use super::attachment::{attachment, base64_bytes, of_url};
+use super::draft::{Draft, Drafted};
+use super::fields;
+use super::json::{Object, Value};
+use super::source::Problem;
+use unisono_config::diagnostic::suggestion;
+
+type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
+/// Blocks that no other format has.
+const OWN: [&str; 9] = [
+    "tool_use",
+    "tool_result",
+    "server_tool_use",
+    "mcp_tool_use",
+    "mcp_tool_result",
+    "image",
+    "document",
+    "thinking",
+    "redacted_thinking",
+];
+
+/// Whether a message with a `role` can only be one of these.
+pub(super) fn is_own(message: &Object<'_>) -> bool {
+    let blocks = message.get("content").filter(|content| content.is_array());
+    let blocks = blocks.and_then(|content| content.array().ok());
+    blocks.into_iter().flatten().any(|block| {
+        let kind = block.object().ok().and_then(|block| kind(&block));
+        kind.is_some_and(|kind| OWN.contains(&&*kind))
+    })
+}
+
+/// Reads a message.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    if let Err(problem) = message(item, draft) {
+        draft.bad(problem);
+    }
+}
+
+fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let object = item.object()?;
+    let role = object.need("role")?;
+    let name = role.text()?;
+    let as_role = match &*name {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        unknown => {
+            let known = ["user", "assistant"].into_iter();
+            let help = suggestion(unknown, known).unwrap_or_default();
+            return Err(role.wrong(format!("unknown role {unknown:?}; {help}")));
+        }
+    };
+    let parts = parts(object.need("content")?, draft)?;
+    if parts.is_empty() {
+        return Err(item.wrong("the message has no content"));
+    }
+    for said in runs(as_role, parts) {
+        draft.push_or_system(item.raw(), said);
+    }
+    Ok(())
+}
+
+/// A message as ours, which hold either results of tools or anything else.
+pub(super) fn runs(role: Role, parts: Vec<Part>) -> Vec<Drafted> {
+    let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+    let mut runs: Vec<Drafted> = Vec::new();
+    for part in parts {
+        let role = match is_result(&part) {
+            true => Role::Tool,
+            false => role,
+        };
+        match runs.last_mut() {
+            Some(run) if run.role == role => run.parts.push(part),
+            _ => runs.push(Drafted::new(role, vec![part])),
+        }
+    }
+    runs
+}
+
+/// The system text: a text, or blocks of text.
+pub(super) fn system(value: Value<'_>) -> Result<'_, String> {
+    if !value.is_array() {
+        return Ok(value.text()?.into());
+    }
+    let texts: Result<'_, Vec<_>> = value
+        .array()?
+        .into_iter()
+        .map(|block| block.object()?.text("text"))
+        .collect();
+    Ok(texts?.join("\n\n"))
+}
+
+/// The parts of a content, in order. What we have no place for is left behind.
+pub(super) fn parts<'t>(
+    content: Value<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Vec<Part>> {
+    if !content.is_array() {
+        return Ok(vec![Part::text(content.text()?)]);
+    }
+    let mut all = Vec::new();
+    for value in content.array()? {
+        let part = value.object().and_then(|block| part(&block));
+        match part {
+            Ok(Some(Ok(part))) => all.push(Ok(part)),
+            Ok(Some(Err(lost))) => draft.leave(lost),
+            Ok(None) => {}
+            Err(problem) => all.push(Err(problem)),
+        }
+    }
+    draft.parts(all)
+}
+
+fn kind<'t>(block: &Object<'t>) -> Option<std::borrow::Cow<'t, str>> {
+    block.get("type").and_then(|kind| kind.text().ok())
+}
+
+/// A part, or what it is that has no place here; nothing where it says nothing.
+fn part<'t>(block: &Object<'t>) -> Result<'t, Option<std::result::Result<Part, String>>> {
+    let kind = block.need("type")?.text()?;
+    let part = match &*kind {
+        "text" => {
+            let text = block.text("text")?;
+            if text.trim().is_empty() {
+                return Ok(None);
+            }
+            Part::text(text)
+        }
+        "thinking" | "redacted_thinking" => return Ok(Some(Err("reasoning block".to_owned()))),
+        "image" | "document" | "audio" => file(block, &kind)?,
+        call if call.ends_with("tool_use") => Part::ToolCall {
+            id: block.opt_text("id")?.unwrap_or_default().into(),
+            name: block.text("name")?.into(),
+            arguments: match block.get("input") {
+                Some(text) if text.is_text() => fields::arguments(&text.text()?),
+                Some(input) => input.raw().into(),
+                None => "{}".into(),
+            },
+        },
+        result if result.ends_with("tool_result") => {
+            let is_error = block.get("is_error").map(Value::bool).transpose()?;
+            Part::ToolResult {
+                call_id: block.opt_text("tool_use_id")?.unwrap_or_default().into(),
+                content: block.get("content").map_or(Ok("".into()), result_text)?,
+                is_error: is_error.unwrap_or_default(),
+            }
+        }
+        unknown => return Ok(Some(Err(format!("{unknown:?} block")))),
+    };
+    Ok(Some(Ok(part)))
+}
+
+/// What a tool answered: texts, names of files, and anything else as it is, a line each.
+fn result_text(content: Value<'_>) -> Result<'_, std::sync::Arc<str>> {
+    if content.is_text() {
+        return Ok(content.text()?.into());
+    }
+    if !content.is_array() {
+        return Ok(content.raw().into());
+    }
+    let mut lines = Vec::new();
+    for value in content.array()? {
+        let block = match value.is_object() {
+            true => part(&value.object()?)?,
+            false => None,
+        };
+        match block {
+            Some(Ok(part @ (Part::Text(_) | Part::Attachment { .. }))) => {
+                lines.push(part.countable_text().into_owned());
+            }
+            None if value.is_object() => {}
+            None if value.is_text() => lines.push(value.text()?.into()),
+            _ => lines.push(value.raw().to_owned()),
+        }
+    }
+    Ok(lines.join("\n").into())
+}
+
+/// `source` is base64 with its media type, a text, or an address.
+fn file<'t>(block: &Object<'t>, kind: &str) -> Result<'t, Part> {
+    let source = block.get("source").map(Value::object).transpose()?;
+    let title = block.opt_text("title")?;
+    let name = title.as_deref().unwrap_or(kind);
+    let Some(source) = source else {
+        return Ok(attachment(name, "application/octet-stream", 0));
+    };
+    if let Some(url) = source.opt_text("url")? {
+        return Ok(of_url(&url, kind));
+    }
+    let mime = source.opt_text("media_type")?;
+    let data = source.opt_text("data")?.unwrap_or_default();
+    let is_text = source.opt_text("type")?.is_some_and(|kind| kind == "text");
+    let (usual, bytes) = match is_text {
+        true => ("text/plain", data.len() as u64),
+        false => ("application/octet-stream", base64_bytes(&data)),
+    };
+    Ok(attachment(name, mime.as_deref().unwrap_or(usual), bytes))
+}

@@ -1,0 +1,40 @@
+//! Files in messages: their name, media type and size are kept, their content is not.
+
+use unisono_context::message::Part;
+
+/// What no more is known of than that it is bytes.
+const BYTES: &str = "application/octet-stream";
+
+pub(super) fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
+    Part::Attachment {
+        filename: filename.into(),
+        mime: mime.into(),
+        size_bytes,
+    }
+}
+
+/// A file of that kind, such as `image`, whose content is at or in `url`.
+pub(super) fn of_url(url: &str, kind: &str) -> Part {
+    if let Some((mime, bytes)) = data_url(url) {
+        return attachment(kind, mime, bytes);
+    }
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let filename = path.rsplit('/').find(|part| !part.is_empty());
+    let mime = match kind {
+        "document" | "file" => BYTES.to_owned(),
+        kind => format!("{kind}/*"),
+    };
+    attachment(filename.unwrap_or(kind), &mime, 0)
+}
+
+/// Media type and size of `data:<mime>;base64,<data>`.
+pub(super) fn data_url(url: &str) -> Option<(&str, u64)> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let mime = head.split(';').next().filter(|mime| !mime.is_empty());
+    Some((mime.unwrap_or(BYTES), base64_bytes(data)))
+}
+
+/// How many bytes a text in base64 stands for.
+pub(super) fn base64_bytes(data: &str) -> u64 {
+    data.trim_end_matches('=').len() as u64 * 3 / 4
+}

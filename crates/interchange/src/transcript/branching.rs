@@ -1,0 +1,93 @@
+//! Messages that name the message before them, in any order: a tree, of which one path is active.
+
+use std::collections::HashMap;
+
+use unisono_context::MessageId;
+
+use super::draft::{Draft, Drafted, Parent};
+use super::json::Value;
+use super::source::Problem;
+
+/// A message as it was written, which becomes none, one or several of ours.
+pub(super) struct Node<'t> {
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    pub(super) value: Value<'t>,
+}
+
+/// Reads a tree, of which `current` is the last message of the active path; without it, that is the
+/// last one there is. The active path comes first and is `main`.
+pub(super) fn read<'t>(
+    nodes: &[Node<'t>],
+    current: Option<&str>,
+    draft: &mut Draft<'t, '_, '_>,
+    said: impl Fn(Value<'t>, &mut Draft<'t, '_, '_>) -> Result<Vec<Drafted>, Problem<'t>>,
+) {
+    let by_id = nodes.iter().enumerate();
+    let by_id: HashMap<&str, usize> = by_id.map(|(at, node)| (node.id.as_str(), at)).collect();
+    let mut parents = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let named = node.parent.as_deref();
+        let parent = named.and_then(|id| by_id.get(id).copied());
+        if let (Some(id), None) = (named, parent) {
+            let reason = format!("the message before it, {id:?}, is not there; it begins anew");
+            draft.warn(node.value.wrong(reason));
+        }
+        parents.push(parent);
+    }
+    let current = current.and_then(|id| by_id.get(id).copied());
+    let current = current.or(nodes.len().checked_sub(1));
+    let mut ends: Vec<Option<MessageId>> = vec![None; nodes.len()];
+    let order = order(&parents, current);
+    for &at in &order {
+        ends[at] = parents[at].and_then(|parent| ends[parent]);
+        let value = nodes[at].value;
+        match said(value, draft) {
+            Ok(messages) => {
+                for message in messages {
+                    let parent = ends[at].map_or(Parent::Root, Parent::Message);
+                    let message = Drafted { parent, ..message };
+                    ends[at] = draft.place(value.raw(), message).or(ends[at]);
+                }
+            }
+            Err(problem) => draft.bad(problem),
+        }
+    }
+    let mut read = vec![false; nodes.len()];
+    order.iter().for_each(|at| read[*at] = true);
+    if let Some(node) = read.iter().position(|read| !read).map(|at| &nodes[at]) {
+        draft.bad(node.value.wrong("the message comes before itself"));
+    }
+    draft.main = current.and_then(|at| ends[at]);
+}
+
+/// Those that have a beginning, each behind its parent, those on the path to `current` first.
+fn order(parents: &[Option<usize>], current: Option<usize>) -> Vec<usize> {
+    let mut children = vec![Vec::new(); parents.len()];
+    for (at, parent) in parents.iter().enumerate() {
+        if let Some(parent) = parent {
+            children[*parent].push(at);
+        }
+    }
+    let mut is_active = vec![false; parents.len()];
+    let mut next = current;
+    while let Some(at) = next.filter(|at| !is_active[*at]) {
+        is_active[at] = true;
+        next = parents[at];
+    }
+    let roots = (0..parents.len()).filter(|at| parents[*at].is_none());
+    let mut open: Vec<usize> = roots.collect();
+    // What is taken from the end comes first.
+    let arrange = |some: &mut [usize]| {
+        some.reverse();
+        some.sort_by_key(|at| is_active[*at]);
+    };
+    arrange(&mut open);
+    let mut order = Vec::with_capacity(parents.len());
+    while let Some(at) = open.pop() {
+        order.push(at);
+        arrange(&mut children[at]);
+        open.append(&mut children[at]);
+    }
+    order
+}

@@ -1,0 +1,189 @@
+//! ChatGPT's export: an object per conversation, whose `mapping` has every message under its id, and
+//! whose `current_node` is the last one of what was shown. A message with a `recipient` is a call of
+//! that tool; calls have no ids, they are numbered, and results are paired by position.
+
+use unisono_context::Role;
+use unisono_context::message::Part;
+
+use super::attachment::attachment;
+use super::branching::{self, Node};
+use super::draft::{Draft, Drafted};
+use super::fields;
+use super::json::{Object, Value};
+use super::source::Problem;
+
+type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
+/// Reads a conversation.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    if let Err(problem) = conversation(item, draft) {
+        draft.bad(problem);
+    }
+}
+
+fn conversation<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let object = item.object()?;
+    draft.import.title = object.opt_text("title")?.unwrap_or_default().into();
+    let current = object.opt_text("current_node")?;
+    let mut nodes = Vec::new();
+    for (id, value) in object.need("mapping")?.object()?.fields() {
+        let parent = value.object()?.opt_text("parent")?.map(String::from);
+        nodes.push(Node {
+            id: id.to_owned(),
+            parent,
+            value,
+        });
+    }
+    branching::read(&nodes, current.as_deref(), draft, node);
+    Ok(())
+}
+
+/// The message of a node. The first node has none, deleted ones have none either.
+fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Drafted>> {
+    let node = value.object()?;
+    let Some(message) = node.get("message") else {
+        return Ok(Vec::new());
+    };
+    let message = message.object()?;
+    let metadata = message.get("metadata").map(Value::object).transpose()?;
+    let parts = match message.get("content") {
+        Some(content) => parts(&content.object()?, metadata.as_ref(), draft)?,
+        None => Vec::new(),
+    };
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_hidden = metadata.as_ref().and_then(|metadata| {
+        let hidden = metadata.get("is_visually_hidden_from_conversation")?;
+        hidden.bool().ok()
+    });
+    if is_hidden == Some(true) {
+        draft.leave("hidden message");
+        return Ok(Vec::new());
+    }
+    let Some(said) = said(&message, parts, draft)? else {
+        return Ok(Vec::new());
+    };
+    Ok(vec![Drafted {
+        at: fields::seconds(&message, "create_time"),
+        is_loose: true,
+        ..said
+    }])
+}
+
+/// Who says it, or which tool is called or answers.
+fn said<'t>(
+    message: &Object<'t>,
+    parts: Vec<Part>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Option<Drafted>> {
+    let author = message.need("author")?.object()?;
+    let recipient = message.opt_text("recipient")?;
+    let recipient = recipient.filter(|recipient| recipient != "all");
+    let (role, parts) = match (&*author.text("role")?, recipient) {
+        ("system", _) => (Role::System, parts),
+        ("user", _) => (Role::User, parts),
+        ("assistant", None) => (Role::Assistant, parts),
+        ("assistant", Some(tool)) => {
+            let call = Part::ToolCall {
+                id: "".into(),
+                name: tool.into(),
+                arguments: fields::arguments(&texts(&parts)),
+            };
+            (Role::Assistant, vec![call])
+        }
+        ("tool", _) => {
+            let result = Part::ToolResult {
+                call_id: "".into(),
+                content: texts(&parts).into(),
+                is_error: false,
+            };
+            (Role::Tool, vec![result])
+        }
+        (unknown, _) => {
+            draft.leave(format!("{unknown:?} message"));
+            return Ok(None);
+        }
+    };
+    Ok(Some(Drafted {
+        author: fields::author(&author),
+        ..Drafted::new(role, parts)
+    }))
+}
+
+fn texts(parts: &[Part]) -> String {
+    let texts: Vec<_> = parts.iter().map(Part::countable_text).collect();
+    texts.join("\n")
+}
+
+/// The parts of a content: what it says, and what was attached.
+fn parts<'t>(
+    content: &Object<'t>,
+    metadata: Option<&Object<'t>>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Vec<Part>> {
+    let attached = match metadata.and_then(|metadata| metadata.get("attachments")) {
+        Some(attached) => attached.array()?,
+        None => Vec::new(),
+    };
+    let kind = content.opt_text("content_type")?.unwrap_or_default();
+    let mut parts = Vec::new();
+    match &*kind {
+        "thoughts" | "reasoning_recap" => draft.leave("reasoning block"),
+        "user_editable_context" | "model_editable_context" => draft.leave("custom instruction"),
+        _ => {
+            let keys = ["text", "result", "parts"];
+            match keys.into_iter().find_map(|key| content.get(key)) {
+                Some(text) if text.is_text() => parts.push(Part::text(text.text()?)),
+                Some(list) if list.is_array() => {
+                    for value in list.array()? {
+                        parts.extend(piece(value, !attached.is_empty(), draft)?);
+                    }
+                }
+                _ => draft.leave(format!("{kind:?} content")),
+            }
+        }
+    }
+    parts.retain(|part| !part.countable_text().trim().is_empty());
+    for file in attached {
+        let file = file.object()?;
+        let name = file.opt_text("name")?.or(file.opt_text("id")?);
+        let mime = file.opt_text("mime_type")?.or(file.opt_text("mimeType")?);
+        let size = file.get("size").and_then(|size| size.number().ok());
+        let mime = mime.as_deref().unwrap_or("application/octet-stream");
+        let name = name.as_deref().unwrap_or("file");
+        parts.push(attachment(name, mime, size.unwrap_or_default()));
+    }
+    Ok(parts)
+}
+
+/// A text, what was heard, or a file; the latter only where it does not stand beside the content.
+fn piece<'t>(
+    value: Value<'t>,
+    has_attached: bool,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Option<Part>> {
+    if value.is_text() {
+        return Ok(Some(Part::text(value.text()?)));
+    }
+    if !value.is_object() {
+        return Ok(None);
+    }
+    let object = value.object()?;
+    if let Some(text) = object.opt_text("text")? {
+        return Ok(Some(Part::text(text)));
+    }
+    let kind = object.opt_text("content_type")?.unwrap_or_default();
+    let Some(pointer) = object.opt_text("asset_pointer")? else {
+        draft.leave(format!("{kind:?} content"));
+        return Ok(None);
+    };
+    if has_attached {
+        return Ok(None);
+    }
+    let size = object.get("size_bytes").and_then(|size| size.number().ok());
+    let kind = kind.split('_').next().unwrap_or_default();
+    let (_, name) = pointer.rsplit_once('/').unwrap_or(("", &pointer));
+    let mime = format!("{kind}/*");
+    Ok(Some(attachment(name, &mime, size.unwrap_or_default())))
+}

@@ -1,0 +1,81 @@
+//! Values that several formats write alike: times, names, usage, arguments of calls.
+
+use std::sync::Arc;
+
+use unisono_context::message::ReportedUsage;
+use unisono_context::{AgentId, Timestamp, Tokens};
+
+use super::json::{Object, Value};
+use super::source::Problem;
+
+/// RFC 3339, or milliseconds since 1970.
+pub(super) fn time(value: Value<'_>) -> Result<Timestamp, Problem<'_>> {
+    if !value.is_text() {
+        return value.number().map(Timestamp);
+    }
+    let text = value.text()?;
+    let time: Result<jiff::Timestamp, _> = text.parse();
+    time.map(|time| Timestamp(time.as_millisecond()))
+        .map_err(|_| {
+            value.wrong(format!(
+                "{text:?} is not a time such as 2026-03-02T09:14:00Z"
+            ))
+        })
+}
+
+/// The time of a field in RFC 3339; none where it is missing or no time.
+pub(super) fn instant(object: &Object<'_>, key: &str) -> Option<Timestamp> {
+    time(object.get(key).filter(|value| value.is_text())?).ok()
+}
+
+/// The time of a field in seconds since 1970, as a number or a text; none where it is missing or not
+/// after that.
+pub(super) fn seconds(object: &Object<'_>, key: &str) -> Option<Timestamp> {
+    let value = object.get(key)?;
+    let seconds: f64 = match value.is_text() {
+        true => value.text().ok()?.parse().ok()?,
+        false => value.number().ok()?,
+    };
+    let ms = (seconds * 1_000.0).round();
+    // Up to the year 9999.
+    (1.0..253_402_300_800_000.0)
+        .contains(&ms)
+        .then_some(Timestamp(ms as i64))
+}
+
+/// The author's `name`.
+pub(super) fn author(object: &Object<'_>) -> Option<AgentId> {
+    named(&object.get("name")?.text().ok()?)
+}
+
+/// An author of that name; none if it is blank, longer than 200 characters, or has control characters.
+pub(super) fn named(name: &str) -> Option<AgentId> {
+    const CHARS: usize = 200;
+    let fits = name.chars().take(CHARS + 1).count() <= CHARS && !name.contains(char::is_control);
+    (fits && !name.trim().is_empty()).then(|| AgentId::new(name.trim()))
+}
+
+/// Tokens that a provider reported, as the sums of these fields; none where it reported no input.
+pub(super) fn usage(object: &Object<'_>, input: &[&str], output: &[&str]) -> Option<ReportedUsage> {
+    let sum = |keys: &[&str]| {
+        let counts = keys.iter().filter_map(|key| object.get(key)?.number().ok());
+        counts.reduce(|sum: u64, more: u64| sum.saturating_add(more))
+    };
+    Some(ReportedUsage {
+        input: Tokens(sum(input)?),
+        output: Tokens(sum(output).unwrap_or_default()),
+    })
+}
+
+/// The arguments of a call that were given as a text: an object as it is, anything else as the
+/// `input` of one.
+pub(super) fn arguments(text: &str) -> Arc<str> {
+    let object = Value::parse(text).is_ok_and(Value::is_object);
+    match object {
+        true => text.into(),
+        false => {
+            let text = serde_json::to_string(text).unwrap_or_default();
+            format!("{{\"input\":{text}}}").into()
+        }
+    }
+}

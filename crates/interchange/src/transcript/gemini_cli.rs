@@ -1,0 +1,232 @@
+//! Sessions of Gemini CLI: messages of `{"type", "content", "toolCalls"}`; and its checkpoints, which
+//! hold `{"role", "parts"}` as Gemini's API does.
+//!
+//! In a session of lines a message stands again, with the same id, where more of it is known; and
+//! `$rewindTo` names the message that a person went back to: what follows is a branch.
+
+use unisono_context::Role;
+use unisono_context::message::Part;
+
+use super::anthropic::runs;
+use super::attachment::{attachment, base64_bytes, of_url};
+use super::draft::{Draft, Drafted, Parent, Pending};
+use super::fields;
+use super::json::{Object, Value};
+use super::source::Problem;
+
+type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
+/// Whether an object is such a message, of a session or of a checkpoint.
+pub(super) fn is_message(object: &Object<'_>) -> bool {
+    let kind = object.get("type").and_then(|kind| kind.text().ok());
+    match kind.as_deref() {
+        Some("user" | "gemini") => object.has("content") && !object.has("message"),
+        Some(_) => false,
+        None => object.has("parts") && object.has("role"),
+    }
+}
+
+/// Reads a message, or a line about something else.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    if let Err(problem) = message(item, draft) {
+        draft.bad(problem);
+    }
+}
+
+fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let object = item.object()?;
+    let id = object.opt_text("id")?.unwrap_or_default();
+    let again = draft
+        .told
+        .pending
+        .take_if(|pending| !id.is_empty() && pending.id == id);
+    match again {
+        Some(before) => draft.left_behind = before.left,
+        None => place_pending(item.raw(), draft),
+    }
+    if let Some(rewound) = object.opt_text("$rewindTo")? {
+        let turn = draft.told.turns.get(&*rewound).copied();
+        let end = turn.and_then(|turn| draft.told.turn_ends[turn]);
+        draft.told.next = end.map_or(Parent::Root, Parent::Message);
+        return Ok(());
+    }
+    let left = draft.left_behind.clone();
+    let said = said(&object, draft)?;
+    draft.told.pending = Some(Pending {
+        id: id.into(),
+        said,
+        left,
+    });
+    Ok(())
+}
+
+/// Places the message that was read last: none follows that is the same once more.
+pub(super) fn place_pending<'t>(at: &'t str, draft: &mut Draft<'t, '_, '_>) {
+    let Some(pending) = draft.told.pending.take() else {
+        return;
+    };
+    let turn = draft.told.turn_ends.len();
+    draft.told.turns.insert(pending.id, turn);
+    let before = match draft.told.next {
+        Parent::Previous => draft.main,
+        Parent::Root => None,
+        Parent::Message(id) => Some(id),
+    };
+    draft.told.turn_ends.push(before);
+    for said in pending.said {
+        let parent = std::mem::take(&mut draft.told.next);
+        let placed = draft.place(at, Drafted { parent, ..said });
+        draft.main = placed.or(draft.main);
+    }
+}
+
+/// What a message becomes; nothing if it is a line about something else.
+fn said<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Drafted>> {
+    let kind = object.opt_text("type")?.or(object.opt_text("role")?);
+    let role = match kind.as_deref() {
+        Some("user") => Role::User,
+        Some("gemini" | "model") => Role::Assistant,
+        Some(other) => {
+            draft.leave(format!("{other:?} message"));
+            return Ok(Vec::new());
+        }
+        // What a file of lines begins with, and what became of that.
+        None => return Ok(Vec::new()),
+    };
+    let content = object.get("parts").or(object.get("content"));
+    let mut all = content.map_or(Ok(Vec::new()), |content| parts(content, draft))?;
+    if let Some(thoughts) = object.get("thoughts") {
+        let thoughts = thoughts.array()?;
+        thoughts.iter().for_each(|_| draft.leave("reasoning block"));
+    }
+    if let Some(calls) = object.get("toolCalls") {
+        let mut results = Vec::new();
+        for call in calls.array()? {
+            let (call, result) = tool_call(&call.object()?)?;
+            all.push(call);
+            results.extend(result);
+        }
+        all.extend(results);
+    }
+    let at = fields::instant(object, "timestamp");
+    let usage = object.get("tokens").and_then(|tokens| {
+        let tokens = tokens.object().ok()?;
+        fields::usage(&tokens, &["input"], &["output", "thoughts"])
+    });
+    let said = runs(role, all).into_iter().map(|said| Drafted {
+        at,
+        usage: usage.filter(|_| said.role == Role::Assistant),
+        is_loose: true,
+        ..said
+    });
+    Ok(said.collect())
+}
+
+/// A text, a part, or a list of parts.
+fn parts<'t>(content: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Part>> {
+    let values = match content.is_array() {
+        true => content.array()?,
+        false => vec![content],
+    };
+    let mut parts = Vec::new();
+    for value in values {
+        if value.is_text() {
+            parts.push(Part::text(value.text()?));
+            continue;
+        }
+        match part(&value.object()?)? {
+            Ok(part) => parts.push(part),
+            Err(lost) => draft.leave(lost),
+        }
+    }
+    parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));
+    Ok(parts)
+}
+
+/// A part, or what it is that has no place here.
+fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> {
+    if part
+        .get("thought")
+        .is_some_and(|thought| thought.raw() == "true")
+    {
+        return Ok(Err("reasoning block".to_owned()));
+    }
+    if let Some(text) = part.opt_text("text")? {
+        return Ok(Ok(Part::text(text)));
+    }
+    if let Some(call) = part.get("functionCall") {
+        return Ok(Ok(tool_call(&call.object()?)?.0));
+    }
+    if let Some(answer) = part.get("functionResponse") {
+        return response(&answer.object()?, "", false).map(Ok);
+    }
+    if let Some(data) = part.get("inlineData") {
+        let data = data.object()?;
+        let mime = data.opt_text("mimeType")?.unwrap_or_default();
+        let bytes = base64_bytes(&data.opt_text("data")?.unwrap_or_default());
+        return Ok(Ok(attachment("file", &mime, bytes)));
+    }
+    if let Some(file) = part.get("fileData") {
+        let uri = file.object()?.text("fileUri")?;
+        return Ok(Ok(of_url(&uri, "file")));
+    }
+    let kind = part.fields().next().map_or("", |(key, _)| key);
+    Ok(Err(format!("{kind:?} part")))
+}
+
+/// A call, and what came of it.
+fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
+    let id = call.opt_text("id")?.unwrap_or_default();
+    let arguments = call.get("args").map_or("{}", Value::raw);
+    let status = call.opt_text("status")?;
+    let is_error = status.is_some_and(|status| status == "error" || status == "cancelled");
+    let result = match call.get("result") {
+        Some(list) if list.is_array() => list.array()?.first().copied(),
+        result => result,
+    };
+    let answer = match result {
+        None => None,
+        Some(text) if text.is_text() => Some(Part::ToolResult {
+            call_id: (&*id).into(),
+            content: text.text()?.into(),
+            is_error,
+        }),
+        Some(value) => {
+            let object = value.object()?;
+            let inner = object.get("functionResponse").map(Value::object);
+            Some(response(
+                &inner.transpose()?.unwrap_or(object),
+                &id,
+                is_error,
+            )?)
+        }
+    };
+    let call = Part::ToolCall {
+        id: (&*id).into(),
+        name: call.text("name")?.into(),
+        arguments: arguments.into(),
+    };
+    Ok((call, answer))
+}
+
+/// What a tool answered: the text under `output` or `error`, else all of it.
+fn response<'t>(answer: &Object<'t>, id: &str, is_error: bool) -> Result<'t, Part> {
+    let own = answer.opt_text("id")?.unwrap_or_default();
+    let body = answer.get("response").filter(|body| body.is_object());
+    let body = body.map(Value::object).transpose()?;
+    let text = |key: &str| {
+        let value = body.as_ref()?.get(key).filter(|value| value.is_text());
+        value.map(Value::text)
+    };
+    let error = text("error");
+    let is_error = is_error || error.is_some();
+    let content = match text("output").or(error).transpose()? {
+        Some(text) => text.into(),
+        None => answer.get("response").map_or("", Value::raw).into(),
+    };
+    Ok(Part::ToolResult {
+        call_id: if id.is_empty() { own.into() } else { id.into() },
+        content,
+        is_error,
+    })
+}

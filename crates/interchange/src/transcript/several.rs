@@ -1,0 +1,134 @@
+//! Files of several conversations: which are in one, and the text of each.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use unisono_context::{Digest, Timestamp};
+
+use super::detect::{self, Reader};
+use super::draft::Kept;
+use super::json::Value;
+use super::source::Place;
+use super::{Error, Options, READ_BYTES, Stamps, fields, pieces, read};
+
+/// One of the conversations in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// Which of them, from 1.
+    pub number: usize,
+    /// What its program calls it.
+    pub id: Option<String>,
+    /// Its title; that of the file where it has none.
+    pub title: String,
+    /// When it began.
+    pub at: Option<Timestamp>,
+    /// Messages that are read of it.
+    pub messages: usize,
+    /// Line and column where it begins, from 1.
+    pub place: (u32, u32),
+    /// What a session made of it is labelled with.
+    pub digest: Digest,
+    /// Its first byte in the file.
+    begin: u64,
+    bytes: u64,
+}
+
+impl Conversation {
+    /// Whether it has that number or id.
+    pub fn is(&self, wanted: &str) -> bool {
+        wanted.parse() == Ok(self.number) || self.id.as_deref() == Some(wanted)
+    }
+
+    /// Its text, which is read as a file of one conversation is.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn text(&self, file: &mut (impl Read + Seek)) -> io::Result<Vec<u8>> {
+        file.seek(SeekFrom::Start(self.begin))?;
+        let mut text = Vec::new();
+        file.take(self.bytes).read_to_end(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// The conversations of a file that is around such, one of which is held at a time; none where the
+/// file itself is one, or something else.
+///
+/// # Errors
+/// The file cannot be read, or has bad lines and they are not to be skipped.
+pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Error> {
+    let mut found = Vec::new();
+    let mut each = |text: &str, place: Place, begin: u64| {
+        if let Some(conversation) = conversation(text, options) {
+            found.push(Conversation {
+                number: found.len() + 1,
+                place: (place.line, place.column),
+                begin,
+                ..conversation
+            });
+        }
+    };
+    let mut ids = || 0;
+    let stamps = Stamps {
+        ids: &mut ids,
+        now: Timestamp::default(),
+    };
+    let mut reader = Reader::new(Kept::new(stamps, None), None);
+    reader.each = Some(&mut each);
+    let mut input = BufReader::with_capacity(READ_BYTES, input);
+    pieces::read(&mut input, Place::FIRST, &mut reader).map_err(|error| Error::Unreadable {
+        name: options.name.clone(),
+        reason: error.to_string(),
+    })?;
+    let bad = match reader.finish() {
+        Ok(Some(found)) => found.bad,
+        // What it is instead is told by who reads it as one conversation.
+        Ok(None) | Err(_) => Vec::new(),
+    };
+    if bad.is_empty() || options.skip_bad || found.is_empty() {
+        return Ok(found);
+    }
+    Err(Error::Bad {
+        name: options.name.clone(),
+        lines: bad,
+    })
+}
+
+/// A conversation in a file around several; none if the text is something else.
+fn conversation(text: &str, options: &Options) -> Option<Conversation> {
+    let object = Value::parse(text).ok()?.object().ok()?;
+    if !detect::is_around(&object) {
+        return None;
+    }
+    let first = |keys: &[&str]| {
+        let texts = keys.iter().filter_map(|key| object.get(key)?.text().ok());
+        texts.map(String::from).find(|text| !text.is_empty())
+    };
+    let mut next = 0;
+    let mut ids = || {
+        next += 1;
+        next
+    };
+    let stamps = Stamps {
+        ids: &mut ids,
+        now: Timestamp::default(),
+    };
+    let options = Options {
+        skip_bad: true,
+        most: None,
+        ..options.clone()
+    };
+    let parsed = read(text.as_bytes(), &options, stamps);
+    let messages = parsed.map_or(0, |parsed| parsed.import.messages.len());
+    Some(Conversation {
+        number: 0,
+        id: first(&["conversation_id", "id", "uuid"]),
+        title: first(&["title", "name"]).unwrap_or_default(),
+        at: fields::seconds(&object, "create_time")
+            .or_else(|| fields::instant(&object, "created_at")),
+        messages,
+        place: (1, 1),
+        digest: Digest(*blake3::hash(text.as_bytes()).as_bytes()),
+        begin: 0,
+        bytes: text.len() as u64,
+    })
+}

@@ -1,0 +1,205 @@
+//! Messages of a channel as Slack's export has them, a list per day; and users, whose names stand for
+//! their ids in what follows.
+
+use unisono_context::message::Part;
+
+use super::Error;
+use super::attachment::attachment;
+use super::draft::{Draft, Drafted};
+use super::fields;
+use super::json::{Object, Value};
+use super::source::Problem;
+use super::text::role_of;
+
+type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
+/// What is said in a channel, besides messages of no subtype.
+const SAID: [&str; 4] = [
+    "thread_broadcast",
+    "me_message",
+    "bot_message",
+    "file_share",
+];
+
+/// Whether an object is a message or a user.
+pub(super) fn is_element(object: &Object<'_>) -> bool {
+    let is_message = object
+        .get("type")
+        .is_some_and(|kind| kind.raw() == "\"message\"");
+    is_message && object.has("ts") || is_user(object)
+}
+
+fn is_user(object: &Object<'_>) -> bool {
+    object.has("id") && object.has("profile")
+}
+
+/// Reads a message or a user.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    let read = item.object().and_then(|object| match is_user(&object) {
+        true => user(&object, draft),
+        false => message(item, &object, draft),
+    });
+    if let Err(problem) = read {
+        draft.bad(problem);
+    }
+}
+
+fn user<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let id = object.text("id")?.into();
+    let name = profiled(&object.need("profile")?.object()?)?;
+    let name = name
+        .or(text_of(object, "real_name")?)
+        .or(text_of(object, "name")?);
+    draft.told.names.extend(name.map(|name| (id, name)));
+    Ok(())
+}
+
+fn message<'t>(
+    item: Value<'t>,
+    object: &Object<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, ()> {
+    if let Some(subtype) = text_of(object, "subtype")?
+        && !SAID.contains(&&*subtype)
+    {
+        draft.leave(format!("{subtype:?} message"));
+        return Ok(());
+    }
+    let id = text_of(object, "user")?;
+    if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
+        let name = profiled(&profile.object()?)?;
+        draft.told.names.extend(name.map(|name| (id.clone(), name)));
+    }
+    let known = id.as_ref().and_then(|id| draft.told.names.get(id).cloned());
+    let bot = object.get("bot_profile").map(Value::object).transpose()?;
+    let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
+    let name = known.or(text_of(object, "username")?).or(bot).or(id);
+    let mut parts = Vec::new();
+    let text = object.opt_text("text")?.unwrap_or_default();
+    if !text.trim().is_empty() {
+        parts.push(Part::text(plain(&text, &|id| {
+            draft.told.names.get(id).cloned()
+        })));
+    }
+    for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
+        let file = file.object()?;
+        let name = file.opt_text("name")?.unwrap_or("file".into());
+        let mime = file.opt_text("mimetype")?;
+        let size = file.get("size").and_then(|size| size.number().ok());
+        let mime = mime.as_deref().unwrap_or("application/octet-stream");
+        parts.push(attachment(&name, mime, size.unwrap_or_default()));
+    }
+    for (key, what) in [("reactions", "reaction"), ("attachments", "link preview")] {
+        let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
+        lost.iter().for_each(|_| draft.leave(what));
+    }
+    if parts.is_empty() {
+        draft.leave("empty message");
+        return Ok(());
+    }
+    let (thread, ts) = (object.opt_text("thread_ts")?, object.opt_text("ts")?);
+    if thread.is_some() && thread != ts {
+        draft.leave("thread link");
+    }
+    let (role, author) = role_of(name.as_deref().unwrap_or_default());
+    let at = fields::seconds(object, "ts");
+    draft.push(
+        item.raw(),
+        Drafted {
+            author,
+            at,
+            ..Drafted::new(role, parts)
+        },
+    );
+    Ok(())
+}
+
+/// The name that a person chose to be shown, else the one they have.
+fn profiled<'t>(profile: &Object<'t>) -> Result<'t, Option<String>> {
+    Ok(text_of(profile, "display_name")?.or(text_of(profile, "real_name")?))
+}
+
+fn text_of<'t>(object: &Object<'t>, key: &str) -> Result<'t, Option<String>> {
+    let text = object.opt_text(key)?.filter(|text| !text.is_empty());
+    Ok(text.map(String::from))
+}
+
+/// A text with the names of those it mentions, addresses as they are, and no entities.
+fn plain(text: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('<') {
+        out.push_str(before);
+        let Some((inside, after)) = behind.split_once('>') else {
+            rest = &rest[before.len()..];
+            break;
+        };
+        rest = after;
+        let (target, label) = match inside.split_once('|') {
+            Some((target, label)) => (target, Some(label).filter(|label| !label.is_empty())),
+            None => (inside, None),
+        };
+        let shown = match target.split_at_checked(1) {
+            Some(("@", id)) => {
+                let known = name(id).or_else(|| label.map(str::to_owned));
+                format!("@{}", known.unwrap_or_else(|| id.to_owned()))
+            }
+            Some(("#", id)) => format!("#{}", label.unwrap_or(id)),
+            Some(("!", word)) => match label {
+                Some(label) => label.to_owned(),
+                None => format!("@{word}"),
+            },
+            _ => match label {
+                Some(label) if !target.ends_with(label) => format!("{label} ({target})"),
+                _ => target.to_owned(),
+            },
+        };
+        out.push_str(&shown);
+    }
+    out.push_str(rest);
+    // The last of these may make what looks like one of the others.
+    let entities = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ];
+    let unescape = |text: String, (entity, is): (&str, &str)| text.replace(entity, is);
+    entities.into_iter().fold(out, unescape)
+}
+
+/// The days of one channel as one list in order of time, users first. Each file has a name, for
+/// errors, and its text.
+///
+/// # Errors
+/// One is no list of messages or users.
+pub fn joined(files: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Error> {
+    let (mut users, mut messages) = (Vec::new(), Vec::new());
+    for (name, bytes) in files {
+        let refused = |reason: String| Error::Unrecognised {
+            name: name.clone(),
+            reason: format!(
+                "it is no list of Slack messages ({reason}), and only these are joined"
+            ),
+        };
+        let text = std::str::from_utf8(bytes).map_err(|error| refused(error.to_string()))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let list = Value::parse(text).and_then(Value::array);
+        for value in list.map_err(|problem| refused(problem.reason))? {
+            let object = value.object().map_err(|problem| refused(problem.reason))?;
+            if is_user(&object) {
+                users.push(value.raw());
+            } else if is_element(&object) {
+                messages.push((fields::seconds(&object, "ts"), value.raw()));
+            } else {
+                return Err(refused(
+                    "an element is neither a message nor a user".to_owned(),
+                ));
+            }
+        }
+    }
+    messages.sort_by_key(|(at, _)| *at);
+    users.extend(messages.into_iter().map(|(_, text)| text));
+    Ok(format!("[{}]", users.join(",\n")).into_bytes())
+}

@@ -1,0 +1,213 @@
+//! Conversations as a text, in which a line says who speaks: `Alice: …`, `**Alice:** …`,
+//! `## Assistant`, `[10:32] Alice: …` or `2024-05-07 10:32 - Alice: …`. Times are taken as UTC.
+
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unisono_context::message::Part;
+use unisono_context::{AgentId, Role};
+
+use super::attachment::attachment;
+use super::draft::{Draft, Drafted};
+use super::fields;
+use super::source::Problem;
+use line::{STYLES, Start, Style};
+
+/// Who speaks where a language model does; versions may follow.
+const MODELS: [&str; 14] = [
+    "assistant",
+    "ai",
+    "chatgpt",
+    "gpt",
+    "claude",
+    "gemini",
+    "bot",
+    "bard",
+    "copilot",
+    "llama",
+    "mistral",
+    "deepseek",
+    "grok",
+    "model",
+];
+/// Words that are versions of these.
+const VERSIONS: [&str; 9] = [
+    "opus",
+    "sonnet",
+    "haiku",
+    "pro",
+    "flash",
+    "turbo",
+    "mini",
+    "assistant",
+    "instruct",
+];
+
+/// Role and name of who speaks under that name.
+pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
+    let lower = name.trim().to_lowercase();
+    let mut words = lower.split([' ', '-', '_']).filter(|word| !word.is_empty());
+    let is_version =
+        |word: &str| VERSIONS.contains(&word) || word.contains(|c: char| c.is_ascii_digit());
+    let is_model =
+        words.next().is_some_and(|first| MODELS.contains(&first)) && words.all(is_version);
+    match &*lower {
+        "system" => (Role::System, None),
+        "user" | "human" | "you" | "me" | "prompt" => (Role::User, None),
+        _ if is_model => (Role::Assistant, None),
+        _ => (Role::User, fields::named(name)),
+    }
+}
+
+fn has_role(name: &str) -> bool {
+    let (role, author) = role_of(name);
+    role != Role::User || author.is_none()
+}
+
+/// Whether the first line says when somebody spoke.
+pub(super) fn is_stamped(begin: &[u8]) -> bool {
+    let line = begin
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let line = std::str::from_utf8(line).unwrap_or_default();
+    Style::Stamped.start(line).is_some()
+}
+
+/// Whether a text is clearly a conversation.
+pub(super) fn is_clear(text: &str) -> bool {
+    speakers(text, true).is_some()
+}
+
+/// The lines outside of code, and for each whether a paragraph begins with it.
+fn lines(text: &str) -> impl Iterator<Item = (&str, bool, bool)> {
+    let (mut in_code, mut is_after_blank) = (false, true);
+    text.lines().map(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        let begins = std::mem::replace(&mut is_after_blank, line.trim().is_empty());
+        (
+            line,
+            begins && !line.trim().is_empty() && !in_code,
+            in_code || is_fence,
+        )
+    })
+}
+
+/// How a text says who speaks, and who does, in lower case.
+struct Speakers {
+    style: Style,
+    names: BTreeSet<String>,
+}
+
+/// Who speaks: in the first way of saying so in which somebody does. `clear`: only where that cannot
+/// be anything else.
+fn speakers(text: &str, clear: bool) -> Option<Speakers> {
+    STYLES.into_iter().find_map(|style| {
+        // How often somebody speaks, and how often at the beginning of a paragraph.
+        let mut names: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+        let mut paragraphs = 0;
+        for (line, begins, in_code) in lines(text) {
+            let start = if in_code { None } else { style.start(line) };
+            paragraphs += u32::from(begins);
+            if let Some(name) = start.and_then(|start| start.name) {
+                let (times, begun) = names.entry(name).or_default();
+                *times += 1;
+                *begun += u32::from(begins);
+            }
+        }
+        let is_plain = style == Style::Plain;
+        let is_person = |name: &str| name.starts_with(char::is_uppercase) || has_role(name);
+        if is_plain && clear {
+            // Keys of settings look the same.
+            names.retain(|name, _| is_person(name));
+        }
+        let is_again = |(name, (times, _)): (&&str, &(u32, u32))| *times > 1 || has_role(name);
+        let begun: u32 = names.values().map(|(_, begun)| begun).sum();
+        let most = matches!(style, Style::Stamped | Style::Heading) || begun * 2 >= paragraphs;
+        let is_one = match clear {
+            true => names.len() > 1 && names.iter().any(is_again) && most,
+            false => !names.is_empty(),
+        };
+        // What stands once within a paragraph may be a part of it.
+        let sure = names.iter().filter(|(_, (times, begun))| times + begun > 1);
+        let sure: BTreeSet<String> = sure.map(|(name, _)| name.to_lowercase()).collect();
+        let names = match is_plain && sure.len() > 1 {
+            true => sure,
+            false => names.keys().map(|name| name.to_lowercase()).collect(),
+        };
+        is_one.then_some(Speakers { style, names })
+    })
+}
+
+impl Speakers {
+    fn start<'t>(&self, line: &'t str) -> Option<Start<'t>> {
+        let speaks = |name: &str| self.names.contains(&name.to_lowercase());
+        let start = self.style.start(line);
+        start.filter(|start| start.name.is_none_or(speaks))
+    }
+}
+
+/// Reads a text.
+pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
+    let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
+        let reason = "no line says who speaks, as `Alice: …` does";
+        return draft.bad(Problem::new(text, reason));
+    };
+    let mut current: Option<(&'t str, Start<'t>, String)> = None;
+    for (line, _, in_code) in lines(text) {
+        let start = if in_code { None } else { speakers.start(line) };
+        match (start, &mut current) {
+            (Some(start), _) => {
+                let said = start.text.to_owned();
+                say(current.replace((line, start, said)), draft);
+            }
+            (None, Some((_, _, said))) => {
+                said.push('\n');
+                said.push_str(line);
+            }
+            (None, None) if line.trim().is_empty() => {}
+            (None, None) => match line.strip_prefix("# ") {
+                Some(title) if draft.import.title.is_empty() => {
+                    draft.import.title = title.trim().into();
+                }
+                _ => draft.leave("leading line"),
+            },
+        }
+    }
+    say(current, draft);
+}
+
+fn say<'t>(said: Option<(&'t str, Start<'t>, String)>, draft: &mut Draft<'t, '_, '_>) {
+    let Some((line, start, text)) = said else {
+        return;
+    };
+    let Some(name) = start.name else {
+        return draft.leave("unnamed notice");
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return draft.leave("empty message");
+    }
+    let (role, author) = role_of(name);
+    let part = attached(text).unwrap_or_else(|| Part::text(text));
+    let message = Drafted {
+        author,
+        at: start.at,
+        ..Drafted::new(role, vec![part])
+    };
+    draft.push_or_system(line, message);
+}
+
+/// A file in WhatsApp's words.
+fn attached(text: &str) -> Option<Part> {
+    let named = text
+        .strip_prefix("<attached: ")
+        .and_then(|name| name.strip_suffix('>'));
+    let name = match text {
+        "<Media omitted>" => "media",
+        _ => named.or_else(|| text.strip_suffix(" (file attached)"))?,
+    };
+    Some(attachment(name, "application/octet-stream", 0))
+}

@@ -1,0 +1,115 @@
+//! Anthropic's messages: one object with the system text and the messages of one branch. Loses what
+//! OpenAI's lose, but for whether a tool failed.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use unisono_context::message::Part;
+use unisono_context::{MessageId, Role};
+use unisono_session::State;
+
+use super::chat::path;
+use super::lossless::as_is;
+use super::{WriteError, line};
+
+/// The messages, those of one role in a row as one, because a call's result must follow at once.
+pub(super) fn messages(state: &State, head: MessageId) -> Result<String, WriteError> {
+    let mut system = vec![state.system().to_string()];
+    let mut messages: Vec<Turn<'_>> = Vec::new();
+    for message in path(state, head) {
+        let role = match message.role {
+            Role::System => {
+                let texts = message.parts.iter().map(|part| part.countable_text());
+                system.extend(texts.map(Cow::into_owned));
+                continue;
+            }
+            Role::Assistant => "assistant",
+            Role::User | Role::Tool => "user",
+        };
+        let content = message.parts.iter().map(Block::of);
+        match messages.last_mut() {
+            Some(last) if last.role == role => last.content.extend(content),
+            _ => messages.push(Turn {
+                role,
+                content: content.collect(),
+            }),
+        }
+    }
+    system.retain(|text| !text.is_empty());
+    let mut out = String::new();
+    let system = system.join("\n\n");
+    line(&mut out, &Conversation { system, messages })?;
+    Ok(out)
+}
+
+#[derive(Serialize)]
+struct Conversation<'m> {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    system: String,
+    messages: Vec<Turn<'m>>,
+}
+
+#[derive(Serialize)]
+struct Turn<'m> {
+    role: &'static str,
+    content: Vec<Block<'m>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'m> {
+    Text {
+        text: Cow<'m, str>,
+    },
+    ToolUse {
+        id: &'m str,
+        name: &'m str,
+        input: Input<'m>,
+    },
+    ToolResult {
+        tool_use_id: &'m str,
+        content: &'m str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+/// The arguments of a call, which must be an object.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Input<'m> {
+    Json(&'m RawValue),
+    Text { input: &'m str },
+}
+
+impl<'m> Block<'m> {
+    fn of(part: &'m Part) -> Block<'m> {
+        match part {
+            Part::Text(_) | Part::Attachment { .. } => Block::Text {
+                text: part.countable_text(),
+            },
+            Part::ToolCall {
+                id,
+                name,
+                arguments,
+            } => Block::ToolUse {
+                id,
+                name,
+                input: match as_is(arguments).filter(|json| json.get().starts_with('{')) {
+                    Some(json) => Input::Json(json),
+                    None => Input::Text { input: arguments },
+                },
+            },
+            Part::ToolResult {
+                call_id,
+                content,
+                is_error,
+            } => Block::ToolResult {
+                tool_use_id: call_id,
+                content,
+                is_error: *is_error,
+            },
+        }
+    }
+}
