@@ -1,5 +1,6 @@
 //! Conversations as a text, in which a line says who speaks: `Alice: …`, `**Alice:** …`,
-//! `## Assistant`, `[10:32] Alice: …` or `2024-05-07 10:32 - Alice: …`. Times are taken as UTC.
+//! `## Assistant`, `[10:32] Alice: …`, `[10:32] <alice> …` or `2024-05-07 10:32 - Alice: …`. Times are
+//! taken as UTC.
 
 mod line;
 

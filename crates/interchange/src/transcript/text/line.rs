@@ -9,7 +9,7 @@ use super::has_role;
 /// How a text says who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// `[10:32] Alice: …`, `2024-05-07 10:32 - Alice: …`.
+    /// `[10:32] Alice: …`, `[10:32] <alice> …`, `2024-05-07 10:32 - Alice: …`.
     Stamped,
     /// `## Assistant`: a heading that is a role.
     Heading,
@@ -79,16 +79,33 @@ fn is_name(name: &str) -> bool {
     begins && is_short && name.chars().all(is_plain) && !is_other
 }
 
+/// How lines begin that a chat's program wrote.
+const NOTICES: [&str; 2] = ["=== ", "-!- "];
+
+/// `<@ana> hello`, as programs for IRC log it.
+fn in_angles(text: &str) -> Option<(&str, &str)> {
+    let (name, text) = text.strip_prefix('<')?.split_once('>')?;
+    let name = name.trim_start_matches(['@', '+', '%', '&', '~', ' ']);
+    (!name.contains(char::is_whitespace)).then_some((name, text))
+}
+
 /// A line that says when. Without a name it is a notice of the program.
 fn stamped(line: &str) -> Option<Start<'_>> {
+    if let Some(notice) = NOTICES.iter().find_map(|mark| line.strip_prefix(mark)) {
+        let (name, at, text) = (None, None, notice.trim());
+        return Some(Start { name, at, text });
+    }
     let (stamp, rest) = match line.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
-        None => line.split_once(" - ")?,
+        None => match line.find(" <") {
+            Some(at) if line.get(..at).and_then(moment).is_some() => line.split_at(at),
+            _ => line.split_once(" - ")?,
+        },
     };
     let at = moment(stamp)?;
     let rest = rest.trim_start_matches([' ', '\u{200e}', '~', '\u{202f}']);
-    let named = rest
-        .split_once(": ")
+    let named = in_angles(rest)
+        .or_else(|| rest.split_once(": "))
         .or_else(|| Some((rest.strip_suffix(':')?, "")));
     let named = named.filter(|(name, _)| !name.is_empty() && name.chars().count() <= 60);
     let (name, text) = match named {
