@@ -241,7 +241,7 @@ fn search_code(error: &unisono_search::Error) -> Code {
     match error {
         Error::Store(error) => store_code(error),
         Error::Behind | Error::Closed => Code::Unavailable,
-        Error::Query(_) => Code::Refused,
+        Error::Query(_) | Error::NotBuilt => Code::Refused,
         error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }

@@ -444,12 +444,12 @@ impl Local {
     /// # Errors
     /// The session cannot be opened, or is gone.
     pub async fn resume(&self, session: SessionId) -> Result<Vec<Finished>, Error> {
+        // As the journal has it: once the session is open, its turns may end at any moment.
+        let mut state = State::default();
+        history::catch_up(&self.journal, session, &mut state).await?;
         let handle = self.open(session).await?;
-        let open = |state: &State| -> Vec<TurnId> {
-            state.open_turns().map(|turn| turn.accepted.id).collect()
-        };
         let mut finished = Vec::new();
-        for turn in handle.inspect(open).await? {
+        for turn in state.open_turns().map(|turn| turn.accepted.id) {
             finished.push(self.wait(&handle, turn).await?);
         }
         Ok(finished)

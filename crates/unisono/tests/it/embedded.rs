@@ -278,3 +278,40 @@ async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() 
     assert_eq!(finished[0].answer.as_deref(), Some("done\nWell?"));
     local.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_program_that_drops_its_service_in_a_turn_frees_the_store_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let began = Arc::new(Notify::new());
+    let start = |again: bool| {
+        let began = began.clone();
+        let again = AtomicBool::new(again);
+        let extensions = extensions().agent("halting", Halting { began, again });
+        let program = program(extensions).store(dir.path().join("store"));
+        let program = program.set("agents.slow.description", "takes its time");
+        program.set("agents.slow.kind", "halting").start()
+    };
+    let local = start(false).await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let ask = Ask::new("Well?").agents(["slow"]);
+    let turn = local.begin(&session, &ask).await.unwrap();
+    began.notified().await;
+    let id = session.id();
+    drop((local, session));
+    // The store is freed in the background.
+    let mut started = start(true).await;
+    for _ in 0..1_000 {
+        if started.is_ok() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        started = start(true).await;
+    }
+    let local = started.unwrap();
+    let finished = local.resume(id).await.unwrap();
+    assert_eq!(
+        (finished[0].turn, &finished[0].outcome),
+        (turn, &Outcome::Answered)
+    );
+    local.shutdown().await;
+}
