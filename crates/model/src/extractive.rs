@@ -21,6 +21,7 @@ mod passage;
 mod pool;
 mod prior;
 mod quote;
+mod relative;
 mod render;
 mod score;
 mod section;

@@ -1,8 +1,10 @@
 //! Measures which facts of a conversation a kept text still holds.
 //!
-//! A [`Probe`] is a question with literal needles. It counts as kept when **one** kept line
+//! A [`Probe`] is a question with literal needles. It counts as kept when **one** kept passage
 //! holds a needle of its answer and a needle of its subject: an answer without what it is about
-//! is worth nothing to a reader. [`baseline`] gives texts of the same size to compare with.
+//! is worth nothing to a reader. A passage is a line, at most two neighbouring sentences of it,
+//! with the day and the speaker that it stands under. Needles are whole words. [`baseline`] gives
+//! texts of the same size to compare with.
 
 pub mod baseline;
 
@@ -10,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::extractive::baseline::sentences;
 
 /// What a probe asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -150,14 +154,35 @@ fn check(probe: &Probe, messages: u32) -> Result<(), String> {
 
 /// Which probes a kept text holds, in their order. Case does not matter.
 pub fn kept(text: &str, probes: &[Probe]) -> Vec<bool> {
-    let lines: Vec<String> = text.lines().map(str::to_lowercase).collect();
+    let passages = passages(&text.to_lowercase());
     let holds = |probe: &Probe| {
         let (subject, answer) = (lowered(&probe.subject), lowered(&probe.answer));
-        lines
+        passages
             .iter()
-            .any(|line| contains_any(line, &answer) && contains_any(line, &subject))
+            .any(|passage| contains_any(passage, &answer) && contains_any(passage, &subject))
     };
     probes.iter().map(holds).collect()
+}
+
+/// The passages of a text: what a reader takes in at once.
+fn passages(text: &str) -> Vec<String> {
+    let (mut day, mut speaker) = ("", "");
+    let mut passages = Vec::new();
+    for line in text.lines() {
+        let heading = line.trim_start_matches('#');
+        if heading.len() < line.len() && heading.starts_with(' ') {
+            day = heading.trim();
+            speaker = "";
+        } else if line.ends_with(':') && !line.contains(' ') {
+            speaker = line;
+        }
+        let sentences = sentences(line);
+        let pairs = sentences.windows(2).map(|pair| pair.join(" "));
+        let single = sentences.first().filter(|_| sentences.len() == 1);
+        let found = pairs.chain(single.map(ToString::to_string));
+        passages.extend(found.map(|found| format!("{day} {speaker} {found}")));
+    }
+    passages
 }
 
 fn lowered(needles: &[String]) -> Vec<String> {
@@ -165,8 +190,17 @@ fn lowered(needles: &[String]) -> Vec<String> {
     needles.map(|needle| needle.to_lowercase()).collect()
 }
 
-fn contains_any(line: &str, needles: &[String]) -> bool {
-    needles.iter().any(|needle| line.contains(needle.as_str()))
+/// Whether one of the needles stands in the passage as whole words.
+fn contains_any(passage: &str, needles: &[String]) -> bool {
+    let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let inside = |needle: &str, at: usize, end: usize| {
+        (letter(needle.chars().next()) && letter(passage[..at].chars().next_back()))
+            || (letter(needle.chars().next_back()) && letter(passage[end..].chars().next()))
+    };
+    needles.iter().any(|needle| {
+        let mut places = passage.match_indices(needle.as_str());
+        places.any(|(at, found)| !inside(needle, at, at + found.len()))
+    })
 }
 
 /// Probes kept and asked.
@@ -278,6 +312,22 @@ mod tests {
                 of: 1
             }
         );
+    }
+
+    #[test]
+    fn a_passage_has_its_heading_and_two_sentences_at_most() {
+        let probes = parse(PROBES, 2).unwrap();
+        let rows = [
+            ("### Backup\n- Ines does it.", [false, true]),
+            ("## Backup\n## Work\n- Ines does it.", [false, false]),
+            ("The backup. Ines.", [false, true]),
+            ("The backup. It is late. Ines left.", [false, false]),
+            ("port 54330", [false, false]),
+            ("ports: port=5433,", [true, false]),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(kept(text, &probes), expected, "{text}");
+        }
     }
 
     #[test]

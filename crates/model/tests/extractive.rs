@@ -179,10 +179,11 @@ fn a_summary_of_a_summary_keeps_numbers_days_and_sections() {
     assert!(
         second
             .text
-            .starts_with("Messages #1–#10. Days (UTC): 2026-05-04"),
+            .starts_with("## Key points\n### 4 May 2026\n- user #"),
         "{}",
         second.text
     );
+    assert!(second.text.contains("\n### 6 May\n"), "{}", second.text);
     let kept = first
         .quoted
         .iter()
@@ -355,17 +356,19 @@ fn normalised(text: &str) -> String {
 
 /// The quotes of a rolling summary: message and text, one for each stretch.
 fn quotes(summary: &str) -> Vec<(usize, String)> {
-    let lines = summary
-        .lines()
-        .filter_map(|line| line.strip_prefix("- #").or(line.strip_prefix('#')));
+    let quote = |line: &str| {
+        // `- user #12 the quote`, or `#12 the quote` of a last resort.
+        let (_, numbered) = line.split_once('#').filter(|(before, _)| {
+            before.is_empty() || before.starts_with("- ") && before.matches(' ').count() <= 2
+        })?;
+        let (number, quote) = numbered.split_once(' ')?;
+        Some((number.parse().ok()?, quote.to_owned()))
+    };
+    let lines = summary.lines().filter_map(quote);
     lines
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(n, quote)| Some((n.parse().ok()?, quote)))
-        .flat_map(|(n, quote)| {
+        .flat_map(|(n, quote): (usize, String)| {
             let parts = quote.split(" … ").flat_map(|part| part.split(" / "));
-            parts
-                .map(move |part| (n, part.to_owned()))
-                .collect::<Vec<_>>()
+            parts.map(|part| (n, part.to_owned())).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -543,13 +546,7 @@ fn a_record_that_takes_several_lines_names_itself_on_each() {
 #[test]
 fn a_day_is_never_guessed() {
     let first = summary(&allotment()[..7], None, 90);
-    assert!(
-        first
-            .text
-            .starts_with("Messages #1–#7. Days (UTC): 2026-05-04"),
-        "{}",
-        first.text
-    );
+    assert!(first.text.contains("\n### 4 May 2026\n"), "{}", first.text);
     let days = |text: &str| {
         let earlier = SummaryText {
             first: Ordinal(1),
@@ -566,16 +563,113 @@ fn a_day_is_never_guessed() {
         };
         answer(&input).text
     };
-    let lines =
-        "\n\n## Constraints (verbatim)\nuser:\n- #5 The budget must not exceed 2,400 EUR.\n";
-    let listed = format!("Messages #1–#40. Days (UTC): 2026-05-04 #1, 05-06 #9.{lines}");
+    let line = "- user #5 The budget must not exceed 2,400 EUR.\n";
+    let under = format!("Days (UTC): 20 May 2026.\n\n## Key points\n### 6 May 2026\n{line}");
     assert!(
-        days(&listed).contains("**2026-05-04**\n- #5"),
+        days(&under).contains("**2026-05-06**\n- #5"),
         "{}",
-        days(&listed)
+        days(&under)
     );
-    let ends = format!("Messages #1–#40. Days (UTC): 2026-05-04 to 2026-05-20.{lines}");
+    let ends = format!("Days (UTC): 4 May 2026 to 20 May 2026.\n\n## Key points\n{line}");
     assert!(!days(&ends).contains("2026"), "{}", days(&ends));
+}
+
+/// A conversation of so many days, with four messages on each.
+fn many_days(days: u32) -> Vec<(u32, String)> {
+    let text = |n: u32| format!("I met Jolanda-{n} yesterday and she sold me {n} pumps.");
+    (0..days * 4).map(|n| (n, text(n))).collect()
+}
+
+#[test]
+fn days_outlive_every_generation() {
+    let texts = many_days(12);
+    let passages: Vec<Passage<'_>> = texts
+        .iter()
+        .map(|(n, text)| said(*n, Role::User, text))
+        .collect();
+    let mut prior: Option<String> = None;
+    for part in passages.chunks(12) {
+        prior = Some(summary(part, prior.as_deref(), 400).text);
+    }
+    let last = prior.unwrap();
+    for day in 4..=15 {
+        let name = format!("{day} May");
+        assert!(last.contains(&name), "{name}: {last}");
+    }
+    let legend = last.lines().next().unwrap();
+    let listed = legend.starts_with("Days (UTC): ") || legend.starts_with("## ");
+    assert!(listed, "{last}");
+    assert!(last.contains("yesterday (3 May 2026)"), "{last}");
+    assert!(!last.contains(") ("), "{last}");
+}
+
+#[test]
+fn people_are_named_in_each_line_and_their_days_in_place() {
+    let mut passages = [
+        said(1, Role::User, "We adopted a ferret last Saturday!"),
+        said(2, Role::Assistant, "I passed my exam two days ago."),
+    ];
+    passages[0].author = Some("Marta".into());
+    passages[1].author = Some("Devin".into());
+    let text = summary(&passages, None, 100).text;
+    for line in [
+        "- Marta #1 We adopted a ferret last Saturday (2 May 2026)!",
+        "- Devin #2 I passed my exam two days ago (2 May 2026).",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn odd_conversations_have_summaries_too() {
+    let long: Vec<(u32, String)> = (1..=2_000)
+        .map(|n| (1, format!("note {n} about pump {n}")))
+        .collect();
+    let backwards: Vec<(u32, String)> = (1..=60)
+        .map(|n| (400 - n * 6, format!("We moved stone {n} to the quarry.")))
+        .collect();
+    let same: Vec<(u32, String)> = (1..=50)
+        .map(|n| (n, "status: ok, id: 7".to_owned()))
+        .collect();
+    let of = |text: &str, times: u32| -> Vec<(u32, String)> {
+        (1..=times).map(|n| (n, format!("{text} {n}"))).collect()
+    };
+    let rows = [
+        ("2,000 messages of a day", long, Role::User),
+        ("a clock that runs backwards", backwards, Role::User),
+        ("tool results all alike", same, Role::Tool),
+        (
+            "German",
+            of("Wir haben den Brunnen gestern gereinigt.", 20),
+            Role::User,
+        ),
+        (
+            "Chinese",
+            of("我们昨天修好了水泵，费用是两百元。", 20),
+            Role::User,
+        ),
+        (
+            "neither dates nor names",
+            of("it was fine in the end", 20),
+            Role::User,
+        ),
+        ("emoji", of("🎉🎉🦀", 20), Role::User),
+    ];
+    for (name, texts, role) in rows {
+        let passages: Vec<Passage<'_>> = texts
+            .iter()
+            .zip(1..)
+            .map(|((day, text), n)| Passage {
+                ordinal: Ordinal(n),
+                ..said(*day, role, text)
+            })
+            .collect();
+        let draft = summary(&passages, None, 120);
+        assert!(!draft.text.is_empty(), "{name}");
+        assert!(draft.tokens <= Tokens(120), "{name}: {}", draft.tokens);
+        let again = summary(&passages[..1], Some(&draft.text), 120);
+        assert!(again.tokens <= Tokens(120), "{name}");
+    }
 }
 
 #[test]
@@ -605,10 +699,7 @@ fn paragraphs_that_are_merged_again_and_again_begin_once() {
         );
         assert_eq!(merged.lines().count(), 1, "{merged}");
     }
-    assert!(
-        merged.contains("user: #3 The budget is 2,400 EUR"),
-        "{merged}"
-    );
+    assert!(merged.contains(" #3 The budget is 2,400 EUR"), "{merged}");
     let block = format!("[summary of #1–#10]\n{merged}");
     let earlier = SummaryText {
         first: Ordinal(1),

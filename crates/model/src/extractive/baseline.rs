@@ -12,12 +12,17 @@ const ROUNDS: usize = 30;
 /// MMR's balance between relevance and novelty.
 const LAMBDA: f32 = 0.7;
 
+/// The sentences of a text.
+pub(crate) fn sentences(text: &str) -> Vec<&str> {
+    split(text)
+        .into_iter()
+        .map(|span| &text[span.range])
+        .collect()
+}
+
 /// The sentences of the texts and their order by LexRank.
 pub(crate) fn lexrank<'a>(texts: &[&'a str]) -> (Vec<&'a str>, Vec<usize>) {
-    let sentences: Vec<&str> = texts
-        .iter()
-        .flat_map(|text| split(text).into_iter().map(|span| &text[span.range]))
-        .collect();
+    let sentences: Vec<&str> = texts.iter().flat_map(|text| sentences(text)).collect();
     let vectors = tf_idf(&sentences);
     let edges: Vec<Vec<usize>> = similarities(&vectors)
         .into_iter()

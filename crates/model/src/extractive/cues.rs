@@ -87,7 +87,7 @@ fn matcher() -> Option<&'static (AhoCorasick, Vec<Cues>)> {
     MATCHER.get_or_init(build).as_ref()
 }
 
-fn whole_words(text: &str, start: usize, end: usize) -> bool {
+pub(super) fn whole_words(text: &str, start: usize, end: usize) -> bool {
     let letter = |at: usize| {
         text.as_bytes()
             .get(at)
@@ -196,7 +196,9 @@ const PHRASES: [(Cues, &str); 16] = [
         Cues::NONE,
         "i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
          they don’t|we don't have|don't remember|don't have|do not have|\
-         don't think|can't remember|cannot remember|if only|not only|let me|let's see|no decision",
+         can't wait|can't believe|can't imagine|can't thank|can't go wrong|can't help|can't sleep|\
+         never know|never thought|always wanted|always here|always there|only want|\
+         don't worry|don't think|can't remember|cannot remember|if only|not only|let me|let's see|no decision",
     ),
     (
         Cues::OPEN,

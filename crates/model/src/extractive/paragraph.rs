@@ -1,10 +1,9 @@
 //! Reading a summary of one paragraph back, as [`super::render::paragraph`] lays it out:
 //! `#1–#9, 2026-05-04 to 2026-05-06: user: #3 The budget holds. #5 Agreed. assistant: #9 Done.`
 
-use jiff::civil::Date;
-use unisono_context::{Ordinal, Role};
+use unisono_context::{Ordinal, Role, Timestamp};
 
-use super::days::{Days, TO};
+use super::days::{Days, TO, midnight, parse_day};
 use super::prior::{is_name, ordinal};
 
 /// A summary of one paragraph.
@@ -13,6 +12,8 @@ pub(super) struct Paragraph<'a> {
     pub(super) first: Ordinal,
     /// Its days, as far as it says them.
     pub(super) days: Days,
+    /// Its last message.
+    last: Ordinal,
     /// What it quotes, in order.
     pub(super) quotes: Vec<Quote<'a>>,
 }
@@ -31,22 +32,38 @@ pub(super) struct Quote<'a> {
 /// The paragraph that a line is; none where it does not begin as one. Of several beginnings, as
 /// they were stacked once, the first says what it covers.
 pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
-    let (first, mut days, mut rest) = beginning(line)?;
-    while let Some((_, inner, after)) = beginning(rest) {
-        if days.starts.is_empty() {
+    let (first, last, mut days, mut rest) = beginning(line)?;
+    while let Some((_, _, inner, after)) = beginning(rest) {
+        if days.known.is_empty() {
             days = inner;
         }
         rest = after;
     }
     Some(Paragraph {
         first,
+        last,
         days,
         quotes: quotes(rest),
     })
 }
 
+impl Paragraph<'_> {
+    /// The day of a message, as far as the paragraph says it: its first message is of the first
+    /// day, its last one of the last.
+    pub(super) fn day_of(&self, message: Ordinal) -> Option<Timestamp> {
+        let (first, last) = (self.days.known.first()?, self.days.known.last()?);
+        let day = match message {
+            _ if first == last => first,
+            message if message == self.first => first,
+            message if message == self.last => last,
+            _ => return None,
+        };
+        midnight(*day)
+    }
+}
+
 /// The messages and the days that a paragraph begins with, and what follows.
-fn beginning(text: &str) -> Option<(Ordinal, Days, &str)> {
+fn beginning(text: &str) -> Option<(Ordinal, Ordinal, Days, &str)> {
     let (head, rest) = text.split_once(": ")?;
     let (range, days) = match head.split_once(", ") {
         Some((range, days)) => (range, Some(days)),
@@ -55,22 +72,18 @@ fn beginning(text: &str) -> Option<(Ordinal, Days, &str)> {
     let (first, last) = range.split_once('–').unwrap_or((range, range));
     let (first, last) = (ordinal(first)?, ordinal(last)?);
     let days = match days {
-        Some(days) => days_of(days, first, last)?,
+        Some(days) => days_of(days)?,
         None => Days::default(),
     };
-    Some((first, days, rest))
+    Some((first, last, days, rest))
 }
 
-fn days_of(text: &str, first: Ordinal, last: Ordinal) -> Option<Days> {
+fn days_of(text: &str) -> Option<Days> {
     let (from, to) = text.split_once(TO).unwrap_or((text, text));
-    let (from, to): (Date, Date) = (from.parse().ok()?, to.parse().ok()?);
-    let mut starts = vec![(first, from)];
-    if to != from {
-        starts.push((last, to));
-    }
+    let (from, to) = (parse_day(from)?, parse_day(to)?);
     Some(Days {
-        listed: starts.len() == 1,
-        starts,
+        known: [from, to].into(),
+        partial: from != to,
     })
 }
 
@@ -177,7 +190,7 @@ mod tests {
     fn beginnings_that_were_stacked_are_one() {
         let line = "#1: #1: #197–#326, 2026-11-24: assistant: #225 Booked.";
         assert_eq!(read(line), [(Some("assistant"), Some(225), "Booked.")]);
-        let paragraph = parse(line).map(|paragraph| (paragraph.first.0, paragraph.days.starts));
+        let paragraph = parse(line).map(|paragraph| (paragraph.first.0, paragraph.days.known));
         let (first, days) = paragraph.unwrap_or_default();
         assert_eq!((first, days.len()), (1, 1));
     }

@@ -6,7 +6,7 @@ use super::cues::Cues;
 use super::passage::{Kind, Passage};
 use super::section::Section;
 use super::split::{Block, split};
-use super::terms::{Term, Vocabulary};
+use super::terms::{Marks, Term, Vocabulary};
 
 /// Something that can be quoted.
 #[derive(Clone, Debug)]
@@ -26,6 +26,7 @@ pub(super) struct Unit<'a> {
     pub(super) kind: Kind,
     pub(super) block: Block,
     pub(super) cues: Cues,
+    pub(super) marks: Marks,
     /// True for a line of an earlier summary, and the section it stood in.
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
@@ -89,7 +90,7 @@ impl<'a> Pool<'a> {
                 place += usize::from(!span.starts_line && !between.trim().is_empty());
                 end = span.range.end;
                 let text = &stretch[span.range];
-                let terms = self.read(text);
+                let (terms, marks) = self.read(text);
                 self.units.push(Unit {
                     text,
                     source: self.sources,
@@ -102,6 +103,7 @@ impl<'a> Pool<'a> {
                     kind: source.kind,
                     block: span.block,
                     cues: Cues::of(text),
+                    marks,
                     prior: source.prior,
                     section: source.section,
                     tokens: estimate_tokens(text),
@@ -115,9 +117,9 @@ impl<'a> Pool<'a> {
     }
 
     /// Stores the distinct terms of a text, sorted.
-    fn read(&mut self, text: &str) -> (u32, u32) {
+    fn read(&mut self, text: &str) -> ((u32, u32), Marks) {
         let from = self.terms.len();
-        self.vocabulary.read(text, &mut self.terms);
+        let marks = self.vocabulary.read(text, &mut self.terms);
         self.terms[from..].sort_unstable();
         let mut kept = from;
         for index in from..self.terms.len() {
@@ -127,7 +129,7 @@ impl<'a> Pool<'a> {
             }
         }
         self.terms.truncate(kept);
-        (from as u32, kept as u32)
+        ((from as u32, kept as u32), marks)
     }
 
     /// The distinct terms of a unit, sorted.

@@ -1,66 +1,84 @@
 //! Reading an earlier summary back, so that its lines can compete with new messages.
 
-use jiff::civil::Date;
-use unisono_context::{Ordinal, Role};
+use unisono_context::{Ordinal, Role, Timestamp};
 
-use super::days::{DAYS, Days, TO};
+use super::days::{DAYS, Days, midnight, parse_short};
 use super::paragraph;
 use super::passage::Kind;
 use super::pool::{Pool, Source};
 use super::quote::{GAP, LINE_BREAK};
-use super::render::RANGE;
+use super::render::DAY;
 use super::section::Section;
 
 /// How the block of a summary begins in a context.
 const MARKING: &str = "[summary of ";
 
-/// The length of a day without its year: `03-27`.
-const MONTH_AND_DAY: usize = "03-27".len();
-
 /// Adds the lines of a summary to a pool and returns the first message it covers and its days, as
 /// far as it says so.
 pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>, Days) {
     let (mut first, mut days) = (None, Days::default());
-    let mut section = None;
+    let (mut section, mut day, mut year) = (None, None, None);
     let mut speaker = "";
     for line in summary
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
     {
-        if let Some(title) = line
+        if let Some(date) = line
+            .strip_prefix(DAY)
+            .and_then(|day| parse_short(day, &mut year))
+        {
+            day = midnight(date);
+            days.known.insert(date);
+        } else if let Some(title) = line
             .strip_prefix('#')
             .map(|rest| rest.trim_start_matches('#'))
             && title.starts_with(' ')
         {
-            (section, speaker) = (Section::from_title(title), "");
+            (section, speaker, day) = (Section::from_title(title), "", None);
+            year = None;
         } else if line.starts_with(MARKING) {
             // What marks a text as a summary says nothing itself.
-        } else if let Some(legend) = line.strip_prefix(RANGE) {
-            (first, days) = parse_legend(legend);
+        } else if let Some(legend) = line.strip_prefix(DAYS) {
+            let listed = Days::parse(legend);
+            days.partial |= listed.partial;
+            days.known.extend(listed.known);
         } else if let Some(name) = line.strip_suffix(':').filter(|name| is_name(name)) {
             speaker = name;
         } else if let Some(read) = paragraph::parse(line) {
             speaker = "";
-            for quote in read.quotes {
+            for quote in &read.quotes {
                 speaker = quote.speaker.unwrap_or(speaker);
-                add_quote(
-                    pool,
-                    (quote.number, quote.text),
-                    speaker,
-                    section,
-                    &read.days,
-                );
+                let at = quote.number.and_then(|number| read.day_of(number));
+                add_quote(pool, (quote.number, quote.text), speaker, section, at);
             }
             first = first.or(Some(read.first));
-            days.starts.extend(read.days.starts);
-            days.listed &= read.days.listed;
+            days.partial |= read.days.partial;
+            days.known.extend(read.days.known);
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
-            add_quote(pool, reference(item), speaker, section, &days);
+            let (name, quote) = named(item).unwrap_or((speaker, reference(item)));
+            // The only day there is.
+            let at = day.or_else(|| match days.known.len() {
+                1 => midnight(*days.known.first()?),
+                _ => None,
+            });
+            add_quote(pool, quote, name, section, at);
         }
     }
     (first, days)
+}
+
+/// `Marta #12 the quote`, as [`super::render::rolling`] writes it, or `Marta: the quote`.
+fn named(item: &str) -> Option<(&str, (Option<Ordinal>, &str))> {
+    let (name, rest) = item.split_once(' ')?;
+    if let Some(name) = name.strip_suffix(':') {
+        let known = Role::from_name(name).is_some();
+        return known.then_some((name, (None, rest)));
+    }
+    let (number, quote) = rest.split_once(' ')?;
+    let number = ordinal(number)?;
+    is_name(name).then_some((name, (Some(number), quote)))
 }
 
 fn add_quote<'a>(
@@ -68,17 +86,17 @@ fn add_quote<'a>(
     (number, quote): (Option<Ordinal>, &'a str),
     speaker: &'a str,
     section: Option<Section>,
-    days: &Days,
+    at: Option<Timestamp>,
 ) {
     let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
-    let kind = if role == Role::Tool {
-        Kind::ToolResult
-    } else {
-        Kind::Text
+    let kind = match role {
+        Role::Tool => Kind::ToolResult,
+        Role::Assistant if is_call(quote) => Kind::ToolCall,
+        _ => Kind::Text,
     };
     let source = Source {
         ordinal: number,
-        at: number.and_then(|n| days.at(n)),
+        at,
         role,
         speaker,
         kind,
@@ -90,6 +108,13 @@ fn add_quote<'a>(
         .flat_map(|part| part.split(LINE_BREAK))
         .collect();
     pool.add(source, &stretches);
+}
+
+/// Whether a quote begins with a tool's name: `cancel_order: order_id: W-17`.
+fn is_call(quote: &str) -> bool {
+    let name = quote.split_once(": ").map_or("", |(name, _)| name);
+    let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    name.contains('_') && name.bytes().all(of_name)
 }
 
 /// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.
@@ -118,46 +143,4 @@ pub(super) fn is_name(text: &str) -> bool {
         && text
             .chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-/// `#1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`: the first message, and from which message
-/// each day begins.
-fn parse_legend(text: &str) -> (Option<Ordinal>, Days) {
-    let (range, days) = text.split_once(". ").unwrap_or((text, ""));
-    let mut ends = range.trim_end_matches('.').split('–').map(ordinal);
-    let first = ends.next().flatten();
-    let last = ends.next().flatten().or(first);
-    let days = days
-        .strip_prefix(DAYS)
-        .unwrap_or_default()
-        .trim_end_matches('.');
-    let starts = match days.split_once(TO) {
-        Some((from, to)) => [(first, from), (last, to)]
-            .into_iter()
-            .filter_map(|(message, day)| Some((message?, day.parse().ok()?)))
-            .collect(),
-        None => parse_list(first, days),
-    };
-    let listed = !days.contains(TO);
-    (first, Days { starts, listed })
-}
-
-fn parse_list(first: Option<Ordinal>, days: &str) -> Vec<(Ordinal, Date)> {
-    let mut list: Vec<(Ordinal, Date)> = Vec::new();
-    for entry in days.split(", ") {
-        let (day, from) = match entry.split_once(' ') {
-            Some((day, from)) => (day, ordinal(from)),
-            None => (entry, first),
-        };
-        let year = list.last().map_or(0, |(_, date)| date.year());
-        let full = if day.len() == MONTH_AND_DAY {
-            format!("{year:04}-{day}")
-        } else {
-            day.to_owned()
-        };
-        if let (Some(from), Ok(date)) = (from, full.parse()) {
-            list.push((from, date));
-        }
-    }
-    list
 }

@@ -1,8 +1,13 @@
-//! Writing quotes: white space single, without the marks of Markdown's emphasis.
+//! Writing quotes: white space single, without the marks of Markdown's emphasis, with the day
+//! behind `yesterday` and its like.
+
+use std::borrow::Cow;
 
 use super::passage::Kind;
 use super::pool::{Pool, Unit};
+use super::relative::resolved;
 use super::split::Block;
+use crate::date::utc_date;
 
 /// Between quotes of one message that are not next to each other.
 pub(super) const GAP: &str = " … ";
@@ -31,12 +36,17 @@ pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
 
 /// Writes one unit.
 pub(super) fn push_unit(unit: &Unit<'_>, out: &mut String) {
-    let marked = unit.kind == Kind::Text && matches!(unit.block, Block::Prose | Block::Item);
-    if marked && unit.text.contains('*') {
-        push_normalised(&without_emphasis(unit.text), out);
-    } else {
-        push_normalised(unit.text, out);
+    let prose = unit.kind == Kind::Text && matches!(unit.block, Block::Prose | Block::Item);
+    let mut text = Cow::Borrowed(unit.text);
+    if prose && text.contains('*') {
+        text = without_emphasis(&text).into();
     }
+    // What an earlier summary quotes was resolved then.
+    let said = unit.at.filter(|_| prose && !unit.prior).and_then(utc_date);
+    if let Some(resolved) = said.and_then(|said| resolved(&text, said)) {
+        text = resolved.into();
+    }
+    push_normalised(&text, out);
 }
 
 /// Appends a text with every run of white space as one space.

@@ -1,20 +1,25 @@
 //! Laying chosen units out as Markdown.
 //!
-//! Quotes of one message share a line; the speaker is written once for the lines under it, and
-//! the days once for the whole summary, as the message each begins with.
+//! Quotes of one message share a line, which names its speaker. All days are listed once, and
+//! the quotes of each stand under it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use jiff::civil::Date;
 use unisono_context::Ordinal;
 
-use super::days::{DAYS, Days};
+use super::days::{self, Days, HEADINGS_PART, MS_PER_DAY, short_name};
 use super::pool::Pool;
 use super::quote::quote;
 use super::section::Section;
+use crate::date::utc_date;
 
-/// Begins the line that says which messages a summary covers, and their days.
-pub(super) const RANGE: &str = "Messages ";
+/// A section with fewer lines is not worth its heading: they are key points.
+const SECTION_LINES: usize = 8;
+
+/// Begins the line of a day.
+pub(super) const DAY: &str = "### ";
 
 /// The messages a summary covers.
 #[derive(Clone, Debug)]
@@ -25,30 +30,45 @@ pub(super) struct Coverage {
 }
 
 /// A rolling summary of the chosen units.
-pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) -> String {
+pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, cap: u64) -> String {
     let lines = lines(pool, chosen);
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = legend(chosen.len(), coverage);
-    let (mut section, mut speaker) = (None, "");
+    let day_of = |line: &Line| pool.units[line.units[0]].at.and_then(utc_date);
+    let mut headings: BTreeSet<Date> = lines.iter().filter_map(day_of).collect();
+    let days = coverage.days.known.len() > 1 && days::fit(headings.len(), cap / HEADINGS_PART);
+    if !days {
+        headings.clear();
+    }
+    let mut text = coverage.days.legend(&headings, cap);
+    let (mut section, mut day, mut year) = (None, None, None);
     for line in &lines {
         if section != Some(line.section) {
             if !text.is_empty() {
                 text.push('\n');
             }
             let _ = writeln!(text, "## {}", line.section.title());
-            (section, speaker) = (Some(line.section), "");
+            (section, day, year) = (Some(line.section), None, None);
         }
         let first = &pool.units[line.units[0]];
-        if speaker != first.speaker {
-            let _ = writeln!(text, "{}:", first.speaker);
-            speaker = first.speaker;
+        let at = day_of(line).filter(|_| days);
+        if let Some(at) = at.filter(|_| at != day) {
+            let _ = writeln!(text, "{DAY}{}", short_name(at, &mut year));
+            day = Some(at);
         }
         text.push_str("- ");
+        text.push_str(first.speaker);
         if let Some(ordinal) = first.ordinal {
-            let _ = write!(text, "{ordinal} ");
+            text.push_str(if first.speaker.is_empty() { "" } else { " " });
+            let _ = write!(text, "{ordinal}");
         }
+        text.push_str(match (first.speaker.is_empty(), first.ordinal) {
+            (true, None) => "",
+            (true, Some(_)) => " ",
+            (false, None) => ": ",
+            (false, Some(_)) => " ",
+        });
         quote(pool, &line.units, &mut text);
         text.push('\n');
     }
@@ -61,7 +81,8 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
     let mut lines = lines(pool, chosen);
     lines.sort_by_key(|line| line.units[0]);
     let mut text = range(coverage);
-    if let Some((first, last)) = coverage.days.ends() {
+    let days = &coverage.days.known;
+    if let (Some(first), Some(last)) = (days.first(), days.last()) {
         let _ = write!(text, ", {first}");
         if last != first {
             let _ = write!(text, " to {last}");
@@ -96,7 +117,7 @@ pub(super) struct Line {
     pub(super) units: Vec<usize>,
 }
 
-/// Groups units of one message to lines, ordered by section, speaker and time.
+/// Groups units of one message to lines, ordered by section and time.
 pub(super) fn lines(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Line> {
     let mut by_source: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &unit in chosen {
@@ -113,9 +134,18 @@ pub(super) fn lines(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Line> {
         }
     };
     let mut lines: Vec<Line> = by_source.into_values().map(line).collect();
+    let mut counts: BTreeMap<Section, usize> = BTreeMap::new();
+    for line in &lines {
+        *counts.entry(line.section).or_default() += 1;
+    }
+    let small = |section: Section| counts.get(&section).is_some_and(|n| *n < SECTION_LINES);
+    for line in lines.iter_mut().filter(|line| small(line.section)) {
+        line.section = Section::KeyPoints;
+    }
     lines.sort_by_key(|line| {
         let unit = &pool.units[line.units[0]];
-        (line.section, unit.role, unit.speaker, line.units[0])
+        let day = unit.at.map(|at| at.0.div_euclid(MS_PER_DAY));
+        (line.section, day, unit.ordinal, line.units[0])
     });
     lines
 }
@@ -131,19 +161,6 @@ fn common_section(pool: &Pool<'_>, units: &[usize]) -> Section {
         .into_iter()
         .max_by_key(|&(section, votes)| (votes, section));
     most.map_or(Section::KeyPoints, |(section, _)| section)
-}
-
-/// `Messages #1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`
-fn legend(units: usize, coverage: &Coverage) -> String {
-    let range = range(coverage);
-    if range.is_empty() {
-        return range;
-    }
-    let days = match coverage.days.legend(units) {
-        none if none.is_empty() => none,
-        days => format!(" {DAYS}{days}."),
-    };
-    format!("{RANGE}{range}.{days}\n")
 }
 
 fn range(coverage: &Coverage) -> String {

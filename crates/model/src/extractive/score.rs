@@ -1,6 +1,6 @@
-//! What a unit is worth on its own: its terms, its cues, its place, its speaker.
+//! What a unit is worth on its own: its terms, what it does, who says it.
 
-use unisono_context::Role;
+use std::collections::HashMap;
 
 use super::cues::Cues;
 use super::passage::Kind;
@@ -8,19 +8,11 @@ use super::pool::{Pool, Unit};
 use super::select::Worth;
 use super::split::Block;
 use super::standing::announces;
-use super::terms::{Class, Term};
+use super::terms::{Class, Marks, Term};
 use super::weights;
 
 /// Cues that mark what must outlive the conversation.
 const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
-/// Cues that mark a statement as one of substance.
-const MEDIUM: Cues = Cues::PENDING
-    .with(Cues::DONE)
-    .with(Cues::OPEN)
-    .with(Cues::GOAL)
-    .with(Cues::DATE)
-    .with(Cues::CAUSE)
-    .with(Cues::RISK);
 
 /// Weighs every unit of a pool. Terms of `wanted` count more.
 pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
@@ -28,21 +20,23 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
     for &term in wanted {
         terms[term as usize] *= weights::WANTED;
     }
+    let brevity = brevity(pool);
     let units = (0..pool.units.len())
         .map(|index| {
             let unit = &pool.units[index];
+            if unit.block == Block::Heading {
+                return 0.0;
+            }
             let its_terms = pool.terms(index);
             let content: f32 = its_terms.iter().map(|&t| terms[t as usize]).sum();
             let thin = (its_terms.len() as f32 / weights::FULL_TERMS)
                 .min(1.0)
-                .sqrt();
-            if content <= 0.0 || unit.block == Block::Heading {
-                return 0.0;
-            }
-            let cues = cue_worth(unit.cues);
-            // A cue lifts a sentence of substance more than an empty one.
-            let worth = content * (1.0 + weights::CUE_SHARE * cues) + weights::CUE_ALONE * cues;
-            thin * worth * factor(unit, pool.sources) * fact_factor(pool, index)
+                .powf(weights::THIN);
+            let brevity = match unit.kind {
+                Kind::Text => brevity.get(unit.speaker).copied().unwrap_or(1.0),
+                _ => 1.0,
+            };
+            content * thin * brevity * factor(unit) * fact_factor(pool, index)
         })
         .collect();
     Worth { units, terms }
@@ -60,7 +54,7 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
             }
         }
     }
-    let all = (pool.sources.max(2) as f32).ln_1p();
+    let all = pool.sources.max(2) as f32;
     let weight = |(term, &n): (usize, &u32)| {
         let class = match pool.vocabulary.class(term as Term) {
             Class::Stop => 0.0,
@@ -68,29 +62,54 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
             Class::Number => weights::NUMBER,
             Class::Identifier => weights::IDENTIFIER,
         };
-        let often = (n.max(1) as f32).ln_1p();
-        let rare = (1.0 - often / all).max(weights::RARITY_LEAST);
+        let n = n.max(1) as f32;
+        let (rare, often) = ((all / n).ln_1p(), n.ln_1p());
         class * rare.powf(weights::RARE) * often.powf(weights::OFTEN)
     };
     sources.iter().enumerate().map(weight).collect()
 }
 
-fn cue_worth(cues: Cues) -> f32 {
-    weights::STRONG_CUE * cues.count(STRONG) as f32
-        + weights::MEDIUM_CUE * cues.count(MEDIUM) as f32
+/// By speaker: who writes longer messages than others says less in each sentence. Between people
+/// who write alike no side is preferred.
+fn brevity<'a>(pool: &Pool<'a>) -> HashMap<&'a str, f32> {
+    // Tokens, messages, and the last of these.
+    let mut spoken: HashMap<&str, (f32, f32, usize)> = HashMap::new();
+    let said = |unit: &&Unit<'_>| unit.kind == Kind::Text && !unit.prior;
+    for unit in pool.units.iter().filter(said) {
+        let (tokens, messages, last) = spoken.entry(unit.speaker).or_insert((0.0, 0.0, usize::MAX));
+        *tokens += unit.tokens;
+        if std::mem::replace(last, unit.source) != unit.source {
+            *messages += 1.0;
+        }
+    }
+    // By name, so that the sum does not depend on the order of a map.
+    let mut all: Vec<(&str, f32, f32)> = spoken
+        .into_iter()
+        .map(|(speaker, (tokens, messages, _))| (speaker, tokens, messages))
+        .collect();
+    all.sort_unstable_by_key(|&(speaker, ..)| speaker);
+    let tokens: f32 = all.iter().map(|&(_, tokens, _)| tokens).sum();
+    let messages: f32 = all.iter().map(|&(.., messages)| messages).sum();
+    let mean = tokens / messages.max(1.0);
+    let brevity = |(speaker, tokens, messages): (&'a str, f32, f32)| {
+        let own = tokens / messages.max(1.0);
+        let ratio = mean / own.max(f32::MIN_POSITIVE);
+        (
+            speaker,
+            ratio.clamp(weights::BREVITY_LEAST, weights::BREVITY_MOST),
+        )
+    };
+    all.into_iter().map(brevity).collect()
 }
 
-fn factor(unit: &Unit<'_>, sources: usize) -> f32 {
-    let mut factor = match (unit.kind, unit.role) {
-        (Kind::Text, Role::User) => weights::USER,
-        (Kind::Text, _) => weights::OTHERS,
-        (Kind::ToolResult, _) => weights::TOOL_RESULT,
-        (Kind::ToolCall, _) => weights::TOOL_CALL,
-        (Kind::Attachment, _) => weights::ATTACHMENT,
+fn factor(unit: &Unit<'_>) -> f32 {
+    let mut factor = match unit.kind {
+        Kind::Text => told(unit),
+        Kind::ToolResult => weights::TOOL_RESULT,
+        Kind::ToolCall if names_record(unit.text) => weights::RECORD_CALL,
+        Kind::ToolCall => weights::TOOL_CALL,
+        Kind::Attachment => weights::ATTACHMENT,
     };
-    if unit.kind == Kind::Text && matches!(unit.block, Block::Code | Block::Row) {
-        factor *= weights::CODE_OR_TABLE;
-    }
     if unit.cues.any(Cues::QUESTION) {
         factor *= weights::QUESTION;
     }
@@ -100,29 +119,48 @@ fn factor(unit: &Unit<'_>, sources: usize) -> f32 {
     if announces(unit) {
         factor *= weights::LEAD_IN;
     }
-    // What a conversation opens with says what it is about; what it ends with is needed next.
-    if unit.source == 0 || unit.source + sources / weights::LAST_PART + 1 >= sources {
-        factor *= weights::AT_THE_ENDS;
-    }
     if unit.prior {
-        factor * weights::PRIOR
-    } else {
-        factor
+        factor *= weights::PRIOR;
     }
+    factor * (1.0 + weights::STRONG_CUE * unit.cues.count(STRONG) as f32)
 }
 
 /// A fact joins something named with a value or a date.
 fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
     let has = |wanted: fn(Class) -> bool| {
-        pool.terms(index)
-            .iter()
-            .any(|&term| wanted(pool.vocabulary.class(term)))
+        let mut terms = pool.terms(index).iter();
+        terms.any(|&term| wanted(pool.vocabulary.class(term)))
     };
     let value = pool.units[index].cues.any(Cues::DATE) || has(|class| class == Class::Number);
-    let named = has(|class| matches!(class, Class::Name | Class::Identifier));
-    match (value, named) {
-        (true, true) => weights::NAME_AND_VALUE,
-        (true, false) | (false, true) => weights::NAME_OR_VALUE,
-        (false, false) => 1.0,
+    if value && has(|class| matches!(class, Class::Name | Class::Identifier)) {
+        weights::NAME_AND_VALUE
+    } else {
+        1.0
     }
+}
+
+/// Whether a request says by its id which record it is about: `order_id: W-17`.
+fn names_record(call: &str) -> bool {
+    call.contains("id: ")
+}
+
+/// What somebody tells of himself, and of what happened when, is what is asked for later.
+fn told(unit: &Unit<'_>) -> f32 {
+    let first = unit.marks.any(Marks::FIRST);
+    let rows = [
+        (first, weights::FIRST_PERSON),
+        (
+            unit.marks.any(Marks::SECOND) && !first,
+            weights::SECOND_PERSON,
+        ),
+        (unit.marks.any(Marks::PAST), weights::PAST),
+        (unit.marks.any(Marks::TIME), weights::TIME),
+        (unit.cues.any(Cues::FILLER), weights::FILLER),
+        (
+            matches!(unit.block, Block::Code | Block::Row),
+            weights::CODE_OR_TABLE,
+        ),
+    ];
+    let held = rows.into_iter().filter(|(held, _)| *held);
+    held.map(|(_, weight)| weight).product()
 }

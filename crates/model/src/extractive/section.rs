@@ -67,7 +67,10 @@ impl Section {
     /// Where a unit belongs. A question asked before the last quarter of the conversation has
     /// most likely been answered and is no open one.
     pub(super) fn of(unit: &Unit<'_>, sources: usize) -> Section {
-        if let Some(section) = unit.section {
+        if let Some(section) = unit
+            .section
+            .filter(|section| *section != Section::KeyPoints)
+        {
             return section;
         }
         let cues = unit.cues;

@@ -8,12 +8,14 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::{Ordinal, Tokens};
 
 use super::fit::{Fitted, fit};
+use super::passage::Passage;
 use super::pool::Pool;
 use super::quote::push_unit;
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Worth, choose};
-use super::{Style, SummaryDraft, SummaryInput, facts, prior, score, weights};
+use super::{Style, SummaryDraft, SummaryInput, days, facts, prior, score, weights};
+use crate::date::utc_date;
 use crate::redact::redact;
 
 /// Units are chosen for somewhat more than the cap, since their tokens are estimates.
@@ -22,7 +24,7 @@ const MARGIN: f32 = 1.5;
 const LAST_TRIES: usize = 20;
 /// The part of a checkpoint's block that its key facts may take, and the least they are given:
 /// under a smaller cap the summary needs all the room.
-const FACTS_PART: u64 = 4;
+const FACTS_PART: u64 = 8;
 const FACTS_LEAST: Tokens = Tokens(64);
 
 /// See [`super::summarise`].
@@ -110,7 +112,10 @@ impl<'a> Reading<'a> {
             Some(summary) => prior::add(&mut pool, summary),
             None => Default::default(),
         };
-        days.extend(input.passages.iter().map(|p| (p.ordinal, p.at)));
+        let at = |passage: &Passage<'_>| passage.at.0.div_euclid(days::MS_PER_DAY);
+        let new_days = input.passages.chunk_by(|one, next| at(one) == at(next));
+        let firsts = new_days.filter_map(|of_day| utc_date(of_day.first()?.at));
+        days.known.extend(firsts);
         for (passage, text) in input.passages.iter().zip(&texts.passages) {
             pool.add_passage(passage, text);
         }
@@ -172,7 +177,7 @@ impl<'a> Reading<'a> {
             cap as f32 * MARGIN,
         );
         let lay_out = |units: &[usize]| match input.style {
-            Style::Rolling => render::rolling(&self.pool, units, &self.coverage),
+            Style::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             Style::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
         fit(&self.pool, &chosen, cap, input.count, &lay_out)

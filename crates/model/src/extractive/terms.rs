@@ -31,10 +31,68 @@ pub(super) enum Class {
     Identifier,
 }
 
+/// What single words tell of their sentence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks(u8);
+
+impl Marks {
+    /// `I`, `my`, `we`: the speaker tells of himself.
+    pub(super) const FIRST: Marks = Marks(1);
+    /// `you`, `your`: mostly courtesy and questions.
+    pub(super) const SECOND: Marks = Marks(2);
+    /// A verb in the past: something happened.
+    pub(super) const PAST: Marks = Marks(4);
+    /// `yesterday`, `last`, `May`.
+    pub(super) const TIME: Marks = Marks(8);
+
+    /// Whether it has any of `others`.
+    pub(super) const fn any(self, others: Marks) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    fn of(lower: &str) -> Marks {
+        const WORDS: [(Marks, &str); 4] = [
+            (
+                Marks::FIRST,
+                " i i'm i've i'd i'll my me mine we we're we've our us ",
+            ),
+            (Marks::SECOND, " you you're you've you'll your yours "),
+            (
+                Marks::PAST,
+                " was were went had got did made took found lost bought told gave met came saw \
+                 felt began broke chose fell grew heard held kept knew left ran said sent sold \
+                 spent spoke taught thought understood won wrote became built ate ",
+            ),
+            (
+                Marks::TIME,
+                " yesterday ago last tonight monday tuesday wednesday thursday friday saturday \
+                 sunday january february march april june july august september october november \
+                 december tomorrow today weekend next week month year since until ",
+            ),
+        ];
+        let has = |list: &str| {
+            let found = list
+                .find(lower)
+                .is_some_and(|_| list.split(' ').any(|word| word == lower));
+            found && !lower.is_empty()
+        };
+        let mut marks = 0;
+        for (mark, list) in WORDS {
+            if has(list) {
+                marks |= mark.0;
+            }
+        }
+        if lower.len() > 4 && lower.ends_with("ed") && !lower.ends_with("eed") {
+            marks |= Marks::PAST.0;
+        }
+        Marks(marks)
+    }
+}
+
 /// All terms seen so far.
 pub(super) struct Vocabulary {
     stemmer: Stemmer,
-    surfaces: HashMap<Box<str>, Term, BuildHasherDefault<Folded>>,
+    surfaces: HashMap<Box<str>, (Term, Marks), BuildHasherDefault<Folded>>,
     stems: HashMap<Box<str>, Term, BuildHasherDefault<Folded>>,
     terms: Vec<Info>,
     buffer: String,
@@ -74,11 +132,13 @@ impl Vocabulary {
         }
     }
 
-    /// Appends the terms of a text, in order, stop words left out.
-    pub(super) fn read(&mut self, text: &str, out: &mut Vec<Term>) {
+    /// Appends the terms of a text, in order, stop words left out, and tells what its words mark.
+    pub(super) fn read(&mut self, text: &str, out: &mut Vec<Term>) -> Marks {
         let mut first = true;
+        let mut all = Marks::default();
         words(text, &mut |word, shape| {
-            let term = self.intern(word, shape);
+            let (term, marks) = self.intern(word, shape);
+            all.0 |= marks.0;
             let info = &mut self.terms[term as usize];
             match shape.capital {
                 true if !first => info.capital += 1,
@@ -90,19 +150,20 @@ impl Vocabulary {
                 out.push(term);
             }
         });
+        all
     }
 
     /// Appends the terms of a text that is not part of the conversation.
     pub(super) fn look_up(&mut self, text: &str, out: &mut Vec<Term>) {
         words(text, &mut |word, shape| {
-            let term = self.intern(word, shape);
+            let (term, _) = self.intern(word, shape);
             if self.terms[term as usize].class != Class::Stop {
                 out.push(term);
             }
         });
     }
 
-    fn intern(&mut self, word: &str, shape: Shape) -> Term {
+    fn intern(&mut self, word: &str, shape: Shape) -> (Term, Marks) {
         self.buffer.clear();
         if word.is_ascii() {
             self.buffer.push_str(word);
@@ -111,8 +172,8 @@ impl Vocabulary {
             self.buffer
                 .extend(word.chars().flat_map(char::to_lowercase));
         }
-        if let Some(&term) = self.surfaces.get(self.buffer.as_str()) {
-            return term;
+        if let Some(&known) = self.surfaces.get(self.buffer.as_str()) {
+            return known;
         }
         let lower = self.buffer.as_str();
         let class = class_of(lower, shape);
@@ -131,8 +192,9 @@ impl Vocabulary {
                 small: 0,
             });
         }
-        self.surfaces.insert(lower.into(), term);
-        term
+        let marks = Marks::of(lower);
+        self.surfaces.insert(lower.into(), (term, marks));
+        (term, marks)
     }
 }
 

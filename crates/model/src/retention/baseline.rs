@@ -1,7 +1,7 @@
 //! What a summary has to beat: simple ways to keep as many tokens of a conversation.
 //!
 //! Each takes whole messages (or sentences) and fills what is left of the size with as many
-//! lines of the next one as fit, so that none of them wastes room.
+//! words of the next one as fit, so that none of them wastes room.
 
 use super::{Probe, Report, report};
 use crate::extractive::CountTokens;
@@ -93,55 +93,60 @@ pub fn keep(
     }
 }
 
-/// The last lines that fit.
+/// The last lines that fit, and the end of the one before them.
 fn tail(messages: &[&str], cap: u64, count: CountTokens<'_>) -> String {
     let mut lines = Vec::new();
     let mut left = cap;
-    'all: for message in messages.iter().rev() {
-        for line in message.lines().rev() {
-            let tokens = count(line) + 1;
-            if tokens > left {
-                break 'all;
-            }
-            left -= tokens;
-            lines.push(line);
+    for line in messages.iter().rev().flat_map(|m| m.lines().rev()) {
+        let tokens = count(line) + 1;
+        if tokens > left {
+            lines.push(last_words(line, left, count));
+            break;
         }
+        left -= tokens;
+        lines.push(line);
     }
     lines.reverse();
     lines.join("\n")
 }
 
-/// Takes texts in the given order until the size is reached; the last one is cut at a line.
+/// Takes texts in the given order until the size is reached; the last one is cut at a word.
 fn fill(
     texts: &[&str],
     order: impl IntoIterator<Item = usize>,
     cap: u64,
     count: CountTokens<'_>,
 ) -> String {
-    let mut kept: Vec<(usize, String)> = Vec::new();
+    let mut kept: Vec<(usize, &str)> = Vec::new();
     let mut left = cap;
     for index in order {
         let tokens = count(texts[index]) + 1;
-        if tokens <= left {
-            left -= tokens;
-            kept.push((index, texts[index].to_owned()));
-            continue;
+        if tokens > left {
+            kept.push((index, first_words(texts[index], left, count)));
+            break;
         }
-        let mut lines = Vec::new();
-        for line in texts[index].lines() {
-            let tokens = count(line) + 1;
-            if tokens > left {
-                break;
-            }
-            left -= tokens;
-            lines.push(line);
-        }
-        kept.push((index, lines.join("\n")));
-        break;
+        left -= tokens;
+        kept.push((index, texts[index]));
     }
     kept.sort_unstable_by_key(|(index, _)| *index);
-    let texts: Vec<String> = kept.into_iter().map(|(_, text)| text).collect();
+    let texts: Vec<&str> = kept.into_iter().map(|(_, text)| text).collect();
     texts.join("\n")
+}
+
+/// The first words of a text that have fewer tokens than are left.
+fn first_words<'a>(text: &'a str, left: u64, count: CountTokens<'_>) -> &'a str {
+    let ends = text.match_indices(char::is_whitespace);
+    let ends: Vec<usize> = ends.map(|(at, _)| at).collect();
+    let fits = ends.partition_point(|&end| count(&text[..end]) < left);
+    fits.checked_sub(1).map_or("", |at| &text[..ends[at]])
+}
+
+/// The last words of a text that have fewer tokens than are left.
+fn last_words<'a>(text: &'a str, left: u64, count: CountTokens<'_>) -> &'a str {
+    let starts = text.match_indices(char::is_whitespace);
+    let starts: Vec<usize> = starts.map(|(at, space)| at + space.len()).collect();
+    let over = starts.partition_point(|&start| count(&text[start..]) >= left);
+    starts.get(over).map_or("", |&start| &text[start..])
 }
 
 /// A permutation drawn by a xorshift generator (G. Marsaglia, 2003): the same for a seed forever.

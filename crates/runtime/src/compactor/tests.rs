@@ -389,7 +389,7 @@ async fn quotes_are_taken_where_no_model_writes_a_summary() {
     );
     assert!(made.degraded, "a model is to redo it");
     assert!(
-        text_of(made).starts_with("Messages #1–#57."),
+        text_of(made).contains("## Key points\n"),
         "{}",
         text_of(made)
     );

@@ -30,7 +30,7 @@ pub(super) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
         if shape.digit || shape.joined || !parted {
             found(word, shape);
         } else {
-            let parts = word.split(['-', '\'', '’']).filter(|part| part.len() > 1);
+            let parts = word.split(['-', '\'', '’']).filter(|part| !part.is_empty());
             parts.for_each(|part| found(part, self::shape(part)));
         }
     }

@@ -1,0 +1,146 @@
+//! Days that are named by their distance: `yesterday`, `two days ago`, `last Friday`.
+
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use jiff::ToSpan;
+use jiff::civil::{Date, Weekday};
+
+use super::cues::whole_words;
+use super::days::day_name;
+
+/// What a phrase stands for, seen from the day it is said on.
+#[derive(Clone, Copy)]
+enum Distance {
+    Days(i64),
+    Before(Weekday),
+    After(Weekday),
+    Months(i64),
+    Years(i64),
+}
+
+const WEEKDAYS: [(&str, Weekday); 7] = [
+    ("monday", Weekday::Monday),
+    ("tuesday", Weekday::Tuesday),
+    ("wednesday", Weekday::Wednesday),
+    ("thursday", Weekday::Thursday),
+    ("friday", Weekday::Friday),
+    ("saturday", Weekday::Saturday),
+    ("sunday", Weekday::Sunday),
+];
+const NUMBERS: [&str; 6] = ["two", "three", "four", "five", "six", "seven"];
+const WORDS: [(&str, Distance); 10] = [
+    ("yesterday", Distance::Days(-1)),
+    ("last night", Distance::Days(-1)),
+    ("the day before yesterday", Distance::Days(-2)),
+    ("tomorrow", Distance::Days(1)),
+    ("last weekend", Distance::Before(Weekday::Saturday)),
+    ("last month", Distance::Months(-1)),
+    ("next month", Distance::Months(1)),
+    ("last year", Distance::Years(-1)),
+    ("next year", Distance::Years(1)),
+    ("a week ago", Distance::Days(-7)),
+];
+
+struct Phrases {
+    matcher: AhoCorasick,
+    meanings: Vec<Distance>,
+}
+
+fn phrases() -> Option<&'static Phrases> {
+    static PHRASES: OnceLock<Option<Phrases>> = OnceLock::new();
+    let build = || {
+        let mut all: Vec<(String, Distance)> = Vec::new();
+        all.extend(WORDS.map(|(text, distance)| (text.to_owned(), distance)));
+        for (name, weekday) in WEEKDAYS {
+            all.push((format!("last {name}"), Distance::Before(weekday)));
+            all.push((format!("next {name}"), Distance::After(weekday)));
+        }
+        for (number, days) in NUMBERS.iter().zip(2..) {
+            all.push((format!("{number} days ago"), Distance::Days(-days)));
+            all.push((format!("{days} days ago"), Distance::Days(-days)));
+            all.push((format!("{number} weeks ago"), Distance::Days(-7 * days)));
+        }
+        let matcher = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(all.iter().map(|(text, _)| text))
+            .ok()?;
+        Some(Phrases {
+            matcher,
+            meanings: all.into_iter().map(|(_, distance)| distance).collect(),
+        })
+    };
+    PHRASES.get_or_init(build).as_ref()
+}
+
+impl Distance {
+    fn resolve(self, from: Date) -> Option<String> {
+        let day = match self {
+            Distance::Days(days) => from.checked_add(days.days()).ok()?,
+            Distance::Before(weekday) => from.nth_weekday(-1, weekday).ok()?,
+            Distance::After(weekday) => from.nth_weekday(1, weekday).ok()?,
+            Distance::Months(months) => {
+                let month = from.first_of_month().checked_add(months.months()).ok()?;
+                return Some(month.strftime("%B %Y").to_string());
+            }
+            Distance::Years(years) => {
+                return Some(from.checked_add(years.years()).ok()?.year().to_string());
+            }
+        };
+        Some(day_name(day))
+    }
+}
+
+/// The text with the day in brackets behind each phrase that names one by its distance from
+/// `said`, the day on which it was said. None where there is no such phrase.
+pub(super) fn resolved(text: &str, said: Date) -> Option<String> {
+    let phrases = phrases()?;
+    let mut out = String::new();
+    let mut from = 0;
+    for found in phrases.matcher.find_iter(text) {
+        let follows = text.get(found.end()..).unwrap_or_default();
+        if !whole_words(text, found.start(), found.end()) || follows.starts_with(" (") {
+            continue;
+        }
+        let distance = phrases.meanings[found.pattern().as_usize()];
+        if let Some(day) = distance.resolve(said) {
+            out.push_str(&text[from..found.end()]);
+            out.push_str(" (");
+            out.push_str(&day);
+            out.push(')');
+            from = found.end();
+        }
+    }
+    (from > 0).then(|| out + &text[from..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_stand_behind_the_words_that_mean_them() {
+        let monday = jiff::civil::date(2023, 5, 8);
+        let rows = [
+            ("I went yesterday.", "I went yesterday (7 May 2023)."),
+            (
+                "Two days ago it rained",
+                "Two days ago (6 May 2023) it rained",
+            ),
+            ("see you last Friday", "see you last Friday (5 May 2023)"),
+            ("next month we move", "next month (June 2023) we move"),
+            (
+                "the day before yesterday",
+                "the day before yesterday (6 May 2023)",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(resolved(text, monday).as_deref(), Some(expected));
+        }
+        for same in ["yesterdays", "yesterday (7 May 2023)", ""] {
+            assert_eq!(resolved(same, monday), None, "{same}");
+        }
+    }
+}
