@@ -104,7 +104,7 @@ fn brevity<'a>(pool: &Pool<'a>) -> HashMap<&'a str, f32> {
 
 fn factor(unit: &Unit<'_>) -> f32 {
     let mut factor = match unit.kind {
-        Kind::Text => told(unit),
+        Kind::Text => prose_factor(unit),
         Kind::ToolResult => weights::TOOL_RESULT,
         Kind::ToolCall if names_record(unit.text) => weights::RECORD_CALL,
         Kind::ToolCall => weights::TOOL_CALL,
@@ -145,7 +145,7 @@ fn names_record(call: &str) -> bool {
 }
 
 /// What somebody tells of himself, and of what happened when, is what is asked for later.
-fn told(unit: &Unit<'_>) -> f32 {
+fn prose_factor(unit: &Unit<'_>) -> f32 {
     let first = unit.marks.any(Marks::FIRST);
     let rows = [
         (first, weights::FIRST_PERSON),
