@@ -8,6 +8,9 @@ use crate::digest::{Digest, Hasher};
 use crate::ids::{AgentId, MessageId, Ordinal, Timestamp};
 use crate::tokens::Tokens;
 
+/// The tool by which a lead gives tasks to other agents.
+pub const DELEGATE: &str = "delegate";
+
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

@@ -25,7 +25,7 @@ use crate::event::DelegationLimits;
 use crate::tool;
 
 /// The tool by which an agent gives a task to another one.
-pub const DELEGATE: &str = "delegate";
+pub use unisono_context::message::DELEGATE;
 
 /// The most tokens of the words around role and task, and of what a count in pieces misses.
 const WORDS: Tokens = Tokens(96);

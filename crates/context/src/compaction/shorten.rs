@@ -37,7 +37,7 @@ pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
 }
 
 /// Whether the results' share of a message is more than their references would cost.
-fn shrinks_when_masked(message: &Message, tokens: Tokens) -> bool {
+pub(super) fn shrinks_when_masked(message: &Message, tokens: Tokens) -> bool {
     let (mut references, mut results, mut all) = (0, 0_u64, 0_u64);
     for part in &message.parts {
         let bytes = part.countable_text().len() as u64;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 use unisono_context::checkpoint::Body;
+use unisono_context::message::DELEGATE;
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Encoding, Part, Role, Snapshot, Tokens};
@@ -184,7 +185,7 @@ fn passages<'a>(entries: &'a [Entry], parts: &'a [Cow<'a, [Part]>]) -> Vec<Passa
 /// Whether a part is a call to a delegate or what came back from one.
 fn of_delegation(part: &Part) -> bool {
     match part {
-        Part::ToolCall { name, .. } => &**name == "delegate",
+        Part::ToolCall { name, .. } => **name == *DELEGATE,
         Part::ToolResult { call_id, .. } => call_id.starts_with("delegate_"),
         Part::Text(_) | Part::Attachment { .. } => false,
     }

@@ -136,7 +136,7 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
             .and_then(|lead| misfit(&view, &lead))
         {
             Some(overflow) => overflowed(turn, &overflow),
-            None => match repair(turn, mode, (&view, &budgets), recorder.now) {
+            None => match tidied(turn, mode, (&view, &budgets), recorder.now) {
                 Some(plan) => Prepared::Plan(Box::new(plan)),
                 None => {
                     let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
@@ -176,9 +176,9 @@ fn planned(
     planned
 }
 
-/// What a model is to write anew, in a turn that had nothing to compact, on a branch that a person
-/// did not ask to be left alone.
-fn repair(
+/// What is put right in a turn that had nothing to compact, on a branch that a person did not ask to
+/// be left alone: a summary that a model is to write anew, results of delegates to be masked.
+fn tidied(
     turn: &Turn,
     mode: Mode,
     (view, budgets): (&View<'_>, &Budgets),
@@ -187,7 +187,9 @@ fn repair(
     if turn.steps_planned > 0 || matches!(mode, Mode::Rest) {
         return None;
     }
-    compaction::repair(view, budgets, &turn.accepted.policy, now)
+    let policy = &turn.accepted.policy;
+    let repair = compaction::repair(view, budgets, policy, now);
+    repair.or_else(|| compaction::mask_delegated(view, budgets, policy))
 }
 
 /// Where topics end; none where that is decided, or of no account.

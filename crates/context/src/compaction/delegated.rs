@@ -1,0 +1,68 @@
+//! Results of delegates in finished turns. The lead's answer says what they came to, so a reference
+//! stands for each that is large; `recall` reads it.
+
+use crate::budget::Budgets;
+use crate::message::{DELEGATE, Message, Role};
+use crate::policy::{Policy, Preset};
+use crate::tokens::Tokens;
+use crate::view::{Item, View};
+
+use super::shorten::shrinks_when_masked;
+use super::{MaskTarget, Mode, Plan, Step, is_due};
+
+/// Results of no more tokens stay as they are.
+const OVER: Tokens = Tokens(200);
+
+/// Masks what delegates handed to their leads in turns that have an answer, where the context needs
+/// no compaction. Costs the length of the active context.
+pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Option<Plan> {
+    if policy.preset == Preset::Off || policy.masking.is_none() {
+        return None;
+    }
+    let mut least = None;
+    for budget in budgets.iter() {
+        let effective = view.effective(budget)?;
+        // A step that is no compaction must not begin one.
+        if is_due(view, policy, Mode::Continue, budget, effective) {
+            return None;
+        }
+        least.get_or_insert((*budget, effective));
+    }
+    let (budget, effective) = least?;
+    let items = view.items();
+    let answer = items.iter().rfind(|item| is_answer(item))?.ordinal();
+    let targets: Vec<MaskTarget> = items
+        .iter()
+        .filter(|item| item.ordinal() < answer && item.alteration.is_none())
+        .filter(|item| !view.is_pinned(item.ordinal()))
+        .filter(|item| is_delegated(view, &item.node.message))
+        .map(|item| (item, item.count(budget.encoding).tokens))
+        .filter(|(item, tokens)| *tokens > OVER && shrinks_when_masked(&item.node.message, *tokens))
+        .map(|(item, tokens)| MaskTarget {
+            message: item.node.message.id,
+            ordinal: item.ordinal(),
+            tokens,
+        })
+        .collect();
+    (!targets.is_empty()).then(|| Plan {
+        step: Step::Mask(targets),
+        budget,
+        before: effective.tokens,
+        target: policy.target_amount(&budget),
+        tightened: false,
+    })
+}
+
+fn is_answer(item: &Item<'_>) -> bool {
+    item.role() == Role::Assistant && item.node.message.tool_calls().next().is_none()
+}
+
+/// Whether all that a message answers are requests to delegates.
+fn is_delegated(view: &View<'_>, message: &Message) -> bool {
+    let is_request = |call: &crate::message::CallRef| {
+        let caller = view.tree().at(view.head(), call.message);
+        let called = caller.and_then(|node| node.message.tool_calls().nth(call.index.into()));
+        called.is_some_and(|(_, name, _)| **name == *DELEGATE)
+    };
+    !message.answers.is_empty() && message.answers.iter().all(is_request)
+}

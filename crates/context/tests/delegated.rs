@@ -1,0 +1,83 @@
+//! Results of delegates are masked once their turn is answered, and only where nothing is due.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "support/chat.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod chat;
+
+use chat::{Chat, usable};
+use unisono_context::budget::Budgets;
+use unisono_context::compaction::{Step, mask_delegated};
+use unisono_context::message::DELEGATE;
+use unisono_context::policy::{Policy, Preset};
+use unisono_context::{Part, Role};
+
+/// Gives a task to as many agents as there are results, each of so many characters.
+fn delegated(chat: &mut Chat, tool: &str, results: &[usize]) {
+    let call = |n: usize| Part::ToolCall {
+        id: format!("delegate_{n}").into(),
+        name: tool.into(),
+        arguments: "{}".into(),
+    };
+    let calls = (0..results.len()).map(call).collect();
+    chat.append(Role::Assistant, calls);
+    for (n, chars) in results.iter().enumerate() {
+        let result = Part::ToolResult {
+            call_id: format!("delegate_{n}").into(),
+            content: "x".repeat(*chars).into(),
+            is_error: false,
+        };
+        chat.append(Role::Tool, vec![result]);
+    }
+}
+
+/// The messages that are masked.
+fn masked(chat: &Chat, usable_tokens: u64, preset: Preset) -> Vec<u32> {
+    let budgets = Budgets::from(usable(usable_tokens));
+    match mask_delegated(&chat.view(), &budgets, &Policy::of(preset)) {
+        Some(plan) => {
+            let Step::Mask(targets) = plan.step else {
+                panic!("{:?}", plan.step)
+            };
+            targets.iter().map(|target| target.ordinal.0).collect()
+        }
+        None => Vec::new(),
+    }
+}
+
+fn turn(tool: &str, end: &str) -> Chat {
+    let mut chat = Chat::of("U10");
+    delegated(&mut chat, tool, &[4_000, 400, 2_000]);
+    chat.say(end);
+    chat.pending = true;
+    chat
+}
+
+#[test]
+fn large_results_of_an_answered_turn_are_masked() {
+    let chat = turn(DELEGATE, "A100 U10");
+    assert_eq!(masked(&chat, 100_000, Preset::Checkpoint), [3, 5]);
+    assert_eq!(masked(&chat, 100_000, Preset::Tiered), [3, 5]);
+}
+
+#[test]
+fn other_results_and_those_without_an_answer_stay() {
+    let other = turn("search", "A100 U10");
+    assert_eq!(masked(&other, 100_000, Preset::Checkpoint), [0; 0]);
+    let open = turn(DELEGATE, "U10");
+    assert_eq!(masked(&open, 100_000, Preset::Checkpoint), [0; 0]);
+    let off = turn(DELEGATE, "A100 U10");
+    assert_eq!(masked(&off, 100_000, Preset::Off), [0; 0]);
+}
+
+#[test]
+fn a_context_that_is_nearly_due_is_left_to_its_compaction() {
+    let mut chat = turn(DELEGATE, "A70000 U10");
+    chat.pending = true;
+    assert_eq!(masked(&chat, 100_000, Preset::Checkpoint), [0; 0]);
+}
