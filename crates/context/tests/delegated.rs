@@ -7,7 +7,6 @@
 )]
 
 #[path = "support/chat.rs"]
-#[allow(dead_code, reason = "not every test needs all of it")]
 mod chat;
 
 use chat::{Chat, usable};

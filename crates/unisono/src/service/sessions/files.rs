@@ -57,7 +57,7 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
     };
     if let Some(wanted) = &file.pick {
         let found = transcript::list(&mut content, &options);
-        let mut found = found.map_err(told)?.into_iter();
+        let mut found = found.map_err(not_read)?.into_iter();
         let found = found.find(|conversation| conversation.is(wanted));
         let missing = format!("{}: there is no conversation {wanted:?} in it", file.name);
         let found = found.ok_or_else(|| Error::new(Code::InvalidRequest, missing))?;
@@ -66,14 +66,14 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
         options.begins = Some(found.place);
     }
     let read = transcript::read_digested(content, &options, stamps);
-    let (Parsed { mut import, .. }, digest) = read.map_err(told)?;
+    let (Parsed { mut import, .. }, digest) = read.map_err(not_read)?;
     let digest = digest.to_string();
     import.labels.insert(SOURCE_DIGEST.into(), digest.into());
     import.labels.insert(SOURCE_NAME.into(), file.name.into());
     Ok(import)
 }
 
-fn told(error: transcript::Error) -> Error {
+fn not_read(error: transcript::Error) -> Error {
     match error {
         transcript::Error::TooMany { .. } => too_many(&error),
         transcript::Error::Several {
