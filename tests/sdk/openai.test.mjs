@@ -71,7 +71,7 @@ test("an agent calls tools of the client's: the runner makes the calls", async (
     messages: [{ role: "user", content: "How warm is it in Bern?" }],
     tools: [{ type: "function", function: { ...weather, parse: JSON.parse, function: (args) => (asked.push(args.place), "12 degrees") } }],
   });
-  assert.equal(await runner.finalContent(), "Told: 12 degrees");
+  assert.equal(await runner.finalContent(), "Told: #3 12 degrees");
   assert.deepEqual(asked, ["Bern"]);
 });
 
@@ -86,7 +86,7 @@ test("a streamed call, and its result in the next request", async () => {
   assert.deepEqual(JSON.parse(message.tool_calls[0].function.arguments), { place: "Bern" });
   messages.push(message, { role: "tool", tool_call_id: message.tool_calls[0].id, content: "12 degrees" });
   const told = await client.chat.completions.stream({ ...ask, tool_choice: "auto" }).finalContent();
-  assert.equal(told, "Told: 12 degrees");
+  assert.equal(told, "Told: #3 12 degrees");
 });
 
 test("a response calls a function, whole and streamed", async () => {
@@ -97,7 +97,7 @@ test("a response calls a function, whole and streamed", async () => {
     assert.deepEqual(output.map((item) => item.type), ["function_call"]);
     const input = [{ role: "user", content: ask.input }, ...output, { type: "function_call_output", call_id: output[0].call_id, output: "12 degrees" }];
     const told = await client.responses.create({ ...ask, input });
-    assert.equal(told.output_text, "Told: 12 degrees");
+    assert.equal(told.output_text, "Told: #3 12 degrees");
   }
 });
 

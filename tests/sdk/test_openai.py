@@ -130,7 +130,7 @@ class OpenAi(unittest.TestCase):
                 model="clerk", tools=tools,
                 messages=[*messages, said.model_dump(exclude_none=True), result],
             )
-            self.assertEqual(told.choices[0].message.content, "Told: 12 degrees")
+            self.assertEqual(told.choices[0].message.content, "Told: #3 12 degrees")
             self.assertEqual(told.choices[0].finish_reason, "stop")
 
     def test_a_response_calls_a_function(self):
@@ -148,7 +148,7 @@ class OpenAi(unittest.TestCase):
             told = self.client.responses.create(
                 input=[question, call.model_dump(exclude_none=True), output], **asked,
             )
-            self.assertEqual(told.output_text, "Told: 12 degrees")
+            self.assertEqual(told.output_text, "Told: #3 12 degrees")
 
     def test_langchain_has_an_agent_answer_with_an_object(self):
         model = langchain_openai.ChatOpenAI(
