@@ -15,7 +15,7 @@ pub struct PageQuery {
     pub cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "description", param(value_type = Option<u32>, minimum = 1, maximum = 2147483647))]
+    #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 

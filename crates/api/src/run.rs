@@ -38,8 +38,8 @@ pub struct RunQuery {
 pub struct WhyQuery {
     /// The request whose bytes are told, from 1: the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "description", param(value_type = Option<u32>, minimum = 1, maximum = 2147483647))]
-    pub number: Option<usize>,
+    #[cfg_attr(feature = "description", param(minimum = 1, maximum = 4294967295_i64))]
+    pub number: Option<u32>,
     /// The run of the same turn to compare with; none: the first sibling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,

@@ -221,14 +221,14 @@ fn over_http_one_of_several_conversations_is_named() {
         ];
         daemon.send(&head("POST", &path, &headers, body.len()), body.as_bytes())
     };
-    let refused = post("").expect(400).json()["detail"].to_string();
+    let refused = post("").expect(422).json()["detail"].to_string();
     assert!(refused.contains("`pick` says which"), "{refused}");
     let made = post("&pick=c-3").expect(201).json();
     assert_eq!(
         (&made["title"], &made["messages"]),
         (&json!("Winter"), &json!(3))
     );
-    post("&pick=4").expect(400);
+    post("&pick=4").expect(422);
     let all = place.json(&["import", "conversations.json", "--all"]);
     assert_eq!(
         (&all[0]["known"], &all[1]["known"]),

@@ -60,7 +60,7 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
         let mut found = found.map_err(not_read)?.into_iter();
         let found = found.find(|conversation| conversation.is(wanted));
         let missing = format!("{}: there is no conversation {wanted:?} in it", file.name);
-        let found = found.ok_or_else(|| Error::new(Code::InvalidRequest, missing))?;
+        let found = found.ok_or_else(|| Error::new(Code::Refused, missing))?;
         let text = found.text(&mut content).map_err(refused)?;
         content = Spooled::Memory(Cursor::new(text));
         options.begins = Some(found.place);
@@ -82,7 +82,7 @@ fn not_read(error: transcript::Error) -> Error {
         } => {
             let several = "conversations; `pick` says which, by number or id";
             let detail = format!("{name}: the file holds {conversations} {several}");
-            Error::new(Code::InvalidRequest, detail)
+            Error::new(Code::Refused, detail)
         }
         error => Error::new(Code::Refused, error.to_string()),
     }
