@@ -61,7 +61,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let query = WhyQuery {
         // The first needs not be there.
-        number: usize::try_from(args.request).ok().filter(|n| *n > 1),
+        number: Some(args.request).filter(|n| *n > 1),
         against,
         bodies: app.out.json,
     };

@@ -31,9 +31,10 @@ pub(super) async fn why(local: &Local, found: &Found, query: &WhyQuery) -> Resul
         None => Some(unreadable(&rebuilt)),
     };
     let sent = own.map_or(&[][..], |own| &own.sent);
-    let at = query.number.unwrap_or(1).checked_sub(1);
+    let number = query.number.map(|number| number as usize);
+    let at = number.unwrap_or(1).checked_sub(1);
     let chosen = at.and_then(|at| Some((at, sent.get(at)?)));
-    if let (None, Some(number)) = (chosen, query.number) {
+    if let (None, Some(number)) = (chosen, number) {
         return Err(no_request(number, sent.len()));
     }
     let against = other
