@@ -87,7 +87,7 @@ impl Format {
         Format::Text,
     ];
 
-    /// Those of them that are written as well.
+    /// The formats that can be written.
     pub const WRITTEN: [Format; 4] = [
         Format::Unisono,
         Format::OpenAi,
@@ -295,8 +295,8 @@ pub fn read(mut bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<P
     read_from(&mut bytes, options, stamps)
 }
 
-/// Reads a conversation as [`read_from`] does, and makes the digest of its bytes: those of the file,
-/// or of the element of a list that it is.
+/// Reads a conversation as [`read_from`] does, and computes the digest of its bytes. A conversation
+/// that is an element of a list has the digest of that element.
 ///
 /// # Errors
 /// As [`read_from`].

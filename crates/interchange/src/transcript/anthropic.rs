@@ -36,13 +36,7 @@ pub(super) fn is_own(message: &Object<'_>) -> bool {
 }
 
 /// Reads a message.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Err(problem) = message(item, draft) {
-        draft.bad(problem);
-    }
-}
-
-fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let role = object.need("role")?;
     let name = role.text()?;

@@ -1,4 +1,5 @@
-//! Messages that name the message before them, in any order: a tree, of which one path is active.
+//! A tree of messages. Each names the message before it; they come in any order, and one path is
+//! active.
 
 use std::collections::HashMap;
 
@@ -15,8 +16,8 @@ pub(super) struct Node<'t> {
     pub(super) value: Value<'t>,
 }
 
-/// Reads a tree, of which `current` is the last message of the active path; without it, that is the
-/// last one there is. The active path comes first and is `main`.
+/// Reads a tree. The active path ends at `current`, or at the last message where there is none. It is
+/// read first and becomes `main`.
 pub(super) fn read<'t>(
     nodes: &[Node<'t>],
     current: Option<&str>,

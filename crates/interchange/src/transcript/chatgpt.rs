@@ -15,13 +15,7 @@ use super::source::Problem;
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads a conversation.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Err(problem) = conversation(item, draft) {
-        draft.bad(problem);
-    }
-}
-
-fn conversation<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     draft.import.title = object.opt_text("title")?.unwrap_or_default().into();
     let current = object.opt_text("current_node")?;

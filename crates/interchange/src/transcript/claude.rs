@@ -1,5 +1,5 @@
-//! Claude's export: an object per conversation with `chat_messages`, of which newer ones name the
-//! message before them.
+//! Claude's export: an object per conversation with `chat_messages`. In newer exports a message names
+//! the message before it.
 
 use unisono_context::Role;
 use unisono_context::message::Part;
@@ -18,13 +18,7 @@ const NOTHING: &str = "00000000-0000-";
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads a conversation.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Err(problem) = conversation(item, draft) {
-        draft.bad(problem);
-    }
-}
-
-fn conversation<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     draft.import.title = object.opt_text("name")?.unwrap_or_default().into();
     let current = object.opt_text("current_leaf_message_uuid")?;

@@ -29,13 +29,7 @@ pub(super) fn is_line(object: &Object<'_>) -> bool {
 }
 
 /// Reads a line.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Err(problem) = line(item, draft) {
-        draft.bad(problem);
-    }
-}
-
-fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let kind = object.text("type")?;
     if let "summary" | "ai-title" | "custom-title" = &*kind {
@@ -80,13 +74,13 @@ fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
         draft.main = placed.or(draft.main);
     }
     let main = draft.main;
-    match draft.told.turn_ends.last_mut() {
+    match draft.earlier.turn_ends.last_mut() {
         Some(end) if !is_asked => *end = main,
-        _ => draft.told.turn_ends.push(main),
+        _ => draft.earlier.turn_ends.push(main),
     }
     if let Some(id) = object.opt_text("uuid")? {
-        let turn = draft.told.turn_ends.len() - 1;
-        draft.told.turns.insert(id.into(), turn);
+        let turn = draft.earlier.turn_ends.len() - 1;
+        draft.earlier.turns.insert(id.into(), turn);
     }
     Ok(())
 }
@@ -102,7 +96,7 @@ fn left_behind(object: &Object<'_>, kind: &str, draft: &mut Draft<'_, '_, '_>) -
     };
     let is_side = says("isSidechain");
     // A file of a sub-agent has no others.
-    if is_side != *draft.told.is_side.get_or_insert(is_side) {
+    if is_side != *draft.earlier.is_side.get_or_insert(is_side) {
         return Some("sub-agent message".to_owned());
     }
     let notes = [
@@ -120,8 +114,8 @@ fn spent<'t>(
     draft: &mut Draft<'t, '_, '_>,
 ) -> Result<'t, Option<ReportedUsage>> {
     let request = message.opt_text("id")?.map(String::from);
-    let is_told = request.is_some() && request == draft.told.request;
-    draft.told.request = request;
+    let is_told = request.is_some() && request == draft.earlier.request;
+    draft.earlier.request = request;
     let usage = message.get("usage").filter(|_| !is_told);
     let usage = usage.map(Value::object).transpose()?;
     Ok(usage.and_then(|usage| fields::usage(&usage, &INPUT, &["output_tokens"])))
@@ -132,9 +126,9 @@ fn asked_after<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t,
     let Some(parent) = object.opt_text("parentUuid")? else {
         return Ok(Parent::Root);
     };
-    let turn = draft.told.turns.get(&*parent).copied();
-    let earlier = turn.filter(|turn| turn + 1 < draft.told.turn_ends.len());
-    let end = earlier.and_then(|turn| draft.told.turn_ends[turn]);
+    let turn = draft.earlier.turns.get(&*parent).copied();
+    let earlier = turn.filter(|turn| turn + 1 < draft.earlier.turn_ends.len());
+    let end = earlier.and_then(|turn| draft.earlier.turn_ends[turn]);
     Ok(end.map_or(Parent::Previous, Parent::Message))
 }
 
@@ -142,10 +136,10 @@ fn asked_after<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t,
 fn stand_in<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let parent = object.opt_text("logicalParentUuid")?;
     let parent = parent.or(object.opt_text("parentUuid")?);
-    let known = parent.and_then(|parent| draft.told.turns.get(&*parent).copied());
-    let now = draft.told.turn_ends.len().saturating_sub(1);
+    let known = parent.and_then(|parent| draft.earlier.turns.get(&*parent).copied());
+    let now = draft.earlier.turn_ends.len().saturating_sub(1);
     if let Some(id) = object.opt_text("uuid")? {
-        draft.told.turns.insert(id.into(), known.unwrap_or(now));
+        draft.earlier.turns.insert(id.into(), known.unwrap_or(now));
     }
     Ok(())
 }

@@ -26,13 +26,7 @@ pub(super) fn is_line(object: &Object<'_>) -> bool {
 }
 
 /// Reads a line.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Err(problem) = line(item, draft) {
-        draft.bad(problem);
-    }
-}
-
-fn line<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let kind = object.text("type")?;
     let payload = object.need("payload")?.object()?;

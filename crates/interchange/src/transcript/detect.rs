@@ -202,8 +202,11 @@ impl<'i> Reader<'i> {
         let (index, has_bad) = (self.items, self.has_bad());
         self.items += 1;
         let mut draft = Draft::new(text, &mut self.kept);
-        match format {
-            Format::Unisono => unisono::read(value, (index, has_bad), &mut draft),
+        let read = match format {
+            Format::Unisono => {
+                unisono::read(value, (index, has_bad), &mut draft);
+                Ok(())
+            }
             Format::OpenAi => openai::read(value, &mut draft),
             Format::ShareGpt => sharegpt::read(value, &mut draft),
             Format::Anthropic => anthropic::read(value, &mut draft),
@@ -214,7 +217,10 @@ impl<'i> Reader<'i> {
             Format::GeminiCli => gemini_cli::read(value, &mut draft),
             Format::Slack => slack::read(value, &mut draft),
             // Its pieces are no JSON.
-            Format::Text => {}
+            Format::Text => Ok(()),
+        };
+        if let Err(problem) = read {
+            draft.bad(problem);
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
@@ -235,7 +241,8 @@ impl<'i> Reader<'i> {
         format
     }
 
-    /// Whether it is to be read as a text: that is wanted, or the text begins so.
+    /// Whether the file is read as a text: the caller asks for it, or its first line begins with
+    /// a time.
     pub(super) fn wants_text(&self, begin: &[u8]) -> bool {
         let is_open = self.wanted.is_none() && self.each.is_none();
         self.wanted == Some(Format::Text) || is_open && text::is_stamped(begin)

@@ -67,9 +67,9 @@ pub(super) struct Pending {
     pub(super) left: BTreeMap<String, u64>,
 }
 
-/// What lines say of others, in formats where they do.
+/// What later lines need of earlier ones, in formats whose lines name each other.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Earlier {
     /// The names that ids of people stand for.
     pub(super) names: HashMap<String, String>,
     /// Of sessions whose lines name the line before them: the turn that each belongs to.
@@ -100,7 +100,7 @@ pub(super) struct Kept<'i> {
     last: Option<MessageId>,
     /// The last message of the active branch, where there may be several.
     pub(super) main: Option<MessageId>,
-    pub(super) told: Told,
+    pub(super) earlier: Earlier,
     most: Option<usize>,
     /// Whether there are more messages than are taken: the others are not kept.
     pub(super) is_full: bool,
@@ -283,7 +283,7 @@ impl<'i> Kept<'i> {
             untimed: Vec::new(),
             last: None,
             main: None,
-            told: Told::default(),
+            earlier: Earlier::default(),
             most,
             is_full: false,
         }
@@ -297,7 +297,7 @@ impl<'i> Kept<'i> {
         self.calls = 0;
         self.last = None;
         self.main = None;
-        self.told = Told::default();
+        self.earlier = Earlier::default();
         self.is_full = false;
         self.system.clear();
         self.untimed.clear();

@@ -27,17 +27,11 @@ pub(super) fn is_message(object: &Object<'_>) -> bool {
 }
 
 /// Reads a message, or a line about something else.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Err(problem) = message(item, draft) {
-        draft.bad(problem);
-    }
-}
-
-fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let id = object.opt_text("id")?.unwrap_or_default();
     let again = draft
-        .told
+        .earlier
         .pending
         .take_if(|pending| !id.is_empty() && pending.id == id);
     match again {
@@ -45,14 +39,14 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()>
         None => place_pending(item.raw(), draft),
     }
     if let Some(rewound) = object.opt_text("$rewindTo")? {
-        let turn = draft.told.turns.get(&*rewound).copied();
-        let end = turn.and_then(|turn| draft.told.turn_ends[turn]);
-        draft.told.next = end.map_or(Parent::Root, Parent::Message);
+        let turn = draft.earlier.turns.get(&*rewound).copied();
+        let end = turn.and_then(|turn| draft.earlier.turn_ends[turn]);
+        draft.earlier.next = end.map_or(Parent::Root, Parent::Message);
         return Ok(());
     }
     let left = draft.left_behind.clone();
     let said = said(&object, draft)?;
-    draft.told.pending = Some(Pending {
+    draft.earlier.pending = Some(Pending {
         id: id.into(),
         said,
         left,
@@ -62,19 +56,19 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()>
 
 /// Places the message that was read last: none follows that is the same once more.
 pub(super) fn place_pending<'t>(at: &'t str, draft: &mut Draft<'t, '_, '_>) {
-    let Some(pending) = draft.told.pending.take() else {
+    let Some(pending) = draft.earlier.pending.take() else {
         return;
     };
-    let turn = draft.told.turn_ends.len();
-    draft.told.turns.insert(pending.id, turn);
-    let before = match draft.told.next {
+    let turn = draft.earlier.turn_ends.len();
+    draft.earlier.turns.insert(pending.id, turn);
+    let before = match draft.earlier.next {
         Parent::Previous => draft.main,
         Parent::Root => None,
         Parent::Message(id) => Some(id),
     };
-    draft.told.turn_ends.push(before);
+    draft.earlier.turn_ends.push(before);
     for said in pending.said {
-        let parent = std::mem::take(&mut draft.told.next);
+        let parent = std::mem::take(&mut draft.earlier.next);
         let placed = draft.place(at, Drafted { parent, ..said });
         draft.main = placed.or(draft.main);
     }

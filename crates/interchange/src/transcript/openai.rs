@@ -24,11 +24,10 @@ const ROLES: [&str; 6] = [
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads a message.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    match message(item, draft) {
-        Ok(message) => draft.push_or_system(item.raw(), message),
-        Err(problem) => draft.bad(problem),
-    }
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let message = message(item, draft)?;
+    draft.push_or_system(item.raw(), message);
+    Ok(())
 }
 
 fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {

@@ -143,7 +143,7 @@ fn other(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<
     each_line(input, (at, offset), reader)
 }
 
-/// A conversation as a text, of which `read` was read already; it is held as a whole.
+/// Reads a conversation that is a text. `read` is what was read of it before. The whole text is held.
 fn whole_text(
     text: Text<'_>,
     mut read: Vec<u8>,

@@ -21,11 +21,10 @@ const SPEAKERS: [&str; 7] = [
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads a turn.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    match turn(item, &mut draft.calls) {
-        Ok(message) => draft.push_or_system(item.raw(), message),
-        Err(problem) => draft.bad(problem),
-    }
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let message = turn(item, &mut draft.calls)?;
+    draft.push_or_system(item.raw(), message);
+    Ok(())
 }
 
 /// One turn. Calls have no ids; they are numbered, and results are paired by position.

@@ -34,13 +34,11 @@ fn is_user(object: &Object<'_>) -> bool {
 }
 
 /// Reads a message or a user.
-pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
-    let read = item.object().and_then(|object| match is_user(&object) {
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let object = item.object()?;
+    match is_user(&object) {
         true => user(&object, draft),
         false => message(item, &object, draft),
-    });
-    if let Err(problem) = read {
-        draft.bad(problem);
     }
 }
 
@@ -50,7 +48,7 @@ fn user<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()
     let name = name
         .or(text_of(object, "real_name")?)
         .or(text_of(object, "name")?);
-    draft.told.names.extend(name.map(|name| (id, name)));
+    draft.earlier.names.extend(name.map(|name| (id, name)));
     Ok(())
 }
 
@@ -68,9 +66,14 @@ fn message<'t>(
     let id = text_of(object, "user")?;
     if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
         let name = profiled(&profile.object()?)?;
-        draft.told.names.extend(name.map(|name| (id.clone(), name)));
+        draft
+            .earlier
+            .names
+            .extend(name.map(|name| (id.clone(), name)));
     }
-    let known = id.as_ref().and_then(|id| draft.told.names.get(id).cloned());
+    let known = id
+        .as_ref()
+        .and_then(|id| draft.earlier.names.get(id).cloned());
     let bot = object.get("bot_profile").map(Value::object).transpose()?;
     let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
     let name = known.or(text_of(object, "username")?).or(bot).or(id);
@@ -78,7 +81,7 @@ fn message<'t>(
     let text = object.opt_text("text")?.unwrap_or_default();
     if !text.trim().is_empty() {
         parts.push(Part::text(plain(&text, &|id| {
-            draft.told.names.get(id).cloned()
+            draft.earlier.names.get(id).cloned()
         })));
     }
     for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {

@@ -64,7 +64,16 @@ fn outline(parsed: &Parsed) -> String {
     out
 }
 
-fn told(bytes: &[u8], format: Option<Format>) -> String {
+/// What is read of each text, in one golden file.
+fn assert_outlines(golden: &str, table: &[(&str, String)]) {
+    let outlines: Vec<String> = table
+        .iter()
+        .map(|(what, text)| format!("## {what}\n{}", outline_of(text.as_bytes(), None)))
+        .collect();
+    goldens().bind(|| assert_snapshot!(golden, outlines.join("\n")));
+}
+
+fn outline_of(bytes: &[u8], format: Option<Format>) -> String {
     let options = Options {
         name: "talk".to_owned(),
         format,
@@ -96,13 +105,13 @@ fn every_example_is_recognised_and_read() {
                 let path = file.unwrap().path();
                 let bytes = std::fs::read(&path).unwrap();
                 let name = path.file_name().unwrap().to_string_lossy();
-                let told = told(&bytes, None);
+                let told = outline_of(&bytes, None);
                 assert!(told.starts_with(format.name()), "{name}: {told}");
                 assert_snapshot!(format!("{format}-{}", name.replace('.', "-")), told);
                 // A mark at its beginning and line breaks of Windows change nothing of it.
                 let text = String::from_utf8(bytes).unwrap().replace('\n', "\r\n");
                 let windows = format!("\u{feff}{text}");
-                assert_eq!(self::told(windows.as_bytes(), None), told, "{name}");
+                assert_eq!(outline_of(windows.as_bytes(), None), told, "{name}");
             }
         }
     });
@@ -137,13 +146,13 @@ fn what_is_bad_of_anthropics_messages_is_told() {
             "text was expected",
         ),
     ] {
-        let told = told(text.as_bytes(), None);
+        let told = outline_of(text.as_bytes(), None);
         assert!(told.contains(expected), "{text}: {told}");
     }
     let plain = r#"[{"role":"user","content":"hi"}]"#;
-    let as_own = told(plain.as_bytes(), Some(Format::Anthropic));
+    let as_own = outline_of(plain.as_bytes(), Some(Format::Anthropic));
     assert!(as_own.starts_with("anthropic"), "{as_own}");
-    let not = told(call.as_bytes(), Some(Format::OpenAi));
+    let not = outline_of(call.as_bytes(), Some(Format::OpenAi));
     assert!(not.contains("unknown part type"), "{not}");
 }
 
@@ -239,11 +248,7 @@ fn what_is_wrong_with_an_export_is_told() {
             format!("{},{}", &whole[..whole.len() - 1], &whole[1..]),
         ),
     ];
-    let told: Vec<String> = table
-        .iter()
-        .map(|(what, text)| format!("## {what}\n{}", told(text.as_bytes(), None)))
-        .collect();
-    goldens().bind(|| assert_snapshot!("bad-exports", told.join("\n")));
+    assert_outlines("bad-exports", &table);
 }
 
 #[test]
@@ -344,11 +349,7 @@ fn what_is_wrong_with_a_session_of_a_coding_tool_is_told() {
             r#"[{"role":"user","parts":[{"text":"x"}]},null]"#.to_owned(),
         ),
     ];
-    let told: Vec<String> = table
-        .iter()
-        .map(|(what, text)| format!("## {what}\n{}", told(text.as_bytes(), None)))
-        .collect();
-    goldens().bind(|| assert_snapshot!("bad-sessions", told.join("\n")));
+    assert_outlines("bad-sessions", &table);
 }
 
 #[test]
@@ -363,18 +364,18 @@ fn a_text_is_a_conversation_only_where_it_clearly_is_one() {
         "apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Pod\n",
     ];
     for text in other {
-        let told = told(text.as_bytes(), None);
+        let told = outline_of(text.as_bytes(), None);
         assert!(
             told.contains("no conversation in a known format"),
             "{text}: {told}"
         );
     }
-    let forced = |text: &str| told(text.as_bytes(), Some(Format::Text));
+    let forced = |text: &str| outline_of(text.as_bytes(), Some(Format::Text));
     assert!(forced("Alice: I am alone.\n").contains("user Alice"));
     assert!(forced("Dear all").contains("no line says who speaks"));
     assert!(forced("\n \n").contains("the file is empty"));
-    assert!(told(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
-    assert!(told(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
+    assert!(outline_of(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
+    assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
 }
 
 #[test]
@@ -388,7 +389,7 @@ fn stamps_are_times_in_several_ways_of_writing() {
         ("2024-05-07T10:32Z -", 1_715_077_920_000),
     ] {
         let text = format!("{stamp} Alice: x\n{stamp} Bob: y\n{stamp} Alice: z\n");
-        let told = told(text.as_bytes(), None);
+        let told = outline_of(text.as_bytes(), None);
         assert!(
             told.contains(&format!(" {at} user Alice")),
             "{stamp}: {told}"
@@ -428,7 +429,7 @@ fn days_of_a_channel_are_joined_in_order_of_time() {
         day("first", "1715070060.1"),
         ("users.json".to_owned(), users),
     ];
-    let told = told(&joined(&files).unwrap(), None);
+    let told = outline_of(&joined(&files).unwrap(), None);
     assert!(
         told.contains("1 after -: 1715070060100 user Ada\n  Text(\"first\")"),
         "{told}"

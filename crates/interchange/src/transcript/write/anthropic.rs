@@ -27,7 +27,7 @@ pub(super) fn messages(state: &State, head: MessageId) -> Result<String, WriteEr
             Role::Assistant => "assistant",
             Role::User | Role::Tool => "user",
         };
-        let content = message.parts.iter().map(Block::of);
+        let content = message.parts.iter().map(Block::from);
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
             _ => messages.push(Turn {
@@ -83,8 +83,8 @@ enum Input<'m> {
     Text { input: &'m str },
 }
 
-impl<'m> Block<'m> {
-    fn of(part: &'m Part) -> Block<'m> {
+impl<'m> From<&'m Part> for Block<'m> {
+    fn from(part: &'m Part) -> Block<'m> {
         match part {
             Part::Text(_) | Part::Attachment { .. } => Block::Text {
                 text: part.countable_text(),
