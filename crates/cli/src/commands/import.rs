@@ -29,9 +29,9 @@ day of a Slack channel, a text whose lines say who speaks (`Alice: …`, `## Ass
 export), or an archive that `unisono export --all` wrote. What was imported before is not imported
 again. Prints the session's id.
 
-A file of several conversations is imported with --pick or --all, each as a session of its own;
---list shows what is in it. What has no place in a session, such as a model's reasoning, is left
-behind, and told by kind and number.
+--list shows the conversations in a file of several, --pick and --all import them, each as a session.
+--all stops at a conversation that cannot be read; those before it stay imported. What a session has
+no place for, such as a model's reasoning, is left behind; a warning counts it by kind.
 
 With --skip-bad what cannot be read is left out, counted, and the exit code is 4: whole messages,
 or the parts of a message that are bad.

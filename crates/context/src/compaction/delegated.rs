@@ -10,7 +10,7 @@ use crate::view::{Item, View};
 use super::shorten::shrinks_when_masked;
 use super::{MaskTarget, Mode, Plan, Step, is_due};
 
-/// Results of no more tokens stay as they are.
+/// Results up to this length stay.
 const OVER: Tokens = Tokens(200);
 
 /// Masks what delegates handed to their leads in turns that have an answer, where the context needs
@@ -19,16 +19,19 @@ pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Op
     if policy.preset == Preset::Off || policy.masking.is_none() {
         return None;
     }
-    let mut least = None;
     for budget in budgets.iter() {
-        let effective = view.effective(budget)?;
-        // A step that is no compaction must not begin one.
-        if is_due(view, policy, Mode::Continue, budget, effective) {
+        // After this step the planner continues: it must find nothing to do.
+        if is_due(
+            view,
+            policy,
+            Mode::Continue,
+            budget,
+            view.effective(budget)?,
+        ) {
             return None;
         }
-        least.get_or_insert((*budget, effective));
     }
-    let (budget, effective) = least?;
+    let budget = *budgets.iter().next()?;
     let items = view.items();
     let answer = items.iter().rfind(|item| is_answer(item))?.ordinal();
     let targets: Vec<MaskTarget> = items
@@ -44,10 +47,13 @@ pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Op
             tokens,
         })
         .collect();
-    (!targets.is_empty()).then(|| Plan {
+    if targets.is_empty() {
+        return None;
+    }
+    Some(Plan {
         step: Step::Mask(targets),
         budget,
-        before: effective.tokens,
+        before: view.effective(&budget)?.tokens,
         target: policy.target_amount(&budget),
         tightened: false,
     })

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p unisono-model --example retained` prints the table, `… show chat tune` one of the
 //! summaries. The talks are made of the fragments in `probes`, each kind in two halves: weights
-//! were fitted on `tune`; one look at `report` decided that days are headings.
+//! were fitted on `tune` and the shipped conversations; `report` was looked at to compare variants.
 
 #![allow(
     clippy::unwrap_used,

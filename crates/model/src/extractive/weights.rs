@@ -1,9 +1,8 @@
 //! Every weight of the extractive model, in one table.
 //!
 //! The summary's were fitted on the talks of `examples/retained`, half `tune`, and on the three
-//! shipped conversations (`examples/probes`). That days are headings was decided with a look at the
-//! half `report` too; nothing else was. The answer's were set by reading answers. A weight without
-//! a unit multiplies; 1 changes nothing.
+//! shipped conversations (`examples/probes`). The half `report` was looked at to compare variants.
+//! The answer's were set by reading answers. A weight without a unit multiplies; 1 changes nothing.
 
 use super::select::Preference;
 
