@@ -213,6 +213,30 @@ fn credentials_do_not_reach_a_summary_or_an_answer() {
     assert!(!ask(&passages, "", "what is the billing key?", 100).contains(secret));
 }
 
+/// A key fact has no day of its own: it must not stand under that of another quote.
+#[test]
+fn an_answer_gives_no_day_to_a_fact_without_one() {
+    let text = "## Key points\n### 3 May 2026\n- user #2 Hello.\n### 12 May\n- user #20 Marek decided to lay the drip \
+                lines by hand.\n\n## Key facts\n- Jolanda decided to order the drip lines at \
+                Feldkamp. (#5)\n";
+    let earlier = SummaryText {
+        first: Ordinal(1),
+        last: Ordinal(20),
+        text,
+    };
+    let input = AnswerInput {
+        passages: &[],
+        summaries: &[earlier],
+        persona: "You collect decisions.",
+        task: "What was decided about the drip lines?",
+        cap: Tokens(100),
+        count: &count,
+    };
+    let told = answer(&input).text;
+    let [fact, day, dated] = ["#5 ", "**2026-05-12**", "#20 "].map(|text| told.find(text).unwrap());
+    assert!(fact < day && day < dated, "{told}");
+}
+
 fn ask(passages: &[Passage<'_>], persona: &str, task: &str, cap: u64) -> String {
     let input = AnswerInput {
         passages,

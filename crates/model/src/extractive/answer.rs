@@ -156,7 +156,8 @@ fn fit(
     }
 }
 
-/// A heading, then the quotes in the order they were said, by day.
+/// A heading, then the quotes in the order they were said, by day. Those whose day is not known come
+/// first: no date stands above them.
 fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
     // What makes a quote understandable comes with it.
     let companions = chosen.iter().filter_map(|&unit| companion(pool, unit));
@@ -164,7 +165,7 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
     units.sort_unstable();
     units.dedup();
     let mut lines = render::lines(pool, &units);
-    lines.sort_by_key(|line| line.units[0]);
+    lines.sort_by_key(|line| (pool.units[line.units[0]].at.is_some(), line.units[0]));
     let mut text = format!("## {}\n", focus.map_or("What was said", Focus::title));
     let mut day = None;
     for line in &lines {
