@@ -63,35 +63,8 @@ fn message<'t>(
         draft.leave(format!("{subtype:?} message"));
         return Ok(());
     }
-    let id = text_of(object, "user")?;
-    if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
-        let name = profiled(&profile.object()?)?;
-        draft
-            .earlier
-            .names
-            .extend(name.map(|name| (id.clone(), name)));
-    }
-    let known = id
-        .as_ref()
-        .and_then(|id| draft.earlier.names.get(id).cloned());
-    let bot = object.get("bot_profile").map(Value::object).transpose()?;
-    let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
-    let name = known.or(text_of(object, "username")?).or(bot).or(id);
-    let mut parts = Vec::new();
-    let text = object.opt_text("text")?.unwrap_or_default();
-    if !text.trim().is_empty() {
-        parts.push(Part::text(plain(&text, &|id| {
-            draft.earlier.names.get(id).cloned()
-        })));
-    }
-    for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
-        let file = file.object()?;
-        let name = file.opt_text("name")?.unwrap_or("file".into());
-        let mime = file.opt_text("mimetype")?;
-        let size = file.get("size").and_then(|size| size.number().ok());
-        let mime = mime.as_deref().unwrap_or("application/octet-stream");
-        parts.push(attachment(&name, mime, size.unwrap_or_default()));
-    }
+    let name = author(object, draft)?;
+    let parts = parts(object, draft)?;
     for (key, what) in [("reactions", "reaction"), ("attachments", "link preview")] {
         let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
         lost.iter().for_each(|_| draft.leave(what));
@@ -115,6 +88,44 @@ fn message<'t>(
         },
     );
     Ok(())
+}
+
+/// The name under which a message was sent; the profile beside it is remembered.
+fn author<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Option<String>> {
+    let id = text_of(object, "user")?;
+    if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
+        let name = profiled(&profile.object()?)?;
+        draft
+            .earlier
+            .names
+            .extend(name.map(|name| (id.clone(), name)));
+    }
+    let known = id
+        .as_ref()
+        .and_then(|id| draft.earlier.names.get(id).cloned());
+    let bot = object.get("bot_profile").map(Value::object).transpose()?;
+    let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
+    Ok(known.or(text_of(object, "username")?).or(bot).or(id))
+}
+
+/// The text of a message, and a note for each of its files.
+fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<Part>> {
+    let mut parts = Vec::new();
+    let text = object.opt_text("text")?.unwrap_or_default();
+    if !text.trim().is_empty() {
+        parts.push(Part::text(plain(&text, &|id| {
+            draft.earlier.names.get(id).cloned()
+        })));
+    }
+    for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
+        let file = file.object()?;
+        let name = file.opt_text("name")?.unwrap_or("file".into());
+        let mime = file.opt_text("mimetype")?;
+        let size = file.get("size").and_then(|size| size.number().ok());
+        let mime = mime.as_deref().unwrap_or("application/octet-stream");
+        parts.push(attachment(&name, mime, size.unwrap_or_default()));
+    }
+    Ok(parts)
 }
 
 /// The name that a person chose to be shown, else the one they have.
