@@ -15,7 +15,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("cli/src/commands/doctor.rs", "run", 72),
     ("cli/src/commands/serve.rs", "run", 65),
     ("interchange/src/agents/crew.rs", "stage", 63),
-    ("runtime/src/agent/llm.rs", "run", 87),
     ("runtime/src/compactor/summarise.rs", "by_models", 79),
     ("runtime/src/replay.rs", "one", 67),
     ("runtime/src/worker.rs", "carry_out", 63),

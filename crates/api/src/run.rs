@@ -189,6 +189,13 @@ pub enum Done {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output_tokens: Option<u64>,
     },
+    /// Its first rounds stand as a summary from there on.
+    Summarised {
+        /// How many of its first steps the summary stands for.
+        steps: u32,
+        /// The summary.
+        text: String,
+    },
     /// Something was paid for besides replies: writing the provider's cache, a reply that broke off,
     /// or one that was no answer.
     Spent {

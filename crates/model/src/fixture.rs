@@ -189,6 +189,7 @@ pub(crate) fn request() -> Request {
         colleagues: Arc::from([]),
         task: "list\nthe risks".into(),
         results: Arc::from([]),
+        summary: None,
         exchange: Vec::new(),
         wrap_up: None,
         client_options: ClientOptions::default(),

@@ -59,6 +59,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         colleagues: [].into(),
         task: task.into(),
         results: [].into(),
+        summary: None,
         exchange: Vec::new(),
         wrap_up: None,
         client_options: ClientOptions::default(),

@@ -65,6 +65,7 @@ fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot
         colleagues: Arc::from([]),
         task: "".into(),
         results: Arc::from([]),
+        summary: None,
         exchange: Vec::new(),
         wrap_up: None,
         client_options: ClientOptions::default(),

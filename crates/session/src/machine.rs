@@ -324,6 +324,7 @@ impl Machine {
                     Step::Tools(_)
                     | Step::Named { .. }
                     | Step::Narrowed { .. }
+                    | Step::Summarised { .. }
                     | Step::Spent(_) => None,
                 }
             }

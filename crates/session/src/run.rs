@@ -51,6 +51,13 @@ pub enum Step {
     },
     /// Something was paid for besides replies.
     Spent(Spent),
+    /// The oldest rounds stand as a summary from now on.
+    Summarised {
+        /// How many of the run's first steps it stands for.
+        replaced: u32,
+        /// The summary.
+        text: Arc<str>,
+    },
 }
 
 /// What was paid for besides a run's replies: a request of its own that wrote the provider's
@@ -70,7 +77,10 @@ impl Step {
         match self {
             Step::Model(reply) => reply.usage,
             Step::Spent(spent) => spent.usage,
-            Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => Usage::NONE,
+            Step::Tools(_)
+            | Step::Named { .. }
+            | Step::Narrowed { .. }
+            | Step::Summarised { .. } => Usage::NONE,
         }
     }
 
@@ -79,7 +89,10 @@ impl Step {
         match self {
             Step::Model(reply) => reply.fallback.as_ref().map(|by| &by.model),
             Step::Spent(spent) => spent.fallback.as_ref(),
-            Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => None,
+            Step::Tools(_)
+            | Step::Named { .. }
+            | Step::Narrowed { .. }
+            | Step::Summarised { .. } => None,
         }
     }
 
@@ -95,14 +108,16 @@ impl Step {
     pub(crate) const fn is_aside(&self) -> bool {
         match self {
             Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => true,
-            Step::Model(_) | Step::Tools(_) => false,
+            Step::Model(_) | Step::Tools(_) | Step::Summarised { .. } => false,
         }
     }
 
     /// Whether a request of a model is another one because of it.
     pub(crate) const fn is_sent(&self) -> bool {
         match self {
-            Step::Model(_) | Step::Tools(_) | Step::Narrowed { .. } => true,
+            Step::Model(_) | Step::Tools(_) | Step::Narrowed { .. } | Step::Summarised { .. } => {
+                true
+            }
             Step::Named { .. } | Step::Spent(_) => false,
         }
     }

@@ -212,6 +212,10 @@ fn steps(steps: &[RunStep]) -> Markup {
                                 }
                             }
                         },
+                        Done::Summarised { steps, text } => details {
+                            summary { "Its first " (steps) " steps stand as a summary" }
+                            pre class="text" { (text) }
+                        },
                         Done::Spent { fallback, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "paid besides its replies: "
                                 (number(*input_tokens)) " in, " (number(*output_tokens)) " out"

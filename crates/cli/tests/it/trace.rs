@@ -178,6 +178,60 @@ fn every_request_is_rebuilt_as_the_provider_received_it() {
 }
 
 #[test]
+fn a_run_of_sixty_calls_goes_on_with_summaries_and_is_rebuilt() {
+    for (kind, model) in [DIALECTS[0], DIALECTS[2]] {
+        let asked = AtomicUsize::new(0);
+        let script = Script::by(move |request| {
+            if !is_of("digger", request) {
+                return Act::answer(Answer::text("Read."));
+            }
+            let n = asked.fetch_add(1, Ordering::SeqCst);
+            if n == 60 {
+                return Act::answer(Answer::text("I read what there was."));
+            }
+            let order = format!("Order W-{n} waits for part {}. ", n * 7);
+            let said = Answer::text(format!("{order}{}", "I go on to the next one. ".repeat(60)));
+            Act::answer(said.and_call("recall", r#"{"from":1,"to":30}"#))
+        });
+        let provider = FakeProvider::builder().script(script).start_on_thread();
+        let place = place(kind, model, &provider);
+        let file = example();
+        let model = format!("{kind}/{model}");
+        let digger = ["--set", "agents.digger.max_turns=80", "--agents", "digger"];
+        let run = [
+            "run",
+            &file,
+            "--compact-above",
+            "6k",
+            "--model",
+            &model,
+            "--json",
+        ];
+        let report = call(&place, &[&run[..], &digger].concat()).expect(0).json();
+        assert_eq!(report["state"], "answered", "{report:#}");
+        let received = block_on(provider.wait_for(62));
+        drop(provider);
+        let received: BTreeSet<Vec<u8>> = received.iter().map(|r| r.body.to_vec()).collect();
+        let summarised = received
+            .iter()
+            .filter(|body| String::from_utf8_lossy(body).contains("# Your work so far"));
+        assert!(summarised.count() > 5);
+        let mut rebuilt = BTreeSet::new();
+        for run in runs(&place) {
+            assert_eq!(run["state"], "done", "{run:#}");
+            let why = place.json(&["why", run["run"].as_str().unwrap()]);
+            let requests = why["requests"].as_array().unwrap();
+            rebuilt.extend(requests.iter().map(body));
+        }
+        let missing: Vec<_> = received.difference(&rebuilt).map(text).collect();
+        assert!(missing.is_empty(), "{model}: {missing:#?}");
+        assert_eq!(place.json(&["replay"])["mismatches"], 0, "{model}");
+        let shown = place.call(&["runs", "show", "digger"]).expect(0).stdout;
+        assert!(shown.contains("steps summarised"), "{shown}");
+    }
+}
+
+#[test]
 fn the_bytes_of_one_request_are_written_as_they_were() {
     let (kind, model) = DIALECTS[0];
     let provider = FakeProvider::builder().script(script()).start_on_thread();

@@ -37,6 +37,9 @@ pub(super) fn assignment(request: &Request) -> String {
             Outcome::Failed(reason) => write!(out, "[failed: {reason}{rest}]"),
         };
     }
+    if let Some(summary) = &request.summary {
+        let _ = write!(out, "\n\n# Your work so far\n\n{summary}");
+    }
     out
 }
 

@@ -232,6 +232,7 @@ impl<T: Transport> Remote<T> {
             colleagues: Arc::from([]),
             task: PREWARM_TASK.into(),
             results: Arc::from([]),
+            summary: None,
             exchange: Vec::new(),
             wrap_up: None,
             client_options: ClientOptions::default(),

@@ -36,6 +36,8 @@ pub struct Request {
     pub task: Arc<str>,
     /// For a lead: what its delegates came back with.
     pub results: Arc<[Delegated]>,
+    /// What stands for its first rounds of replies and results, where they are left out.
+    pub summary: Option<Arc<str>>,
     /// What was said since: replies with tool calls, and what the tools answered.
     pub exchange: Vec<Exchange>,
     /// Set for the last call of a run: why it must answer now, without calling tools.

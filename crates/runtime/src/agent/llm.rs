@@ -10,12 +10,13 @@
 use std::sync::Arc;
 
 use unisono_context::Tokens;
-use unisono_model::language::{self, Class};
+use unisono_model::language::{self, Class, Request};
 use unisono_session::run::tail::Masked;
 use unisono_session::run::{self, CUT_OFF, Cause, Next, Reply, Step, Stop, replied};
 
 pub(crate) mod handed;
 pub(crate) mod scales;
+mod summary;
 
 use super::failure::failed;
 use super::request;
@@ -53,67 +54,125 @@ impl Agent for LlmAgent {
                     });
                 }
                 Next::CallModel { masked, wrap_up } => {
-                    let request = request::after(&first, &steps, &masked, wrap_up.clone());
-                    let output = request.max_output;
-                    if let Some(refused) = narrowed.take_if(|n| n.is_same(&masked, output)) {
-                        return overflowed(&steps, refused.2, &ctx);
+                    let call = Call {
+                        first: &first,
+                        steps: &steps,
+                        masked,
+                        wrap_up,
+                    };
+                    match call.make(&mut narrowed, &mut scales, &ctx).await? {
+                        Called::Stepped(step) => step,
+                        Called::Ended { step, ended } => {
+                            if let Some(step) = step {
+                                take(&mut steps, step, &ctx).await?;
+                            }
+                            return ended;
+                        }
                     }
-                    let asked = match ctx.ask(request).await {
-                        Err(failure) if failure.cause == Cause::Budget => {
-                            return out_of_budget(&steps, failure);
-                        }
-                        asked => asked?,
-                    };
-                    let reply = match asked {
-                        Ok(Asked { reply, call }) => {
-                            narrowed = None;
-                            let budget = call.wrap_up().cloned();
-                            let ended = ending(&reply, &steps, budget, &ctx);
-                            let is_last = wrap_up.is_some();
-                            let ended = ended.or_else(|| unsaid(&reply, &steps, is_last, &ctx));
-                            if let Some(Err(failure)) = ended {
-                                ctx.paid_in_vain(&reply, call);
-                                return Err(failure);
-                            }
-                            call.recorded();
-                            if let Some(ended) = ended {
-                                if reply.fallback.is_some() {
-                                    take(&mut steps, Step::Model(reply), &ctx).await?;
-                                }
-                                return ended;
-                            }
-                            reply
-                        }
-                        Err(error) => {
-                            let Class::Overflow { limit } = error.class else {
-                                return Err(failed(&error));
-                            };
-                            if narrowed.is_some() {
-                                return overflowed(&steps, error, &ctx);
-                            }
-                            let sent = request::after(&first, &steps, &masked, wrap_up);
-                            let sent = (&sent, &masked[..]);
-                            let step = scales.narrowed(limit, sent, &steps, &ctx).await?;
-                            narrowed = Some(Narrowed(masked, output, error));
-                            take(&mut steps, step, &ctx).await?;
-                            continue;
-                        }
-                    };
-                    Step::Model(reply)
                 }
                 Next::Overflow { reason } => {
                     return match narrowed {
-                        Some(refused) => overflowed(&steps, refused.2, &ctx),
+                        Some(refused) => overflowed(&steps, refused.error, &ctx),
                         None => Err(Failure::new(Cause::Overflow, reason)),
                     };
                 }
-                // Apart, so that a run that calls none does not make room for it.
+                // These are apart, so that a run without them does not make room for them.
+                Next::Summarise { replaced, cap } => {
+                    Box::pin(summary::step(&steps, replaced, cap, &ctx)).await?
+                }
                 Next::CallTools(reply) => {
                     Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
                 }
             };
             take(&mut steps, step, &ctx).await?;
         }
+    }
+}
+
+/// A request to the run's model.
+struct Call<'r> {
+    first: &'r Request,
+    steps: &'r [Arc<Step>],
+    masked: Vec<Masked>,
+    wrap_up: Option<Arc<str>>,
+}
+
+/// What came of it.
+enum Called {
+    /// The run's next step: a reply with calls, or the room there is where it was too large.
+    Stepped(Step),
+    /// The run's end, after a last step where there is one.
+    Ended {
+        step: Option<Step>,
+        ended: Result<Answer, Failure>,
+    },
+}
+
+impl Called {
+    fn ended(ended: Result<Answer, Failure>) -> Called {
+        Called::Ended { step: None, ended }
+    }
+}
+
+impl Call<'_> {
+    /// Makes it. `narrowed` is the request before it, where that was too large.
+    async fn make(
+        self,
+        narrowed: &mut Option<Narrowed>,
+        scales: &mut Scales,
+        ctx: &Ctx,
+    ) -> Result<Called, Failure> {
+        let steps = self.steps;
+        let request = request::after(self.first, steps, &self.masked, self.wrap_up.clone());
+        if let Some(refused) = narrowed.take_if(|n| n.is_same(&request, &self.masked)) {
+            return Ok(Called::ended(overflowed(steps, refused.error, ctx)));
+        }
+        match ctx.ask(request).await {
+            Err(failure) if failure.cause == Cause::Budget => {
+                Ok(Called::ended(out_of_budget(steps, failure)))
+            }
+            Err(failure) => Err(failure),
+            Ok(Ok(asked)) => {
+                *narrowed = None;
+                self.replied(asked, ctx)
+            }
+            Ok(Err(error)) => {
+                let Class::Overflow { limit } = error.class else {
+                    return Err(failed(&error));
+                };
+                if narrowed.is_some() {
+                    return Ok(Called::ended(overflowed(steps, error, ctx)));
+                }
+                let sent = request::after(self.first, steps, &self.masked, self.wrap_up);
+                let step = scales.narrowed(limit, (&sent, &self.masked), steps, ctx);
+                let step = step.await?;
+                *narrowed = Some(Narrowed {
+                    summary: sent.summary,
+                    masked: self.masked,
+                    output: sent.max_output,
+                    error,
+                });
+                Ok(Called::Stepped(step))
+            }
+        }
+    }
+
+    fn replied(self, Asked { reply, call }: Asked, ctx: &Ctx) -> Result<Called, Failure> {
+        let ended = ending(&reply, self.steps, call.wrap_up().cloned(), ctx);
+        let is_last = self.wrap_up.is_some();
+        let ended = ended.or_else(|| unsaid(&reply, self.steps, is_last, ctx));
+        if let Some(Err(failure)) = ended {
+            ctx.paid_in_vain(&reply, call);
+            return Err(failure);
+        }
+        call.recorded();
+        Ok(match ended {
+            None => Called::Stepped(Step::Model(reply)),
+            Some(ended) => Called::Ended {
+                step: reply.fallback.is_some().then_some(Step::Model(reply)),
+                ended,
+            },
+        })
     }
 }
 
@@ -195,14 +254,21 @@ async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), F
     Ok(())
 }
 
-/// A provider found a request too large that was counted to fit.
-/// Of it: what was left out, the longest reply it asked for, and what was said.
-struct Narrowed(Vec<Masked>, Tokens, language::Error);
+/// A request that a provider found too large and that was counted to fit: what was left out of it,
+/// the longest reply it asked for, and what was said.
+struct Narrowed {
+    summary: Option<Arc<str>>,
+    masked: Vec<Masked>,
+    output: Tokens,
+    error: language::Error,
+}
 
 impl Narrowed {
     /// Whether another request would be the same again.
-    fn is_same(&self, masked: &[Masked], output: Tokens) -> bool {
-        self.0 == masked && self.1 == output
+    fn is_same(&self, request: &Request, masked: &[Masked]) -> bool {
+        self.masked == masked
+            && self.output == request.max_output
+            && self.summary == request.summary
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> 
         colleagues: colleagues(assignment),
         task,
         results: Arc::from([]),
+        summary: None,
         exchange: Vec::new(),
         wrap_up: None,
         client_options: assignment.client_options.clone(),
@@ -59,6 +60,7 @@ pub(crate) fn after(
     wrap_up: Option<Arc<str>>,
 ) -> Request {
     Request {
+        summary: tail::summary(steps).map(|(_, text)| tail::summary_note(text).into()),
         exchange: exchange(steps, masked),
         max_output: run::longest_reply(steps, first.max_output),
         wrap_up,
@@ -90,16 +92,21 @@ pub(crate) fn document_with(
     [prefix.bytes().clone(), tail.render(&group(definition))]
 }
 
-/// The recorded steps as the model said or was told them, but for what is left out. Named steps
-/// are an author's own.
+/// The recorded steps as the model said or was told them, but for what is left out and what a
+/// summary stands for. Named steps are an author's own.
 fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
+    let replaced = tail::summary(steps).map_or(0, |(replaced, _)| replaced);
     let exchange = steps
         .iter()
         .enumerate()
+        .skip(replaced)
         .filter_map(|(at, step)| match &**step {
             Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
             Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
-            Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => None,
+            Step::Named { .. }
+            | Step::Narrowed { .. }
+            | Step::Spent(_)
+            | Step::Summarised { .. } => None,
         });
     exchange.collect()
 }

@@ -35,8 +35,13 @@ pub(super) async fn of_message(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome
 fn describe_steps(steps: &[Arc<Step>]) -> String {
     let mut out = String::new();
     let mut asked: &[ToolCall] = &[];
-    let aside = |step: &&Arc<Step>| !matches!(***step, Step::Narrowed { .. } | Step::Spent(_));
-    for (number, step) in (1..).zip(steps.iter().filter(aside)) {
+    let told = |step: &&Arc<Step>| {
+        matches!(
+            ***step,
+            Step::Model(_) | Step::Tools(_) | Step::Named { .. }
+        )
+    };
+    for (number, step) in (1..).zip(steps.iter().filter(told)) {
         let _ = write!(out, "\n\n{number}. ");
         match &**step {
             Step::Model(reply) => {
@@ -60,7 +65,7 @@ fn describe_steps(steps: &[Arc<Step>]) -> String {
             Step::Named { name, result } => {
                 let _ = write!(out, "[{name}] {result}");
             }
-            Step::Narrowed { .. } | Step::Spent(_) => {}
+            Step::Narrowed { .. } | Step::Spent(_) | Step::Summarised { .. } => {}
         }
     }
     out

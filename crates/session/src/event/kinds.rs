@@ -44,7 +44,7 @@ impl Fact {
             Fact::RunOpened { .. } => ("run_opened", "an agent was given its task"),
             Fact::RunStepped { .. } => (
                 "run_stepped",
-                "an agent finished a step: a reply, results of tools",
+                "an agent finished a step: a reply, results of tools, a summary of its oldest rounds",
             ),
             Fact::Delegated { .. } => ("delegated", "an agent gave tasks to others"),
             Fact::RunRetried { .. } => {

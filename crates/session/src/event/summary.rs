@@ -408,6 +408,9 @@ fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
                 None => Ok(()),
             }
         }
+        Step::Summarised { replaced, .. } => {
+            write!(f, "a summary of its first {replaced} steps")
+        }
         Step::Spent(Spent { usage, .. }) => {
             let tokens = usage.input + usage.output;
             write!(f, "{tokens} tokens besides its replies")

@@ -5,6 +5,7 @@
 //!     match next(&steps, &weights, bounds) {
 //!         CallModel { masked, wrap_up } => ask with the steps, as tail::shown has their results;
 //!                                          a reply without calls ends the run, others are steps
+//!         Summarise { .. }              => a summary of the first rounds is a step
 //!         CallTools(reply)              => run its calls; those of `delegate` are one Input::Delegate;
 //!                                          all results, in order, are one step
 //!         Done { .. }                   => end with the answer
@@ -33,6 +34,13 @@ pub enum Next {
         /// Set for the last call of the run: why it must answer now, without calling tools.
         wrap_up: Option<Arc<str>>,
     },
+    /// Summarise the first rounds.
+    Summarise {
+        /// How many of the run's first steps the summary stands for.
+        replaced: usize,
+        /// What it may cost, as the model is shown it ([`super::tail::summary_note`]).
+        cap: Tokens,
+    },
     /// Run the tools that this reply calls.
     CallTools(Box<Reply>),
     /// It is done.
@@ -59,7 +67,8 @@ pub struct Bounds {
 }
 
 /// The next move: call the model, run the tools it asks for, until it answers without a call.
-/// The last of its `max_turns` calls, and the last for which there is room, ask for the answer;
+/// Where old results no longer make enough room, its first rounds are summarised. The last of its
+/// `max_turns` calls, and the last for which there is room, ask for the answer;
 /// a model that calls tools all the same is stopped with what it has said. `weights` are those of
 /// the steps, one each; a missing one weighs nothing.
 pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
@@ -125,8 +134,17 @@ fn after_reply(
 }
 
 fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
-    let calls_made = replies(steps).count();
-    let decided = tail(weights, bounds.room);
+    let last = replies(steps).count() + 1 >= bounds.max_turns as usize;
+    // No tools answer after the last call: it makes no room for them.
+    let room = if last {
+        Headroom {
+            reply: Tokens::ZERO,
+            ..bounds.room
+        }
+    } else {
+        bounds.room
+    };
+    let decided = tail(weights, room);
     if let Call::Overflow { needed } = decided.call {
         let room = bounds.room.tokens;
         let reason = format!("its exchange needs {needed} tokens, there is room for {room}");
@@ -140,14 +158,16 @@ fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next 
             },
         };
     }
-    let last = calls_made + 1 >= bounds.max_turns as usize;
+    if let Call::Summarise { replaced, cap } = decided.call {
+        return Next::Summarise { replaced, cap };
+    }
     let wrap_up = match decided.call {
         _ if last => Some(format!(
             "this is the last of {} model calls",
             bounds.max_turns
         )),
         Call::WrapUp => Some("there is no room left for what tools would answer".to_owned()),
-        Call::Normal | Call::Overflow { .. } => None,
+        Call::Normal | Call::Summarise { .. } | Call::Overflow { .. } => None,
     };
     Next::CallModel {
         masked: decided.masked,
@@ -214,6 +234,7 @@ mod tests {
                 let wrap_up = wrap_up.as_ref().map(|why| format!(": {why}"));
                 format!("model, {} out{}", masked.len(), wrap_up.unwrap_or_default())
             }
+            Next::Summarise { replaced, cap } => format!("{replaced} steps to {cap} tokens"),
             Next::CallTools(reply) => format!("{} tools", reply.calls.len()),
             Next::Done {
                 text,

@@ -64,6 +64,9 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retra
                     None => recorded.map(|at| (at, asked_for_reply(&steps[at]))),
                 }
             }
+            Next::Summarise { replaced, .. } => {
+                recorded.map(|at| (at, summarised(&steps[at], replaced)))
+            }
             Next::CallTools(reply) => recorded.map(|at| {
                 let ids = reply.calls.iter().map(|call| &call.id);
                 (at, answered(&steps[at], ids))
@@ -94,7 +97,21 @@ fn narrowed(steps: &[Arc<Step>], mut range: Range<usize>) -> Option<usize> {
 fn asked_for_reply(step: &Step) -> Result<(), String> {
     match step {
         Step::Tools(_) => Err("the model was to be asked, and tools were".to_owned()),
+        Step::Summarised { .. } => {
+            Err("the model was to be asked, and rounds were summarised".to_owned())
+        }
         _ => Ok(()),
+    }
+}
+
+/// Whether it is a summary of so many first steps.
+fn summarised(step: &Step, expected: usize) -> Result<(), String> {
+    match step {
+        Step::Summarised { replaced, .. } if *replaced as usize == expected => Ok(()),
+        Step::Summarised { replaced, .. } => Err(format!(
+            "{expected} steps were to be summarised, and {replaced} were"
+        )),
+        _ => Err(format!("{expected} steps were to be summarised")),
     }
 }
 

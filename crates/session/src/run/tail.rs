@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Before each model call, in this order: nothing is done while the exchange and the longest
-//! reply fit the room; old tool results leave it, oldest first, each for a note; the model is
-//! asked a last time, to answer with what it has; nothing fits any more. A result that has left
-//! stays out, and the newest results, which the model has not seen, are never left out. All of
-//! it follows from the recorded steps and their tokens alone.
+//! reply fit the room; old tool results leave it, oldest first, each for a note; the oldest rounds
+//! leave it for a summary; the model is asked a last time, to answer with what it has; nothing fits
+//! any more. What has left stays out, and the newest round, whose results the model has not seen,
+//! never leaves. All of it follows from the recorded steps and their tokens alone.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use unisono_context::Tokens;
 
@@ -19,6 +20,11 @@ use super::{Step, ToolResult};
 
 /// The most tokens of a note: a dozen words, and up to twenty digits of which a token has three.
 const NOTE: Tokens = Tokens(32);
+
+/// The part of the room that a summary of the oldest rounds may have, the least and the most.
+const SUMMARY_PART: u64 = 8;
+const SUMMARY_LEAST: Tokens = Tokens(256);
+const SUMMARY_MOST: Tokens = Tokens(8_000);
 
 /// What a step adds to the exchange, in tokens of the agent's model. At-most counts keep what is
 /// promised about the room.
@@ -28,6 +34,13 @@ pub enum Weight {
     Reply(Tokens),
     /// Tool results, one by one.
     Results(Vec<Tokens>),
+    /// A summary.
+    Summary {
+        /// How many of the run's first steps it stands for.
+        replaced: usize,
+        /// What it costs.
+        tokens: Tokens,
+    },
     /// Nothing: a named step is the author's own.
     Nothing,
 }
@@ -70,6 +83,13 @@ pub struct Masked {
 pub enum Call {
     /// The model may call tools.
     Normal,
+    /// The oldest rounds must be summarised first.
+    Summarise {
+        /// How many of the run's first steps the summary stands for.
+        replaced: usize,
+        /// What it may cost.
+        cap: Tokens,
+    },
     /// It must answer now: what it calls could not be shown to it.
     WrapUp,
     /// It cannot be asked.
@@ -87,6 +107,10 @@ impl Weight {
         match step {
             Step::Model(_) => Weight::Reply(each.sum()),
             Step::Tools(results) => Weight::Results(each.by_ref().take(results.len()).collect()),
+            Step::Summarised { replaced, .. } => Weight::Summary {
+                replaced: *replaced as usize,
+                tokens: each.sum(),
+            },
             Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => Weight::Nothing,
         }
     }
@@ -198,8 +222,25 @@ pub fn countable(step: &Step) -> Vec<String> {
             vec![text]
         }
         Step::Tools(results) => results.iter().map(|r| r.content.to_string()).collect(),
+        Step::Summarised { text, .. } => vec![summary_note(text)],
         Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => Vec::new(),
     }
+}
+
+/// A summary of a run's first rounds as its model is shown it.
+pub fn summary_note(summary: &str) -> String {
+    format!(
+        "Your first replies and what your tools answered are left out; this is their summary. \
+         #1 is your first reply here, with its calls and results.\n\n{summary}"
+    )
+}
+
+/// The summary that stands for a run's first steps, and how many those are.
+pub fn summary(steps: &[Arc<Step>]) -> Option<(usize, &Arc<str>)> {
+    steps.iter().rev().find_map(|step| match &**step {
+        Step::Summarised { replaced, text } => Some((*replaced as usize, text)),
+        _ => None,
+    })
 }
 
 /// The results of a step as the model is shown them.
@@ -213,10 +254,26 @@ pub fn shown(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<Tool
     shown
 }
 
+/// The weights of what stands of an exchange: the newest summary, and the steps it does not stand
+/// for.
+pub fn standing(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
+    let summaries = weights.iter().rev();
+    let summary = summaries
+        .filter_map(|weight| match weight {
+            Weight::Summary { replaced, .. } => Some((*replaced, weight)),
+            _ => None,
+        })
+        .next();
+    let replaced = summary.map_or(0, |(replaced, _)| replaced);
+    let steps = weights.get(replaced..).unwrap_or_default().iter();
+    let steps = steps.filter(|weight| !matches!(weight, Weight::Summary { .. }));
+    summary.map(|(_, weight)| weight).into_iter().chain(steps)
+}
+
 /// The least that an exchange of such weights has, with every result left out that can be.
 pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
-    let each = weights.iter().map(|weight| match weight {
-        Weight::Reply(tokens) => *tokens,
+    let each = standing(weights).map(|weight| match weight {
+        Weight::Reply(tokens) | Weight::Summary { tokens, .. } => *tokens,
         Weight::Results(results) => results.iter().map(|tokens| (*tokens).min(note)).sum(),
         Weight::Nothing => Tokens::ZERO,
     });
@@ -231,9 +288,10 @@ pub fn tail(weights: &[Weight], room: Headroom) -> Tail {
             Weight::Reply(tokens) => {
                 // What was left out for this reply stays out.
                 exchange.decide(room);
-                exchange.whole += *tokens;
+                exchange.reply(step, *tokens);
             }
             Weight::Results(results) => exchange.results(step, results, room.note),
+            Weight::Summary { replaced, tokens } => exchange.summarised(*replaced, *tokens),
             Weight::Nothing => {}
         }
     }
@@ -246,10 +304,12 @@ pub fn tail(weights: &[Weight], room: Headroom) -> Tail {
 
 #[derive(Default)]
 struct Exchange {
-    /// What it costs with nothing left out.
-    whole: Tokens,
-    /// What notes save.
-    saved: Tokens,
+    /// What the summary costs that stands for the oldest rounds.
+    summary: Tokens,
+    /// The rounds that stand, oldest first.
+    rounds: Vec<Round>,
+    /// What summary and rounds cost, less what notes save.
+    cost: Tokens,
     masked: Vec<Masked>,
     /// Results that the model has seen and whose note is smaller, oldest first.
     old: VecDeque<Masked>,
@@ -257,11 +317,30 @@ struct Exchange {
     new: Vec<Masked>,
 }
 
+/// A reply and the results of its calls.
+struct Round {
+    /// The step that is its reply.
+    first: usize,
+    /// What it costs, less what notes save.
+    cost: Tokens,
+}
+
 impl Exchange {
+    fn reply(&mut self, step: usize, tokens: Tokens) {
+        self.rounds.push(Round {
+            first: step,
+            cost: tokens,
+        });
+        self.cost += tokens;
+    }
+
     fn results(&mut self, step: usize, results: &[Tokens], note: Tokens) {
         self.old.extend(self.new.drain(..));
         for (result, tokens) in results.iter().copied().enumerate() {
-            self.whole += tokens;
+            self.cost += tokens;
+            if let Some(round) = self.rounds.last_mut() {
+                round.cost += tokens;
+            }
             if tokens > note {
                 self.new.push(Masked {
                     step,
@@ -272,26 +351,46 @@ impl Exchange {
         }
     }
 
+    fn summarised(&mut self, replaced: usize, tokens: Tokens) {
+        self.summary = tokens;
+        self.rounds.retain(|round| round.first >= replaced);
+        self.cost = tokens + self.rounds.iter().map(|round| round.cost).sum::<Tokens>();
+        self.masked.retain(|masked| masked.step >= replaced);
+        self.old.retain(|old| old.step >= replaced);
+    }
+
     /// Leaves out as little as the best call that is possible needs.
     fn decide(&mut self, room: Headroom) -> Call {
         for (reply, call) in [(room.reply, Call::Normal), (Tokens::ZERO, Call::WrapUp)] {
             if let Some(count) = self.least(room, reply) {
-                for masked in self.old.drain(..count) {
-                    self.saved += masked.tokens.minus(room.note);
-                    self.masked.push(masked);
-                }
+                self.mask(count, room.note);
                 return call;
+            }
+            if let Some((replaced, cap)) = self.oldest(room, reply) {
+                return Call::Summarise { replaced, cap };
             }
         }
         let more: Tokens = self.old.iter().map(|old| old.tokens.minus(room.note)).sum();
         Call::Overflow {
-            needed: self.whole.minus(self.saved).minus(more),
+            needed: self.cost.minus(more),
+        }
+    }
+
+    fn mask(&mut self, count: usize, note: Tokens) {
+        for masked in self.old.drain(..count) {
+            let saved = masked.tokens.minus(note);
+            self.cost = self.cost.minus(saved);
+            let mut rounds = self.rounds.iter_mut().rev();
+            if let Some(round) = rounds.find(|round| round.first < masked.step) {
+                round.cost = round.cost.minus(saved);
+            }
+            self.masked.push(masked);
         }
     }
 
     /// How many of the old results must leave, so that the rest and a reply fit.
     fn least(&self, room: Headroom, reply: Tokens) -> Option<usize> {
-        let mut needed = self.whole.minus(self.saved) + reply;
+        let mut needed = self.cost + reply;
         let mut old = self.old.iter();
         for count in 0..=self.old.len() {
             if needed <= room.tokens {
@@ -303,6 +402,27 @@ impl Exchange {
             needed = needed.minus(saves);
         }
         None
+    }
+
+    /// How many of the run's first steps leave for a summary and what that may cost, so that it, the
+    /// newest rounds and a reply fit. Of those, as many stay as fill half of the room with it.
+    fn oldest(&self, room: Headroom, reply: Tokens) -> Option<(usize, Tokens)> {
+        let (newest, older) = self.rounds.split_last()?;
+        let free = room.tokens.minus(reply);
+        let cap = Tokens(room.tokens.0 / SUMMARY_PART).min(SUMMARY_MOST);
+        if cap < SUMMARY_LEAST || newest.cost + cap > free {
+            return None;
+        }
+        let mut kept = newest.cost + cap;
+        let stays = |round: &&Round| {
+            kept += round.cost;
+            kept.0 <= free.0 / 2
+        };
+        let stay = older.iter().rev().take_while(stays).count();
+        let leave = &older[..(older.len() - stay).max(1).min(older.len())];
+        let saved: Tokens = leave.iter().map(|round| round.cost).sum();
+        let next = self.rounds.get(leave.len())?;
+        (!leave.is_empty() && self.summary + saved > cap).then_some((next.first, cap))
     }
 }
 

@@ -120,6 +120,7 @@ layout! {
         2 Named { name, result },
         3 Narrowed { room; output },
         4 Spent(spent),
+        5 Summarised { replaced, text },
     }
     struct Spent { usage; fallback }
     enum Late { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }

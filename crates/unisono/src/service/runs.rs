@@ -148,6 +148,10 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
             room_tokens: room.0,
             output_tokens: output.map(|tokens| tokens.0),
         },
+        Step::Summarised { replaced, text } => Done::Summarised {
+            steps: *replaced,
+            text: text.to_string(),
+        },
         Step::Spent(Spent { usage, fallback }) => Done::Spent {
             fallback: fallback.as_ref().map(ToString::to_string),
             input_tokens: usage.input.0,

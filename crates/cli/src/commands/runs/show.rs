@@ -12,8 +12,9 @@ use crate::show;
 
 const HELP: &str = "\
 JSON: as of `list`, with event (that opened it), definition, steps [{event, at, kind (model, tools,
-named, narrowed, spent), …}] (of a model that stood in: stand_in, its name, and stand_in_prefix,
-the digest of its prompt bytes) and attempts [{attempt, event, at, reason}] after the first.";
+named, narrowed, summarised, spent), …}] (of a model that stood in: stand_in, its name, and
+stand_in_prefix, the digest of its prompt bytes) and attempts [{attempt, event, at, reason}]
+after the first.";
 
 /// Characters of a step's or task's text that are shown.
 const SHOWN: usize = 100;
@@ -151,6 +152,12 @@ fn step(done: &Done) -> String {
                 "too large for the provider: its exchange may have {} tokens from here{}",
                 show::number(*room_tokens),
                 reply.unwrap_or_default()
+            )
+        }
+        Done::Summarised { steps, text } => {
+            format!(
+                "its first {steps} steps summarised  {}",
+                show::line(text, SHOWN)
             )
         }
         Done::Spent {

@@ -126,8 +126,8 @@ impl Scales {
     }
 
     fn sent(&self, masked: &[Masked]) -> Tokens {
-        let each = self.weights.iter().map(|weight| match weight {
-            Weight::Reply(tokens) => *tokens,
+        let each = tail::standing(&self.weights).map(|weight| match weight {
+            Weight::Reply(tokens) | Weight::Summary { tokens, .. } => *tokens,
             Weight::Results(results) => results.iter().copied().sum(),
             Weight::Nothing => Tokens::ZERO,
         });
@@ -169,10 +169,10 @@ impl Scales {
     }
 }
 
-/// Whether a request of the run was too large before: then its tokens decide.
+/// Whether something of the run's exchange had to leave before: then its tokens decide.
 fn is_narrowed(steps: &[Arc<Step>]) -> bool {
     let mut steps = steps.iter();
-    steps.any(|step| matches!(**step, Step::Narrowed { .. }))
+    steps.any(|step| matches!(**step, Step::Narrowed { .. } | Step::Summarised { .. }))
 }
 
 /// The room that an assignment of so many tokens leaves, or why it does not fit.
@@ -214,6 +214,9 @@ pub(crate) fn assignment(request: &Request) -> (String, u64) {
     }
     for delegated in request.results.iter() {
         let _ = write!(out, "\n{}", handed::whole(delegated));
+    }
+    if let Some(summary) = &request.summary {
+        let _ = write!(out, "\n{summary}");
     }
     (out, reserve::MESSAGES + request.results.len() as u64)
 }

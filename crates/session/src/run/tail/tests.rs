@@ -27,6 +27,7 @@ fn shown_as(tail: &Tail) -> String {
     let masked = masked.collect::<Vec<_>>().join(" ");
     match tail.call {
         Call::Normal => format!("{masked} call"),
+        Call::Summarise { replaced, cap } => format!("{masked} {replaced} steps to {cap}"),
         Call::WrapUp => format!("{masked} wrap up"),
         Call::Overflow { needed } => format!("{masked} overflow {needed}"),
     }
@@ -100,6 +101,83 @@ fn old_results_leave_before_the_model_must_answer_and_before_nothing_fits() {
     assert_eq!(tail(&large, Headroom::UNBOUNDED).call, Call::Normal);
 }
 
+fn summary(replaced: usize, tokens: u64) -> Weight {
+    Weight::Summary {
+        replaced,
+        tokens: Tokens(tokens),
+    }
+}
+
+#[test]
+fn the_oldest_rounds_are_summarised_where_notes_make_too_little_room() {
+    let room = Headroom {
+        tokens: Tokens(4_000),
+        ..ROOM
+    };
+    let round = |said, result| [reply(said), results(&[result])];
+    // Half of what a reply leaves, 1,900, is for the summary and the newest rounds.
+    let long = [
+        round(900, 100),
+        round(900, 100),
+        round(900, 100),
+        round(800, 300),
+    ]
+    .concat();
+    let table: Vec<(&str, Vec<Weight>, &str)> = vec![
+        ("notes are not enough", long.clone(), " 6 steps to 500"),
+        (
+            "then it goes on",
+            [&long[..], &[summary(6, 480)]].concat(),
+            " call",
+        ),
+        (
+            "a summary of the summary and what came since",
+            [
+                &long[..],
+                &[summary(6, 480)],
+                &round(1_400, 20),
+                &round(1_300, 20),
+            ]
+            .concat(),
+            " 11 steps to 500",
+        ),
+        (
+            "the newest round stays, however long it is",
+            [round(900, 100), round(800, 2_300)].concat(),
+            " 2 steps to 500",
+        ),
+        (
+            "without room for a reply it is the last call",
+            [round(900, 100), round(800, 2_600)].concat(),
+            " 2 steps to 500",
+        ),
+        (
+            "a summary as long as what it stands for is none",
+            [round(300, 20), round(900, 2_700)].concat(),
+            " wrap up",
+        ),
+        (
+            "nothing older",
+            round(900, 3_200).to_vec(),
+            " overflow 4100",
+        ),
+        (
+            "results that had left do not come back",
+            [
+                &round(100, 2_000)[..],
+                &round(100, 1_700),
+                &[reply(1_900), results(&[100]), summary(4, 480)],
+                &round(900, 300),
+            ]
+            .concat(),
+            " call",
+        ),
+    ];
+    for (name, weights, expected) in table {
+        assert_eq!(shown_as(&tail(&weights, room)), expected, "{name}");
+    }
+}
+
 #[test]
 fn a_step_is_counted_as_it_is_sent() {
     let call = ToolCall {
@@ -168,10 +246,23 @@ fn cost(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
                     total += if out { note } else { *tokens };
                 }
             }
-            Weight::Nothing => {}
+            Weight::Nothing | Weight::Summary { .. } => {}
         }
     }
     total
+}
+
+/// The same of what stands beside a summary.
+fn cost_beside(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
+    let summaries = weights.iter().rev();
+    let newest = summaries.filter_map(|weight| match weight {
+        Weight::Summary { replaced, tokens } => Some((*replaced, *tokens)),
+        _ => None,
+    });
+    let (replaced, tokens) = newest.take(1).last().unwrap_or_default();
+    let mut stands = weights.to_vec();
+    stands[..replaced].fill(Weight::Nothing);
+    tokens + cost(&stands, masked, note)
 }
 
 /// The results that may leave, oldest first.
@@ -228,6 +319,11 @@ proptest! {
             let needs = |masked: &[Masked], reply: Tokens| cost(weights, masked, room.note) + reply;
             let reply = match call {
                 Call::Normal => room.reply,
+                Call::Summarise { .. } => {
+                    prop_assert!(needs(&all, room.reply) > room.tokens, "it could go on");
+                    prop_assert_eq!(&masked, &before);
+                    continue;
+                }
                 Call::WrapUp => {
                     prop_assert!(needs(&all, room.reply) > room.tokens, "it could go on");
                     Tokens::ZERO
@@ -245,6 +341,41 @@ proptest! {
                 prop_assert!(needs(fewer, reply) > room.tokens, "as few as needed");
             }
             before = masked;
+        }
+    }
+
+    #[test]
+    fn a_summary_makes_room_and_the_newest_round_stays(
+        rounds in prop::collection::vec((0..900u64, 0..1_500u64), 1..40),
+        tokens in 2_048..12_000u64,
+        longest in 0..2_000u64,
+        part in 0..=100u64,
+    ) {
+        let room = Headroom { tokens: Tokens(tokens), reply: Tokens(longest), note: Tokens(40) };
+        let mut weights = Vec::new();
+        for (said, result) in rounds {
+            let newest = weights.len();
+            weights.extend([reply(said), results(&[result])]);
+            let mut summaries = 0;
+            let decided = loop {
+                let decided = tail(&weights, room);
+                let Call::Summarise { replaced, cap } = decided.call else {
+                    break decided;
+                };
+                let standing = cost_beside(&weights, &decided.masked, room.note);
+                prop_assert!(0 < replaced && replaced <= newest, "{replaced} of {newest}");
+                weights.push(summary(replaced, cap.0 * part / 100));
+                let less = cost_beside(&weights, &[], room.note);
+                prop_assert!(less < standing, "{less} of {standing}: it makes room");
+                summaries += 1;
+                prop_assert_eq!(summaries, 1, "once is enough");
+            };
+            let needed = cost_beside(&weights, &decided.masked, room.note);
+            match decided.call {
+                Call::Normal => prop_assert!(needed + room.reply <= room.tokens),
+                Call::WrapUp => prop_assert!(needed <= room.tokens),
+                _ => break,
+            }
         }
     }
 }

@@ -107,7 +107,7 @@ pub fn complete(events: &[Event], state: &State) {
                         format!("results {replies}").into()
                     }
                     // Each attempt writes the provider's cache anew; no provider refuses here.
-                    Step::Narrowed { .. } | Step::Spent(_) => continue,
+                    Step::Narrowed { .. } | Step::Summarised { .. } | Step::Spent(_) => continue,
                 };
                 if let Step::Model(_) = &**step {
                     *replies.entry(*run).or_insert(0) += 1;

@@ -179,3 +179,72 @@ async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
     assert_eq!(failure.cause, Cause::Overflow);
     assert_eq!(model.requests().len(), 2, "once");
 }
+
+#[tokio::test]
+async fn a_long_run_goes_on_with_a_summary_of_its_oldest_rounds() {
+    let long = |steps: &[Arc<Step>]| {
+        let mut attempt = narrow(8_000);
+        attempt.definition.max_turns = 99;
+        attempt.steps = steps.to_vec();
+        attempt
+    };
+    // Each of 60 rounds says 300 bytes, and reads a thousand.
+    let talking = |said: usize| {
+        let round = std::sync::atomic::AtomicUsize::new(said);
+        Scripted::by(move |_| {
+            let round = round.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let text = format!(
+                "Order W-{round} is late by {round} days. {}",
+                "So. ".repeat(70)
+            );
+            match Act::call(&[("recall", r#"{"n":1}"#)]) {
+                Act::Reply(reply) if round < 60 => Act::Reply(Reply {
+                    text: text.into(),
+                    ..reply
+                }),
+                _ => Act::say("done"),
+            }
+        })
+    };
+    let (attempt, model) = (long(&[]), talking(0));
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    let requests = model.requests();
+    assert_eq!(requests.len(), 61);
+    for request in &requests {
+        let exchange = request.exchange.iter().map(|said| match said {
+            Exchange::Reply(reply) => reply.text.len() + reply.calls[0].arguments.len(),
+            Exchange::Results(results) => results[0].content.len(),
+        });
+        let summary = request.summary.as_ref().map_or(0, |text| text.len());
+        assert!(exchange.sum::<usize>() + summary < 7_900);
+        assert_eq!(request.wrap_up, None);
+    }
+    let steps = attempt.session.steps();
+    let summaries = |steps: &[Arc<Step>]| -> Vec<(usize, u32)> {
+        let each = steps.iter().enumerate();
+        let summaries = each.filter_map(|(at, step)| match **step {
+            Step::Summarised { replaced, .. } => Some((at, replaced)),
+            _ => None,
+        });
+        summaries.collect()
+    };
+    let found = summaries(&steps);
+    assert!(
+        found.len() > 1 && found.is_sorted_by_key(|(_, replaced)| *replaced),
+        "{found:?}"
+    );
+    let last = requests[60].summary.as_ref().unwrap();
+    assert!(last.contains("Order W-"), "{last}");
+
+    // Another attempt after a summary sends the same bytes.
+    let (at, _) = found[1];
+    let replies = steps[..=at].iter().filter(|step| step.reply().is_some());
+    let replies = replies.count();
+    let (again, model) = (long(&steps[..=at]), talking(replies));
+    run(&again, &model).await.unwrap();
+    let resent = &model.requests()[0];
+    assert_eq!(resent.summary, requests[replies].summary);
+    assert_eq!(resent.exchange, requests[replies].exchange);
+    assert_eq!(summaries(&again.session.steps()).len(), found.len() - 2);
+}

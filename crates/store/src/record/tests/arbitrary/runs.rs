@@ -76,6 +76,8 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
         (tokens(), option::of(tokens()))
             .prop_map(|(room, output)| run::Step::Narrowed { room, output }),
         spent().prop_map(run::Step::Spent),
+        (any::<u32>(), text())
+            .prop_map(|(replaced, text)| run::Step::Summarised { replaced, text }),
     ]
 }
 

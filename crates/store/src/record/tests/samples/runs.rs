@@ -61,6 +61,10 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         room: Tokens(12_000),
         output: output.map(Tokens),
     };
+    let summarised = run::Step::Summarised {
+        replaced: 6,
+        text: "assistant #1 Three orders are late.".into(),
+    };
     let named = run::Step::Named {
         name: "fetch".into(),
         result: "[1]".into(),
@@ -138,6 +142,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ),
         ("run_stepped_tools", stepped(results)),
         ("run_stepped_named", stepped(named)),
+        ("run_stepped_summarised", stepped(summarised)),
         ("run_stepped_narrowed", stepped(narrowed(None))),
         ("run_stepped_narrowed_reply", stepped(narrowed(Some(2_048)))),
         ("run_stepped_spent", stepped(run::Step::Spent(spent(None)))),
