@@ -7,6 +7,7 @@
 //! Every quote carries its message's ordinal (`#12`); the day and the speaker are written once
 //! for the quotes under them.
 
+mod anchors;
 mod answer;
 pub(crate) mod baseline;
 mod bm25;
@@ -102,6 +103,13 @@ pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
 /// carry, in the part of the cap that it gives them.
 pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     summary::key_facts(input)
+}
+
+/// What a summary that somebody else wrote lost of its input: a line of days, and one of names and
+/// ids with digits, the weightiest as far as the cap holds them. Empty where it lost nothing, or the
+/// cap holds nothing. `text` is the summary with all that stands beside it.
+pub fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
+    anchors::anchors(input, text)
 }
 
 /// The headings of a running summary's sections, in order.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use unisono_context::checkpoint::{FACTS_MAX, KeyFact};
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{
-    AnswerInput, Delegated, Passage, Style, SummaryDraft, SummaryInput, SummaryText,
+    self, AnswerInput, Delegated, Passage, Style, SummaryDraft, SummaryInput, SummaryText,
     SynthesisInput, answer, summarise, synthesise,
 };
 
@@ -743,4 +743,55 @@ fn paragraphs_that_are_merged_again_and_again_begin_once() {
         "{}",
         said.text
     );
+}
+
+#[test]
+fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
+    let said = [
+        (1, 0, "Marta asked for W-1742 and paid 12.50."),
+        (2, 1, "Then Marta saw order W-1742 beside order W-1743."),
+        (
+            3,
+            17,
+            "The file is at src/main_2.rs, says Ilja. We ask Ilja.",
+        ),
+    ];
+    let passages: Vec<Passage<'_>> = said
+        .iter()
+        .map(|(n, at, text)| {
+            Passage::text(Ordinal(*n), Role::User, Timestamp(START + *at * DAY), *text)
+        })
+        .collect();
+    let count = |text: &str| text.split_whitespace().count() as u64;
+    let anchors = |text: &str, cap: u64| {
+        extractive::anchors(
+            &SummaryInput {
+                passages: &passages,
+                prior: None,
+                prior_facts: &[],
+                cap: Tokens(cap),
+                style: Style::Rolling,
+                instructions: None,
+                count: &count,
+            },
+            text,
+        )
+    };
+    let text = "Marta asked for W-1742.";
+    let whole = anchors(text, 100);
+    assert_eq!(
+        whole,
+        "Days (UTC): 4 May 2026, 5 May, 21 May.\nAlso named: W-1743, src/main_2.rs."
+    );
+    // What the text gives is not listed again.
+    assert_eq!(anchors(&format!("{text} {whole}"), 100), "");
+    let given = anchors("On 21 May 2026 Marta asked for W-1742 and W-1743.", 100);
+    assert!(
+        given.starts_with("Days (UTC): 4 May 2026, 5 May.\n"),
+        "{given}"
+    );
+    for cap in 0..14 {
+        let lines = anchors(text, cap);
+        assert!(count(&lines) <= cap, "{cap}: {lines}");
+    }
 }

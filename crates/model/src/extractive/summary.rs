@@ -84,13 +84,13 @@ pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
 }
 
 /// The texts to quote from, without credentials.
-struct Texts<'a> {
+pub(super) struct Texts<'a> {
     passages: Vec<Cow<'a, str>>,
     earlier: Option<Cow<'a, str>>,
 }
 
 impl<'a> Texts<'a> {
-    fn of(input: &SummaryInput<'a>) -> Texts<'a> {
+    pub(super) fn of(input: &SummaryInput<'a>) -> Texts<'a> {
         Texts {
             passages: input.passages.iter().map(|p| redact(&p.text)).collect(),
             earlier: input.prior.map(redact),
@@ -99,14 +99,14 @@ impl<'a> Texts<'a> {
 }
 
 /// All units with their worth.
-struct Reading<'a> {
-    pool: Pool<'a>,
-    worth: Worth,
-    coverage: Coverage,
+pub(super) struct Reading<'a> {
+    pub(super) pool: Pool<'a>,
+    pub(super) worth: Worth,
+    pub(super) coverage: Coverage,
 }
 
 impl<'a> Reading<'a> {
-    fn of(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
+    pub(super) fn of(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
         let mut pool = Pool::new();
         let (covered, mut days) = match texts.earlier.as_deref() {
             Some(summary) => prior::add(&mut pool, summary),

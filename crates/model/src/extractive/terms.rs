@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use words::{Shape, words};
+use words::Shape;
+pub(super) use words::words;
 
 /// A distinct stem, name, number or identifier.
 pub(super) type Term = u32;
@@ -130,6 +131,12 @@ impl Vocabulary {
             Class::Word if info.capital > 0 && info.capital >= info.small => Class::Name,
             class => class,
         }
+    }
+
+    /// The term of a word, where it was seen.
+    pub(super) fn known(&self, word: &str) -> Option<Term> {
+        let known = self.surfaces.get(word.to_lowercase().as_str());
+        known.map(|(term, _)| *term)
     }
 
     /// Appends the terms of a text, in order, stop words left out, and tells what its words mark.

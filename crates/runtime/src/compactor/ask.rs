@@ -13,6 +13,7 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
+use unisono_context::tokens::Counts;
 use unisono_model::language::{LanguageModel, Listener, Reply, Request};
 use unisono_model::summariser::{
     self, Limits, Material, Parts, Said, plan_parts, shorter, summary,
@@ -23,11 +24,14 @@ use unisono_session::assignment::CompactionJob;
 use super::batch;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
-use super::extract::{Block, cost, style, summary_of};
+use super::extract::{self, Block, cost, style, summary_of};
 use super::retry::{self, NoSummary};
 use super::{StepEvent, Work};
 use crate::clock;
 use crate::reservation;
+
+/// The part of a summary's cap that what it lost may take under it.
+const ANCHORS_PART: u64 = 8;
 
 /// What a model is asked for.
 #[derive(Clone, Copy)]
@@ -147,8 +151,7 @@ pub(super) async fn finished(
     by: &Arc<str>,
 ) -> Result<Result<Finished, Unfit>, Arc<str>> {
     let job = &asked.work.job;
-    let body = Body::Summary(text.as_str().into());
-    let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+    let (body, block) = as_block(asked, &text);
     let counts = count_block(job, &block, &asked.work.tokenizer).await?;
     let tokens = cost(job, counts);
     let draft = Draft {
@@ -158,12 +161,18 @@ pub(super) async fn finished(
     };
     let tier = job.plan.step.tier();
     Ok(match accept(&draft, tier, asked.cap, asked.below) {
-        Ok(()) => Ok(Finished::Block(Block {
-            body,
-            key_facts: asked.key_facts.to_vec(),
-            counts,
-            model: by.clone(),
-        })),
+        Ok(()) => {
+            let (body, counts) = match anchored(asked, &text, block, tokens).await? {
+                Some(anchored) => anchored,
+                None => (body, counts),
+            };
+            Ok(Finished::Block(Block {
+                body,
+                key_facts: asked.key_facts.to_vec(),
+                counts,
+                model: by.clone(),
+            }))
+        }
         Err(rejection) => {
             let most = asked.cap.min(asked.below.minus(Tokens(1)));
             // Only the text can be shorter, not what stands beside it.
@@ -172,6 +181,32 @@ pub(super) async fn finished(
             Err(Unfit { rejection, target })
         }
     })
+}
+
+fn as_block(asked: &Asked<'_>, text: &str) -> (Body, String) {
+    let body = Body::Summary(text.into());
+    let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+    (body, block)
+}
+
+/// The summary with the days, names and ids that it lost listed under it, where it lost any and the
+/// cap has room for them. `block` has `tokens`.
+async fn anchored(
+    asked: &Asked<'_>,
+    text: &str,
+    block: String,
+    tokens: Tokens,
+) -> Result<Option<(Body, Counts)>, Arc<str>> {
+    let job = &asked.work.job;
+    let most = asked.cap.min(asked.below.minus(Tokens(1)));
+    let room = most.minus(tokens).min(Tokens(asked.cap.0 / ANCHORS_PART));
+    let lines = extract::anchors(job, block, room).await?;
+    if lines.is_empty() {
+        return Ok(None);
+    }
+    let (body, block) = as_block(asked, &format!("{text}\n\n{lines}"));
+    let counts = count_block(job, &block, &asked.work.tokenizer).await?;
+    Ok((cost(job, counts) <= most).then_some((body, counts)))
 }
 
 /// The summary so far, if the next part has room for it.

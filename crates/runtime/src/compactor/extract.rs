@@ -114,6 +114,20 @@ pub(super) async fn frame(
         .map_err(|_| Arc::from("the search for key facts panicked"))?
 }
 
+/// What a block that a model wrote lost of days, names and ids, in so many tokens.
+pub(super) async fn anchors(
+    job: &CompactionJob,
+    block: String,
+    room: Tokens,
+) -> Result<String, Arc<str>> {
+    let job = job.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        with_input(&job, room, |input| extractive::anchors(input, &block))
+    });
+    work.await
+        .map_err(|_| Arc::from("the search for lost names panicked"))?
+}
+
 /// Runs `read` on what the extractive summariser reads. Blocks.
 fn with_input<T>(
     job: &CompactionJob,

@@ -244,11 +244,18 @@ fn conversation(messages: u32) -> Import {
     }
 }
 
-fn text_of(checkpoint: &Checkpoint) -> &str {
+fn body_of(checkpoint: &Checkpoint) -> &str {
     match &checkpoint.body {
         Body::Summary(text) => text,
         Body::Tombstone => panic!("a note"),
     }
+}
+
+/// What the model wrote, without the days under it.
+fn text_of(checkpoint: &Checkpoint) -> &str {
+    let body = body_of(checkpoint);
+    body.split_once("\n\nDays (UTC): ")
+        .map_or(body, |(text, _)| text)
 }
 
 fn replied(text: &str, stop: Stop) -> Act {
@@ -302,6 +309,25 @@ async fn a_summary_by_a_model_takes_the_place_of_messages() {
     assert!(recent.contains("supplier of part 58.") && recent.contains("what is due?"));
     assert!(!asked.contains("what is due?"), "{asked}");
     stage.runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_summary_by_a_model_lost_stands_under_it() {
+    let model = Scripted::by(move |_| replied(GOOD, Stop::Complete));
+    let stage = Stage::with(&[&model], 60).await;
+    let lost = "Order W-1742 of Marta waits, says Marta. We ask Marta on Monday about W-1742.";
+    for input in [lost, "Then it is Marta who pays.", "And now?", "And then?"] {
+        stage.answer(input).await;
+    }
+    stage.compact().await;
+    let checkpoints = stage.checkpoints().await;
+    let made = checkpoints.last().unwrap();
+    let under = body_of(made).strip_prefix(GOOD).unwrap();
+    assert!(under.starts_with("\n\nDays (UTC): "), "{under}");
+    let named = under.split_once("Also named: ").unwrap().1;
+    for word in ["W-1742", "Marta"] {
+        assert!(named.contains(word), "{word}: {under}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -498,7 +524,7 @@ async fn the_next_summary_is_made_of_the_last_one_and_what_came_since() {
     assert_eq!(checkpoints[1].supersedes, [checkpoints[0].id]);
     let second = &model.requests()[1];
     let (_, prior) = second.task.split_once("<earlier_summary>\n").unwrap();
-    assert!(prior.starts_with(&format!("<#1–#57 summary>\n{GOOD}\n</earlier_summary>")));
+    assert!(prior.starts_with(&format!("<#1–#57 summary>\n{GOOD}\n\nDays (UTC): ")));
     let asked = conversation_in(second);
     assert!(asked.starts_with("<#58 user"), "{asked}");
     assert!(!second.task.contains("supplier of part 57."));

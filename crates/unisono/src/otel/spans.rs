@@ -115,10 +115,7 @@ impl Spans {
             Fact::RunStepped { run, step } => match &**step {
                 Step::Model(reply) => return self.replied(session, *run, reply, event.at),
                 Step::Spent(spent) => return self.prewarmed(session, *run, spent, event.at),
-                Step::Tools(_)
-                | Step::Named { .. }
-                | Step::Narrowed { .. }
-                | Step::Summarised { .. } => {
+                _ => {
                     self.ready(*run, event.at);
                 }
             },

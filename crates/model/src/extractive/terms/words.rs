@@ -2,18 +2,18 @@
 
 /// What a word looks like.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Shape {
-    pub(super) digit: bool,
-    pub(super) letter: bool,
+pub(in crate::extractive) struct Shape {
+    pub(in crate::extractive) digit: bool,
+    pub(in crate::extractive) letter: bool,
     /// Contains one of `_ / @ . :` between letters or digits.
-    pub(super) joined: bool,
+    pub(in crate::extractive) joined: bool,
     /// An upper-case letter after a lower-case one, or two at the start.
-    pub(super) mixed: bool,
-    pub(super) capital: bool,
+    pub(in crate::extractive) mixed: bool,
+    pub(in crate::extractive) capital: bool,
 }
 
 /// Calls `found` with each word of a text.
-pub(super) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
+pub(in crate::extractive) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
     let mut at = 0;
     while let Some(start) = next_start(text, at) {
         let rest = &text[start..];

@@ -1,0 +1,115 @@
+//! What a summary that somebody else wrote lost: days, names, and ids that people or tools said.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::SummaryInput;
+use super::days::{day_name, short_name};
+use super::summary::{Reading, Texts};
+use super::terms::{Class, Term, words};
+
+/// Begins the line of names and ids.
+const NAMED: &str = "Also named: ";
+/// Names and ids that are listed at most.
+const MOST: usize = 40;
+/// A name is listed if so many messages have it.
+const NAME_LEAST: usize = 2;
+
+/// See [`super::anchors`].
+pub(super) fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
+    let texts = Texts::of(input);
+    let mut read = Reading::of(input, &texts);
+    let days = lost_days(&read, text, input.cap.0);
+    let mut named = lost_names(&mut read, text);
+    loop {
+        let mut lines = days.clone();
+        if !named.is_empty() {
+            let mut listed = named.clone();
+            listed.sort_unstable_by_key(|(_, place)| *place);
+            let listed: Vec<&str> = listed.iter().map(|(word, _)| &**word).collect();
+            lines += &format!("{NAMED}{}.\n", listed.join(", "));
+        }
+        lines.truncate(lines.trim_end().len());
+        if lines.is_empty() || (input.count)(&lines) <= input.cap.0 {
+            return lines;
+        }
+        if named.pop().is_none() {
+            return String::new();
+        }
+    }
+}
+
+/// The days of the conversation that a text does not give, as a line.
+fn lost_days(read: &Reading<'_>, text: &str, cap: u64) -> String {
+    let days = &read.coverage.days;
+    let given = days.known.iter().copied().filter(|day| {
+        let short = short_name(*day, &mut Some(day.year()));
+        [day_name(*day), short, day.to_string()]
+            .iter()
+            .any(|name| has_day(text, name))
+    });
+    let given: BTreeSet<_> = given.collect();
+    match given.len() == days.known.len() {
+        true => String::new(),
+        false => days.legend(&given, cap),
+    }
+}
+
+/// Whether a text has a day, and not as the end of another: `1 May` in `21 May`.
+fn has_day(text: &str, name: &str) -> bool {
+    let mut places = text.match_indices(name);
+    places.any(|(at, _)| !text[..at].ends_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Names and ids that a text does not have, the weightiest first, each with its place.
+fn lost_names(read: &mut Reading<'_>, text: &str) -> Vec<(String, usize)> {
+    let kept: HashSet<Term> = read.pool.terms_of(text).into_iter().collect();
+    let vocabulary = &read.pool.vocabulary;
+    let mut found: HashMap<Term, Found> = HashMap::new();
+    let mut place = 0;
+    for unit in &read.pool.units {
+        words(unit.text, &mut |word, shape| {
+            place += 1;
+            let is_named = shape.digit || shape.capital && word.chars().count() > 2;
+            let known = is_named.then(|| vocabulary.known(word)).flatten();
+            let Some(term) = known.filter(|term| !kept.contains(term)) else {
+                return;
+            };
+            let one = found.entry(term).or_insert_with(|| Found {
+                word: word.to_owned(),
+                place,
+                sources: 0,
+                last: None,
+            });
+            if one.last.replace(unit.source) != Some(unit.source) {
+                one.sources += 1;
+            }
+        });
+    }
+    let weight = |term: Term| read.worth.terms.get(term as usize).copied().unwrap_or(0.0);
+    let mut named: Vec<(f32, String, usize)> = found
+        .into_iter()
+        .filter(|(term, one)| match vocabulary.class(*term) {
+            Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()),
+            Class::Name => one.sources >= NAME_LEAST,
+            _ => false,
+        })
+        .map(|(term, one)| (weight(term), one.word, one.place))
+        .collect();
+    named.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.2.cmp(&b.2)));
+    named.truncate(MOST);
+    named
+        .into_iter()
+        .map(|(_, word, place)| (word, place))
+        .collect()
+}
+
+/// A word that a text does not have.
+struct Found {
+    /// As it is first written.
+    word: String,
+    /// Where that is.
+    place: usize,
+    /// The messages that have it, and the last of them.
+    sources: usize,
+    last: Option<usize>,
+}
