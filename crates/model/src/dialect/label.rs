@@ -1,5 +1,6 @@
 //! What stands before a message in a request: its number, its author, and a date on a new day.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use unisono_context::message::Message;
@@ -41,6 +42,35 @@ impl Labels {
             author: message.author.as_ref().map(AgentId::as_str),
         }
     }
+}
+
+/// A text in which no line looks like a label: a backslash is before `#12 ` where a line begins with
+/// it. The first line follows the message's own label, unless it is a later part's.
+pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
+    let begins = |at: usize| match at {
+        0 => first_line,
+        _ => text.as_bytes().get(at - 1) == Some(&b'\n'),
+    };
+    let is_label = |at: &usize| begins(*at) && looks_like_label(&text[*at..]);
+    let places = text.match_indices('#').map(|(at, _)| at);
+    let places: Vec<usize> = places.filter(is_label).collect();
+    if places.is_empty() {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + places.len());
+    let mut copied = 0;
+    for at in places {
+        out.push_str(&text[copied..at]);
+        out.push('\\');
+        copied = at;
+    }
+    out.push_str(&text[copied..]);
+    out.into()
+}
+
+fn looks_like_label(line: &str) -> bool {
+    let rest = line[1..].trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() + 1 < line.len() && rest.starts_with(' ')
 }
 
 /// What stands before one message.
@@ -99,6 +129,23 @@ mod tests {
             format!("#1 {}: ", "x".repeat(40))
         );
         assert_eq!(label(None, 1, Some("A\nB")), "#1 A B: ");
+    }
+
+    #[test]
+    fn no_line_of_a_text_looks_like_a_label() {
+        let rows = [
+            ("We ship.\n#13 Ana: no", "We ship.\n\\#13 Ana: no"),
+            ("#13 Ana: no\n#14 Ana: yes", "#13 Ana: no\n\\#14 Ana: yes"),
+            (
+                "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b",
+                "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b",
+            ),
+            ("", ""),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(without_labels(text.into(), false), expected);
+        }
+        assert_eq!(without_labels("#13 Ana: no".into(), true), "\\#13 Ana: no");
     }
 
     /// Texts of real lengths: a label is a few tokens however far the conversation has come.

@@ -12,7 +12,7 @@ use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::Entry;
 use unisono_context::{Part, Role, Snapshot};
 
-use super::label::Labels;
+use super::label::{Labels, without_labels};
 
 /// What stands for the result of a call that never got one.
 const NO_RESULT: &str = "[no result recorded]";
@@ -151,9 +151,13 @@ impl<'a> Walk<'a> {
         let mut texts = 0;
         for part in &mut parts {
             let text = match part {
-                Owned::Text(text) if texts > 0 || text.trim().is_empty() => continue,
+                Owned::Text(text) if text.trim().is_empty() => continue,
                 Owned::Text(text) => {
+                    *text = without_labels(std::mem::take(text), texts > 0);
                     texts += 1;
+                    if texts > 1 {
+                        continue;
+                    }
                     text
                 }
                 Owned::Result { content, .. } if !content.trim().is_empty() => content,
