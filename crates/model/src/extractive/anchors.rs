@@ -11,6 +11,8 @@ use super::terms::{Class, Term, words};
 const NAMED: &str = "Also named: ";
 /// Names and ids that are listed at most.
 const MOST: usize = 40;
+/// And of those that one message is the first to name.
+const OF_ONE: usize = 8;
 /// A name is listed if so many messages have it.
 const NAME_LEAST: usize = 2;
 
@@ -77,6 +79,7 @@ fn lost_names(read: &mut Reading<'_>, text: &str) -> Vec<(String, usize)> {
             let one = found.entry(term).or_insert_with(|| Found {
                 word: word.to_owned(),
                 place,
+                first: unit.source,
                 sources: 0,
                 last: None,
             });
@@ -86,21 +89,25 @@ fn lost_names(read: &mut Reading<'_>, text: &str) -> Vec<(String, usize)> {
         });
     }
     let weight = |term: Term| read.worth.terms.get(term as usize).copied().unwrap_or(0.0);
-    let mut named: Vec<(f32, String, usize)> = found
+    let mut named: Vec<(f32, Found)> = found
         .into_iter()
         .filter(|(term, one)| match vocabulary.class(*term) {
             Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()),
             Class::Name => one.sources >= NAME_LEAST,
             _ => false,
         })
-        .map(|(term, one)| (weight(term), one.word, one.place))
+        .map(|(term, one)| (weight(term), one))
         .collect();
-    named.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.2.cmp(&b.2)));
+    named.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(one.place.cmp(&other.place)));
+    let mut of_one: HashMap<usize, usize> = HashMap::new();
+    named.retain(|(_, one)| {
+        let listed = of_one.entry(one.first).or_default();
+        *listed += 1;
+        *listed <= OF_ONE
+    });
     named.truncate(MOST);
-    named
-        .into_iter()
-        .map(|(_, word, place)| (word, place))
-        .collect()
+    let named = named.into_iter().map(|(_, one)| (one.word, one.place));
+    named.collect()
 }
 
 /// A word that a text does not have.
@@ -109,7 +116,8 @@ struct Found {
     word: String,
     /// Where that is.
     place: usize,
-    /// The messages that have it, and the last of them.
+    /// The message that has it first, how many have it, and the last of them.
+    first: usize,
     sources: usize,
     last: Option<usize>,
 }
