@@ -21,6 +21,7 @@ mod paragraph;
 mod passage;
 mod pool;
 mod prior;
+mod question;
 mod quote;
 mod relative;
 mod render;
@@ -83,6 +84,12 @@ pub struct SummaryDraft {
     pub key_facts: Vec<KeyFact>,
     /// The messages it quotes, in order.
     pub quoted: Vec<Ordinal>,
+}
+
+/// Whether a task asks for something by words of its own, and not only for what agents look for, as
+/// decisions or risks are.
+pub fn is_question(task: &str) -> bool {
+    question::is_question(task)
 }
 
 /// Condenses a conversation.

@@ -18,7 +18,7 @@ pub mod cache_warming;
 pub mod calibration;
 pub mod catalogue;
 pub mod client;
-mod date;
+pub mod date;
 pub mod dialect;
 pub mod estimate;
 pub mod extractive;

@@ -264,8 +264,12 @@ fn an_answer_quotes_what_the_persona_looks_for() {
 fn an_answer_to_nothing_says_so() {
     assert_eq!(
         ask(&[], "", "anything?", 100),
-        "Nothing in the conversation speaks to this."
+        "No message has the words of this question."
     );
+    let decisions = ask(&allotment(), "You collect decisions.", "Kangaroos?", 200);
+    let (first, rest) = decisions.split_once("\n\n").unwrap();
+    assert_eq!(first, "No message has the words of this question.");
+    assert!(rest.starts_with("## Decisions\n"), "{rest}");
     assert_eq!(ask(&allotment(), "", "anything?", 0), "");
 }
 

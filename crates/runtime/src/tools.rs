@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Message, Ordinal};
+use unisono_model::date::utc_date;
 use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
 use unisono_session::tool;
@@ -398,11 +399,13 @@ fn shown(message: &Message) -> String {
     format!("{}:\n{}", heading(message), message.countable_text())
 }
 
-/// Who said which message.
+/// Who said which message, and when.
 fn heading(message: &Message) -> String {
     let author = message.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();
-    format!("{} {}{author}", message.ordinal, message.role)
+    let day = utc_date(message.at).map(|day| format!(", {day}"));
+    let day = day.unwrap_or_default();
+    format!("{} {}{author}{day}", message.ordinal, message.role)
 }
 
 fn no_message(n: u32) -> String {

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_fake_provider::{Answer, FakeProvider, Script};
+use unisono_model::extractive::{self, AnswerInput, Passage};
+use unisono_model::retention;
 
 use crate::support::{Place, finish};
 
@@ -263,4 +266,79 @@ fn a_models_summary_is_measured_as_it_came_over_the_wire() {
         1
     );
     assert_eq!(provider.requests().len(), 2, "one for each way");
+}
+
+/// The parts of a line of a conversation file that are texts, or calls and results of tools.
+fn parts(line: &Value) -> Vec<Part> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.as_str().into(),
+        other => other.to_string().into(),
+    };
+    let parts = line["parts"].as_array().into_iter().flatten();
+    let read = parts.filter_map(|part| match part["type"].as_str()? {
+        "text" => Some(Part::Text(text(&part["text"]))),
+        "tool_call" => Some(Part::ToolCall {
+            id: "".into(),
+            name: text(&part["name"]),
+            arguments: text(&part["arguments"]),
+        }),
+        "tool_result" => Some(Part::ToolResult {
+            call_id: "".into(),
+            content: text(&part["content"]),
+            is_error: false,
+        }),
+        _ => None,
+    });
+    read.collect()
+}
+
+#[test]
+fn an_offline_answer_has_what_the_question_asks_for() {
+    let (mut asked, mut answered) = (0, 0);
+    for set in SETS {
+        let (conversation, probes) = files(set);
+        let lines = fs::read_to_string(conversation).unwrap();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let messages: Vec<Value> = lines
+            .filter(|line: &Value| line["type"] == "message")
+            .collect();
+        let parts: Vec<(Ordinal, Role, Vec<Part>)> = (1..)
+            .zip(&messages)
+            .map(|(n, line)| {
+                let role = Role::from_name(line["role"].as_str().unwrap()).unwrap();
+                (Ordinal(n), role, parts(line))
+            })
+            .collect();
+        let at = Timestamp::default();
+        let passages: Vec<Passage<'_>> = parts
+            .iter()
+            .flat_map(|(n, role, parts)| {
+                let passage = |part| Passage::of_part(*n, *role, None, at, part);
+                parts.iter().filter_map(passage)
+            })
+            .collect();
+        let probes = fs::read_to_string(probes).unwrap();
+        for probe in retention::parse(&probes, messages.len() as u32).unwrap() {
+            let answer = extractive::answer(&AnswerInput {
+                passages: &passages,
+                summaries: &[],
+                persona: "You answer the person's task: decisions, risks, actions.",
+                task: &probe.question,
+                cap: Tokens(900),
+                count: &|text| text.len() as u64 / 4,
+            });
+            let beginning: String = answer.text.chars().take(1_400).collect();
+            let beginning = beginning.to_lowercase();
+            let has = |words: &String| beginning.contains(&words.to_lowercase());
+            asked += 1;
+            answered += u32::from(probe.answer.iter().any(has));
+        }
+    }
+    // The best messages by BM25 of the same length have it for 81 %.
+    assert!(
+        asked > 250 && answered * 100 > asked * 85,
+        "{answered} of {asked}"
+    );
 }

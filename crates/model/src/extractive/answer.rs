@@ -1,9 +1,9 @@
-//! Answers by quoting: what is relevant to the task and to what the agent looks for.
+//! Answers by quoting: first what the task's own words find, then what the agent looks for.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use unisono_context::{Role, Tokens};
+use unisono_context::{Ordinal, Role, Tokens};
 
 use super::cues::Cues;
 use super::focus::Focus;
@@ -14,10 +14,14 @@ use super::standing::{companion, standing};
 use super::summary::quoted;
 use super::terms::Term;
 use super::weights::{self, relevance};
-use super::{Answer, AnswerInput, bm25, prior, render, score};
+use super::{Answer, AnswerInput, bm25, prior, question, render, score};
 use crate::date::utc_date;
 use crate::redact::redact;
 
+/// What is said where no message has anything of what is asked.
+const NOTHING: &str = "Nothing in the conversation speaks to this.";
+/// What is said first where the words of a question are in no message.
+const UNKNOWN: &str = "No message has the words of this question.";
 /// More quotes than this answer less well.
 const MAX_QUOTES: usize = 14;
 
@@ -32,16 +36,93 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     for (passage, text) in input.passages.iter().zip(&texts) {
         pool.add_passage(passage, text);
     }
+    let found = question::relevance(&mut pool, input.task);
+    let first = found.as_ref().map(|found| first(&pool, found, input));
     let focus = Sought::of(input);
-    let worth = worth(&mut pool, input, &focus);
-    let mut chosen = choose(&pool, &worth, weights::ANSWER, input.cap.0 as f32);
-    let best = chosen
-        .iter()
-        .map(|&unit| worth.units[unit])
-        .fold(0.0, f32::max);
+    if first.is_some() && focus.0.is_empty() {
+        return joined(first, None, input);
+    }
+    let mut worth = worth(&mut pool, input, &focus);
+    let best = worth.units.iter().copied().fold(0.0, f32::max);
+    let quoted = first.iter().flat_map(|first| &first.units);
+    quoted.for_each(|&unit| worth.units[unit] = 0.0);
+    let taken = first.as_ref().map_or(0, |first| first.tokens);
+    let room = input.cap.0.saturating_sub(taken);
+    let mut chosen = choose(&pool, &worth, weights::ANSWER, room as f32);
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
-    fit(&pool, chosen, focus.0.first().copied(), input)
+    let title = focus
+        .0
+        .first()
+        .map_or("What was said", |focus| focus.title());
+    let rest = section(&pool, chosen, title, room, input);
+    joined(first, rest, input)
+}
+
+/// Quotes under a heading.
+struct Section {
+    text: String,
+    tokens: u64,
+    units: Vec<usize>,
+    quotes: Vec<Ordinal>,
+}
+
+/// What answers the question best, the rest of the room left; or that no message has its words.
+fn first(pool: &Pool<'_>, found: &[f32], input: &AnswerInput<'_>) -> Section {
+    let cap = (input.cap.0 / 2).min(weights::question::TOKENS);
+    let best = found.iter().copied().fold(0.0, f32::max);
+    let least = best * weights::question::OF_THE_BEST;
+    let answers = |&unit: &usize| found[unit] > least;
+    let mut order: Vec<usize> = (0..found.len()).filter(answers).collect();
+    order.sort_by(|&one, &other| found[other].total_cmp(&found[one]));
+    let mut room = cap as f32;
+    let mut chosen: Vec<usize> = Vec::new();
+    for unit in order {
+        if chosen.iter().any(|&known| says(pool, known, unit)) {
+            continue;
+        }
+        room -= pool.units[unit].tokens;
+        if room <= 0.0 {
+            break;
+        }
+        chosen.push(unit);
+    }
+    section(pool, chosen, "Answer", cap, input).unwrap_or_else(|| Section {
+        text: UNKNOWN.to_owned(),
+        tokens: (input.count)(UNKNOWN),
+        units: Vec::new(),
+        quotes: Vec::new(),
+    })
+}
+
+/// Whether a unit says all that another one of its message says: a summary and the message itself
+/// may both be there.
+fn says(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
+    let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
+    let has = |term| pool.terms(known).contains(term);
+    of_one && pool.terms(unit).iter().all(has)
+}
+
+/// Both sections as one answer.
+fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>) -> Answer {
+    let sections: Vec<Section> = first.into_iter().chain(rest).collect();
+    let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
+    let text = match texts[..] {
+        [] => NOTHING.to_owned(),
+        _ => texts.join("\n\n"),
+    };
+    let tokens = (input.count)(&text);
+    if tokens > input.cap.0 {
+        return Answer::default();
+    }
+    let mut quotes: Vec<Ordinal> = sections.into_iter().flat_map(|one| one.quotes).collect();
+    quotes.sort_unstable();
+    quotes.dedup();
+    Answer {
+        text,
+        tokens: Tokens(tokens),
+        quotes,
+    }
 }
 
 /// What is looked for: first what the agent is there for, then what the task asks for.
@@ -90,7 +171,7 @@ fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Vec<(Term, f32)> {
 /// Relevance to the task, what the focus wants, and what is worth quoting anyway.
 fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &Sought) -> Worth {
     let query = query(pool, input);
-    let like = normalised(bm25::relevance(pool, &query));
+    let like = normalised(bm25::of_units(pool, &query));
     let Worth { units, terms } = score::weigh(pool, &[]);
     let general = normalised(units);
     let worth_of = |unit: usize| {
@@ -125,40 +206,33 @@ fn normalised(mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// Lays the quotes out, as many as the cap takes.
-fn fit(
+/// As many of the quotes as the room takes; none where it takes none. The last are the first to go.
+fn section(
     pool: &Pool<'_>,
     mut chosen: Vec<usize>,
-    focus: Option<Focus>,
+    title: &str,
+    room: u64,
     input: &AnswerInput<'_>,
-) -> Answer {
+) -> Option<Section> {
     while !chosen.is_empty() {
-        let text = lay_out(pool, &chosen, focus);
+        let text = lay_out(pool, &chosen, title);
         let tokens = (input.count)(&text);
-        if tokens <= input.cap.0 {
-            return Answer {
+        if tokens <= room {
+            return Some(Section {
                 text,
-                tokens: Tokens(tokens),
+                tokens,
                 quotes: quoted(pool, &chosen),
-            };
+                units: chosen,
+            });
         }
         chosen.pop();
     }
-    let text = "Nothing in the conversation speaks to this.".to_owned();
-    let tokens = (input.count)(&text);
-    if tokens > input.cap.0 {
-        return Answer::default();
-    }
-    Answer {
-        text,
-        tokens: Tokens(tokens),
-        quotes: Vec::new(),
-    }
+    None
 }
 
 /// A heading, then the quotes in the order they were said, by day. Those whose day is not known come
 /// first: no date stands above them.
-fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
+fn lay_out(pool: &Pool<'_>, chosen: &[usize], title: &str) -> String {
     // What makes a quote understandable comes with it.
     let companions = chosen.iter().filter_map(|&unit| companion(pool, unit));
     let mut units: Vec<usize> = chosen.iter().copied().chain(companions).collect();
@@ -166,7 +240,7 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
     units.dedup();
     let mut lines = render::lines(pool, &units);
     lines.sort_by_key(|line| (pool.units[line.units[0]].at.is_some(), line.units[0]));
-    let mut text = format!("## {}\n", focus.map_or("What was said", Focus::title));
+    let mut text = format!("## {title}\n");
     let mut day = None;
     for line in &lines {
         let first = &pool.units[line.units[0]];

@@ -1,41 +1,69 @@
-//! BM25 relevance of units to a query (S. Robertson and H. Zaragoza, "The Probabilistic
-//! Relevance Framework: BM25 and Beyond", 2009).
+//! BM25 relevance to a query (S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework:
+//! BM25 and Beyond", 2009).
+
+use std::collections::HashMap;
 
 use super::pool::Pool;
 use super::terms::Term;
 
-/// How fast a repeated term stops to count does not matter here: a unit's terms are distinct.
+/// How fast a repeated term stops to count.
 const K1: f32 = 1.2;
-/// How much a unit's length counts.
-const B: f32 = 0.4;
+/// How much the length of a unit counts, and that of a source.
+const UNIT_B: f32 = 0.4;
+const SOURCE_B: f32 = 0.5;
 
 /// By unit: how relevant it is. `query` holds distinct terms with their weights.
-pub(super) fn relevance(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
-    let units = pool.units.len();
-    let mut weight = vec![0.0_f32; pool.vocabulary.len()];
-    for &(term, w) in query {
-        weight[term as usize] = weight[term as usize].max(w);
+pub(super) fn of_units(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
+    relevance(pool, query, (pool.units.len(), UNIT_B), |unit| unit)
+}
+
+/// By source: the same of all its units together.
+pub(super) fn of_sources(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
+    let source = |unit: usize| pool.units[unit].source;
+    relevance(pool, query, (pool.sources, SOURCE_B), source)
+}
+
+/// By group of units, where `group` never falls.
+fn relevance(
+    pool: &Pool<'_>,
+    query: &[(Term, f32)],
+    (groups, b): (usize, f32),
+    group: impl Fn(usize) -> usize,
+) -> Vec<f32> {
+    let mut weights: HashMap<Term, f32> = HashMap::new();
+    for &(term, weight) in query {
+        let most = weights.entry(term).or_default();
+        *most = most.max(weight);
     }
-    let mut having = vec![0_u32; pool.vocabulary.len()];
-    let mut length = 0;
-    for unit in 0..units {
-        let terms = pool.terms(unit);
-        length += terms.len();
-        terms.iter().for_each(|&term| having[term as usize] += 1);
+    // Of each group its length, and how often it has which of the terms.
+    let mut lengths = vec![0.0_f32; groups];
+    let mut has: Vec<Vec<(Term, f32)>> = vec![Vec::new(); groups];
+    for unit in 0..pool.units.len() {
+        let (length, has) = (&mut lengths[group(unit)], &mut has[group(unit)]);
+        for &term in pool.terms(unit) {
+            *length += 1.0;
+            if !weights.contains_key(&term) {
+                continue;
+            }
+            match has.iter_mut().find(|(known, _)| *known == term) {
+                Some((_, times)) => *times += 1.0,
+                None => has.push((term, 1.0)),
+            }
+        }
     }
-    let mean = length as f32 / units.max(1) as f32;
-    let idf = |term: Term| {
-        let n = having[term as usize] as f32;
-        ((units as f32 - n + 0.5) / (n + 0.5) + 1.0).ln()
-    };
-    (0..units)
-        .map(|unit| {
-            let terms = pool.terms(unit);
-            let norm = K1 * (1.0 - B + B * terms.len() as f32 / mean.max(1.0));
-            let wanted = terms.iter().filter(|&&term| weight[term as usize] > 0.0);
-            wanted
-                .map(|&t| weight[t as usize] * idf(t) * (K1 + 1.0) / (1.0 + norm))
-                .sum()
-        })
-        .collect()
+    let mut having: HashMap<Term, f32> = HashMap::new();
+    for (term, _) in has.iter().flatten() {
+        *having.entry(*term).or_default() += 1.0;
+    }
+    let all = groups as f32;
+    let mean = lengths.iter().sum::<f32>() / all.max(1.0);
+    let idf = |n: f32| ((all - n + 0.5) / (n + 0.5) + 1.0).ln();
+    let each = has.iter().zip(&lengths).map(|(has, length)| {
+        let norm = K1 * (1.0 - b + b * length / mean.max(1.0));
+        let of_term = |&(term, times): &(Term, f32)| {
+            weights[&term] * idf(having[&term]) * times * (K1 + 1.0) / (times + norm)
+        };
+        has.iter().map(of_term).sum()
+    });
+    each.collect()
 }

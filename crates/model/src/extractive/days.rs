@@ -2,9 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::tz::TimeZone;
-use unisono_context::Timestamp;
-
 use crate::date::Date;
 
 /// Begins a summary's first line; between the first day and the last where only those are given.
@@ -98,10 +95,4 @@ pub(super) fn parse_day(name: &str) -> Option<Date> {
     Date::strptime("%d %B %Y", name)
         .or_else(|_| name.parse())
         .ok()
-}
-
-/// The first instant of a day.
-pub(super) fn midnight(day: Date) -> Option<Timestamp> {
-    let midnight = day.to_zoned(TimeZone::UTC).ok()?;
-    Some(Timestamp(midnight.timestamp().as_millisecond()))
 }

@@ -3,8 +3,9 @@
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
-use super::days::{Days, TO, midnight, parse_day};
+use super::days::{Days, TO, parse_day};
 use super::prior::{is_name, ordinal};
+use crate::date::midnight;
 
 /// A summary of one paragraph.
 pub(super) struct Paragraph<'a> {

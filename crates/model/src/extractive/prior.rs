@@ -2,13 +2,14 @@
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
-use super::days::{DAYS, Days, midnight, parse_short};
+use super::days::{DAYS, Days, parse_short};
 use super::paragraph;
 use super::passage::Kind;
 use super::pool::{Pool, Source};
 use super::quote::{GAP, LINE_BREAK};
 use super::render::DAY;
 use super::section::Section;
+use crate::date::midnight;
 
 /// How the block of a summary begins in a context.
 const MARKING: &str = "[summary of ";

@@ -170,20 +170,20 @@ fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> 
             .filter(|item| item.agent == agent)
             .collect();
         own.sort_by_key(|item| item.place);
-        let Some(first) = own.first() else { continue };
-        let title = if first.heading.is_empty() {
-            result.agent
-        } else {
-            first.heading
-        };
-        let _ = writeln!(text, "\n## {title} ({})", result.agent);
-        for item in own {
-            let day = if item.day.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", item.day)
+        for section in own.chunk_by(|one, next| one.heading == next.heading) {
+            let title = match section[0].heading {
+                "" => result.agent,
+                heading => heading,
             };
-            let _ = writeln!(text, "- {}{day}", item.text);
+            let _ = writeln!(text, "\n## {title} ({})", result.agent);
+            for item in section {
+                let day = if item.day.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", item.day)
+                };
+                let _ = writeln!(text, "- {}{day}", item.text);
+            }
         }
     }
     let silent = |agent: usize| !items.iter().any(|item| item.agent == agent);

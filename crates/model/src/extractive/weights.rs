@@ -96,6 +96,22 @@ pub(super) mod reading {
     pub(in super::super) const ATTACHMENT: f32 = 0.5;
 }
 
+/// What makes a unit answer a question, see `question`.
+pub(super) mod question {
+    /// A word that asks for a focus, beside one that names what is asked about.
+    pub(in super::super) const ASKING: f32 = 0.3;
+    /// How much of its neighbours' relevance a message has.
+    pub(in super::super) const BESIDE: f32 = 0.3;
+    /// How much the words of the unit itself decide, and not those of its message.
+    pub(in super::super) const OWN: f32 = 0.7;
+    /// A unit that asks itself.
+    pub(in super::super) const ASKS: f32 = 0.3;
+    /// What answers less well than this share of the best is left out.
+    pub(in super::super) const OF_THE_BEST: f32 = 0.15;
+    /// The most tokens of what answers first; the rest of the cap is for what the agent looks for.
+    pub(in super::super) const TOKENS: u64 = 350;
+}
+
 /// What makes a quote a good answer, see `answer`.
 pub(super) mod relevance {
     /// The task's own words, and those of the agent's instructions.

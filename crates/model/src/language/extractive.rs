@@ -2,6 +2,7 @@
 //! what delegates brought back.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
@@ -9,13 +10,15 @@ use unisono_context::checkpoint::Body;
 use unisono_context::message::DELEGATE;
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
-use unisono_context::{AgentId, Cost, Encoding, Part, Role, Snapshot, Tokens};
+use unisono_context::{AgentId, Cost, Encoding, Ordinal, Part, Role, Snapshot, Tokens};
 
 use super::{Class, Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
 use crate::catalogue::EXTRACTIVE;
 use crate::extractive::{self, AnswerInput, Passage, SummaryText, SynthesisInput};
 use crate::prompt::{Delegated, Outcome};
 use crate::tokenizer::Tokenizer;
+
+mod recalled;
 
 /// The longest answer to a task: quotes beyond this are seldom about it.
 const ANSWER_CAP: Tokens = Tokens(900);
@@ -56,6 +59,14 @@ impl LanguageModel for Extractive {
 
 fn reply(request: &Request) -> Reply {
     let counter = Counter::new();
+    if let Some(call) = recalled::wanted(request) {
+        let called = format!("{}{}", call.name, call.arguments);
+        return Reply {
+            usage: Usage::free(counter.input(request), counter.tokens(&called)),
+            calls: vec![call],
+            ..Reply::default()
+        };
+    }
     let succeeded = |d: &Delegated| !matches!(d.outcome, Outcome::Failed(_));
     let text = if request.results.iter().any(succeeded) {
         synthesise(request, &counter)
@@ -90,8 +101,12 @@ fn answer(request: &Request, counter: &Counter) -> String {
         .as_deref()
         .map_or(&[][..], Snapshot::blocks);
     let persona = &request.persona;
+    let mut passages = recalled::passages(&request.exchange);
+    let shown: HashSet<Ordinal> = entries.iter().map(|e| e.message().ordinal).collect();
+    passages.retain(|passage| !shown.contains(&passage.ordinal));
+    passages.extend(said(entries, &parts, &persona.agent));
     let answer = extractive::answer(&AnswerInput {
-        passages: &passages(entries, &parts),
+        passages: &passages,
         summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),
         persona: &format!("{}\n{}", persona.description, persona.instructions),
         task: &request.task,
@@ -163,13 +178,18 @@ fn answered(delegated: &Delegated) -> Option<extractive::Delegated<'_>> {
     }
 }
 
-/// What was said, less what agents made of it: quoting a quote adds nothing.
-fn passages<'a>(entries: &'a [Entry], parts: &'a [Cow<'a, [Part]>]) -> Vec<Passage<'a>> {
+/// What was said, less what agents made of it, `reader` by itself too: quoting a quote adds nothing.
+fn said<'a>(
+    entries: &'a [Entry],
+    parts: &'a [Cow<'a, [Part]>],
+    reader: &AgentId,
+) -> Vec<Passage<'a>> {
     let mut delegated = false;
     let mut passages = Vec::new();
     for (entry, parts) in entries.iter().zip(parts) {
         let message = entry.message();
-        let answers = delegated && message.role == Role::Assistant;
+        let own = message.author.as_ref() == Some(reader);
+        let answers = (delegated || own) && message.role == Role::Assistant;
         delegated = parts.iter().any(of_delegation);
         if answers || delegated {
             continue;

@@ -12,7 +12,7 @@ use unisono_session::run::{Cause, Step};
 use crate::agent::{Ctx, Failure};
 
 /// Steps have no day.
-const NO_DAY: Timestamp = Timestamp(i64::MAX);
+const NO_DAY: Timestamp = Timestamp(0);
 /// Two texts have this many tokens more together than apart, at most.
 const JOINT: u64 = 8;
 

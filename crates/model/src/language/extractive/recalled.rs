@@ -1,0 +1,169 @@
+//! What the offline model asks the tool `recall` for, where messages left its context, and what of
+//! the answer it reads.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+use unisono_context::call::ToolCall;
+use unisono_context::{Ordinal, Role};
+
+use crate::date::{Date, midnight};
+use crate::extractive::{self, Kind, Passage};
+use crate::language::{Exchange, Request};
+
+const RECALL: &str = "recall";
+/// Characters of a task that are searched for.
+const QUERY_CHARS: usize = 400;
+
+/// The search for what a task asks, where it asks for something and messages left the context. It is
+/// made once.
+pub(super) fn wanted(request: &Request) -> Option<ToolCall> {
+    let left = request.snapshot.as_ref()?.blocks();
+    let may = request.allowed.iter().any(|tool| **tool == *RECALL);
+    let first = request.exchange.is_empty() && request.summary.is_none();
+    if left.is_empty() || !may || !first || request.wrap_up.is_some() {
+        return None;
+    }
+    let query: String = request.task.chars().take(QUERY_CHARS).collect();
+    extractive::is_question(&query).then(|| ToolCall {
+        id: RECALL.into(),
+        name: RECALL.into(),
+        arguments: json!({ "query": query }).to_string().into(),
+    })
+}
+
+/// The messages that it found.
+pub(super) fn passages(exchange: &[Exchange]) -> Vec<Passage<'_>> {
+    let results = exchange.iter().filter_map(|said| match said {
+        Exchange::Results(results) => Some(results),
+        Exchange::Reply(_) => None,
+    });
+    let found = results.flatten().filter(|result| !result.is_error);
+    let mut passages: Vec<Passage<'_>> = found.flat_map(|result| read(&result.content)).collect();
+    passages.sort_by_key(|passage| passage.ordinal);
+    passages
+}
+
+/// The messages of one answer: each after a line such as `#12 user (Ana), 2026-05-07:`.
+fn read(content: &str) -> Vec<Passage<'_>> {
+    let mut passages: Vec<Passage<'_>> = Vec::new();
+    // What was found elsewhere has a line with its place before its heading, and other numbers.
+    let (mut reads, mut begins) = (false, false);
+    for line in content.lines() {
+        let found = heading(line).filter(|_| begins);
+        begins = line.is_empty();
+        if let Some(passage) = found {
+            passages.push(passage);
+            reads = true;
+        } else if line.starts_with(['[', '(']) || line.is_empty() {
+            reads = false;
+        } else if let Some(passage) = passages.last_mut().filter(|_| reads) {
+            let text = passage.text.to_mut();
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(line);
+        }
+    }
+    passages.retain(|passage| !passage.text.is_empty());
+    passages
+}
+
+fn heading(line: &str) -> Option<Passage<'_>> {
+    let (number, rest) = line.strip_prefix('#')?.strip_suffix(':')?.split_once(' ')?;
+    let dated = rest.rsplit_once(", ").and_then(|(who, day)| {
+        let day: Date = day.parse().ok()?;
+        Some((who, day))
+    });
+    let who = dated.map_or(rest, |(who, _)| who);
+    let at = dated.and_then(|(_, day)| midnight(day));
+    let (role, author) = match who.split_once(" (") {
+        Some((role, author)) => (role, Some(author.strip_suffix(')')?)),
+        None => (who, None),
+    };
+    Some(Passage {
+        ordinal: Ordinal(number.parse().ok()?),
+        role: Role::from_name(role)?,
+        author: author.map(Cow::Borrowed),
+        at: at.unwrap_or_default(),
+        kind: Kind::Text,
+        text: Cow::Owned(String::new()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is read of an answer of `recall`, and when it is asked.
+
+    use unisono_context::call::ToolResult;
+
+    use super::*;
+    use crate::fixture::{Chat, request};
+
+    #[test]
+    fn each_message_that_was_found_is_a_passage() {
+        let content = "[found, the best first; nowhere: unicorn]\n\n\
+            #12 user (Ana, of Sales), 2026-05-07:\nIt is late.\n- by a day\n(before: #11 assistant: so)\n\n\
+            #3 assistant:\nWe ship on Friday.\n\n\
+            [in session \"Other\"; recall {\"n\":1} reads it whole]\n#1 user:\nElsewhere.\n\n\
+            [read_message {\"n\":12} reads #12 whole]";
+        let results = |content: &str, is_error| {
+            Exchange::Results(vec![ToolResult {
+                call_id: "recall".into(),
+                content: content.into(),
+                is_error,
+            }])
+        };
+        let exchange = [results(content, false), results("#4 user:\nno", true)];
+        let found: Vec<_> = passages(&exchange)
+            .into_iter()
+            .map(|p| {
+                (
+                    p.ordinal.0,
+                    p.role,
+                    p.author.map(String::from),
+                    p.text.to_string(),
+                )
+            })
+            .collect();
+        let ana = Some("Ana, of Sales".to_owned());
+        assert_eq!(
+            found,
+            [
+                (3, Role::Assistant, None, "We ship on Friday.".to_owned()),
+                (12, Role::User, ana, "It is late.\n- by a day".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn it_is_asked_once_where_messages_left_and_something_is_asked() {
+        let whole = Chat::new(1).say(Role::User, "The key is under the mat.");
+        let left = || {
+            Chat::new(1)
+                .say(Role::User, "The key is under the mat.")
+                .say(Role::Assistant, "Good.")
+                .summarise(1, "[summary of #1]\n## Key points\n- #1 A key.")
+        };
+        let asks = |chat: Chat, task: &str, tools: &[&str]| {
+            let request = Request {
+                snapshot: Some(std::sync::Arc::new(chat.freeze())),
+                task: task.into(),
+                allowed: tools.iter().map(|tool| (*tool).into()).collect(),
+                ..request()
+            };
+            wanted(&request).map(|call| call.arguments.to_string())
+        };
+        let task = "Where is the key?";
+        assert_eq!(
+            asks(left(), task, &["recall"]).as_deref(),
+            Some(r#"{"query":"Where is the key?"}"#)
+        );
+        assert_eq!(asks(left(), task, &["read_message"]), None);
+        assert_eq!(
+            asks(left(), "Sum up decisions and risks.", &["recall"]),
+            None
+        );
+        assert_eq!(asks(whole, task, &["recall"]), None);
+    }
+}
