@@ -39,7 +39,7 @@ use crate::settings::Loaded;
 pub(crate) use define::BUILT_IN_KINDS;
 
 /// The built-in tools that agents may be given.
-pub const TOOLS: [&str; 3] = unisono_runtime::tools::BUILT_IN;
+pub const TOOLS: [&str; 4] = unisono_runtime::tools::BUILT_IN;
 /// Those that a model has whose agent names none.
 pub const DEFAULT_TOOLS: [&str; 2] = ["read_message", "recall"];
 

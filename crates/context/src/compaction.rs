@@ -56,6 +56,9 @@ pub enum Mode {
     Rest,
     /// After a step of a compaction that is under way: go on until the target is reached.
     Continue,
+    /// Before a snapshot, where a lead asked for it in the turn before: start at any length, and leave
+    /// the last exchange and the newest input.
+    Asked,
     /// A person asked: start at any length. Without a `keep` of their own, all before the
     /// newest user message goes. Asked again after each step until there is no further plan.
     Manual {
@@ -68,11 +71,11 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The tiers that are to be kept, where there are any. What a person asks for is one summary,
-    /// or one part.
+    /// The tiers that are to be kept, where there are any. What a person or a lead asks for is one
+    /// summary, or one part.
     const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
         match self {
-            Mode::Manual { .. } | Mode::Part(_) => None,
+            Mode::Asked | Mode::Manual { .. } | Mode::Part(_) => None,
             Mode::Check | Mode::Rest | Mode::Continue => policy.tiers(),
         }
     }
@@ -81,7 +84,7 @@ impl Mode {
     pub const fn kind(self) -> Kind {
         match self {
             Mode::Manual { .. } | Mode::Part(_) => Kind::Manual,
-            Mode::Check | Mode::Rest | Mode::Continue => Kind::Auto,
+            Mode::Check | Mode::Rest | Mode::Continue | Mode::Asked => Kind::Auto,
         }
     }
 }
@@ -251,10 +254,10 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
         return tiered::is_due(view, policy, tiers, mode, budget);
     }
     let Some(trigger) = policy.trigger_amount(budget) else {
-        return mode.kind() == Kind::Manual;
+        return mode == Mode::Asked || mode.kind() == Kind::Manual;
     };
     match mode {
-        Mode::Manual { .. } | Mode::Part(_) => true,
+        Mode::Asked | Mode::Manual { .. } | Mode::Part(_) => true,
         Mode::Continue => effective.tokens > policy.target_amount(budget),
         Mode::Rest => effective.tokens > NEARLY_FULL.of(budget.usable),
         Mode::Check => {

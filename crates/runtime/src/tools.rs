@@ -14,9 +14,10 @@ use serde_json::{Map, Value};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Message, Ordinal};
 use unisono_model::date::utc_date;
+use unisono_session::event::RunRole;
 use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
-use unisono_session::tool;
+use unisono_session::tool::{self, COMPACT};
 
 use crate::agent::{Ctx, Failure};
 use crate::session::Reach;
@@ -37,7 +38,7 @@ pub(crate) const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
 
 /// The names of the built-in tools, sorted.
-pub const BUILT_IN: [&str; 3] = [DELEGATE, READ_MESSAGE, RECALL];
+pub const BUILT_IN: [&str; 4] = [COMPACT, DELEGATE, READ_MESSAGE, RECALL];
 
 /// What is said of `recall` where it reaches further than the branch.
 const BESIDE: &str = " What was said in other branches or sessions is found as well, after that.";
@@ -69,6 +70,11 @@ fn specs_on_branch() -> Vec<ToolSpec> {
         input_schema: input_schema.into(),
     };
     vec![
+        spec(
+            COMPACT,
+            "Has the conversation so far summarised before the next turn, whatever its length, for when its details are no longer needed. What was summarised can still be recalled. Nothing changes in this turn. Only the agent that leads a turn may ask.",
+            r#"{"type":"object","properties":{},"additionalProperties":false}"#,
+        ),
         spec(
             DELEGATE,
             "Gives a task to another agent and returns what it came back with. It reads the same conversation as you do, and nothing of what you were told, called or found since: write into the task all it needs beyond the conversation. Several calls in one reply are worked on at the same time. A result that begins with [failed or [refused is not an answer; one that ends with [incomplete says what is missing.",
@@ -256,7 +262,7 @@ impl Sorted {
     fn add(&mut self, call: &ToolCall, ctx: &Ctx) -> Result<Way, String> {
         permitted(&call.name, ctx)?;
         match &*call.name {
-            READ_MESSAGE | RECALL => Ok(Way::BuiltIn),
+            COMPACT | READ_MESSAGE | RECALL => Ok(Way::BuiltIn),
             DELEGATE => {
                 let Delegate { agent, task } = parse(DELEGATE, &call.arguments)?;
                 self.tasks.push(DelegateCall {
@@ -288,15 +294,24 @@ fn spec<'c>(name: &str, ctx: &'c Ctx) -> Result<&'c ToolSpec, String> {
 /// Runs one call of a tool that needs nobody else.
 async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     match &*call.name {
+        COMPACT => Ok(compact(ctx)),
         READ_MESSAGE => read_message(&call.arguments, ctx).await,
         _ => recall::recall(&call.arguments, ctx).await,
     }
 }
 
+/// The call itself is what the session reads ([`tool::COMPACT`]).
+fn compact(ctx: &Ctx) -> Outcome {
+    match ctx.assignment().role {
+        RunRole::Lead => Ok("the conversation is summarised before the next turn".to_owned()),
+        _ => Err("only the agent that leads the turn may ask for a compaction".to_owned()),
+    }
+}
+
 /// Whether a call is journaled before it is made: it is, but for those that only read the
-/// conversation.
+/// conversation, or ask for what comes after the turn.
 pub(crate) fn is_journaled(name: &str) -> bool {
-    ![READ_MESSAGE, RECALL].contains(&name)
+    ![COMPACT, READ_MESSAGE, RECALL].contains(&name)
 }
 
 /// Whether the agent may call it, by its definition, and it exists.

@@ -209,6 +209,7 @@ impl State {
             Fact::RunOpened { run } => self.opened(run, at),
             Fact::RunStepped { run, step } => {
                 self.run_mut(*run)?.steps.push(step.clone());
+                self.compaction_asked(*run, step);
                 Ok(())
             }
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),

@@ -177,6 +177,9 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// The tool by which a lead has the conversation summarised before the next turn.
+pub const COMPACT: &str = "compact";
+
 /// Whether a definition's list of tools allows one: some pattern of it fits, and none of those
 /// that begin with `!`.
 pub fn allows(tools: &[Arc<str>], name: &str) -> bool {

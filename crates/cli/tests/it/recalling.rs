@@ -97,7 +97,13 @@ fn recall_reaches_the_sessions_of_the_same_owner_and_no_others() {
         told.contains("7311") && told.contains("\"of ann\""),
         "{told}"
     );
-    assert!(told.contains("(before: #1 user: Morning.)"), "{told}");
+    let before = told
+        .lines()
+        .find(|line| line.starts_with("(before: #1 user, 20"));
+    assert!(
+        before.is_some_and(|line| line.ends_with(": Morning.)")),
+        "{told}"
+    );
     assert!(!told.contains("9922") && !told.contains("5544"), "{told}");
     let whole = format!("recall {{\"session\":\"{first}\",\"n\":2}} reads it whole");
     assert!(told.contains(&whole), "{told}");

@@ -268,3 +268,40 @@ fn old_tool_results_are_masked_before_a_model_is_asked_and_recall_reads_them() {
     let back = call(&place, &["export", "latest"]).expect(0).stdout;
     assert!(back.contains("row 299 of table 1: depot 299"));
 }
+
+#[test]
+fn a_lead_that_calls_compact_has_the_next_turn_begin_with_a_summary() {
+    let script = Script::sequence([
+        Act::answer(Answer::call("compact", "{}")),
+        Act::answer(Answer::text("Done with the first part.")),
+        Act::answer(Answer::text("Now the second.")),
+        Act::answer(Answer::text("And the third.")),
+    ]);
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = place(
+        &provider,
+        "summarisers = [\"extractive\"]\n[agents.lead]\ntools = [\"compact\"]\n",
+    );
+    call(&place, &["import", &crate::support::example()]).expect(0);
+    let mut checkpoints = Vec::new();
+    for task in ["The first part, please.", "And now?", "And then?"] {
+        call(&place, &["run", "--session", "latest", "--task", task]).expect(0);
+        let context = call(&place, &["context", "latest", "--json"])
+            .expect(0)
+            .json();
+        let summaries = context["summaries"].as_array().unwrap();
+        checkpoints.push(
+            summaries
+                .iter()
+                .map(|s| s["checkpoint"].clone())
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert!(checkpoints[0].is_empty(), "{checkpoints:?}");
+    assert_eq!(checkpoints[1].len(), 1, "{checkpoints:?}");
+    assert_eq!(checkpoints[1], checkpoints[2], "asked for once, made once");
+    assert_eq!(
+        call(&place, &["replay", "--json"]).expect(0).json()["mismatches"],
+        0
+    );
+}

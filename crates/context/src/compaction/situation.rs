@@ -37,6 +37,9 @@ pub(super) struct Situation<'a> {
     staying: Vec<Count>,
 }
 
+/// The messages that stay where a lead asked: the newest input, and what was said before it.
+const ASKED_KEEPS: u32 = 3;
+
 impl<'a> Situation<'a> {
     pub(super) fn new(
         view: &'a View<'a>,
@@ -53,6 +56,7 @@ impl<'a> Situation<'a> {
                 amount: Tokens::ZERO,
                 align: 0,
             }),
+            Mode::Asked => Keep::Messages(ASKED_KEEPS),
             Mode::Check | Mode::Rest | Mode::Continue | Mode::Part(_) => policy.keep,
         };
         let target = policy.target_amount(&budget);

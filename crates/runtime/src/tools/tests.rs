@@ -376,3 +376,13 @@ async fn what_a_search_gives_is_bounded_in_tokens() {
         20
     );
 }
+
+#[tokio::test]
+async fn only_a_lead_may_ask_for_a_compaction() {
+    let mut delegate = attempt(&["hello"]);
+    delegate.definition.tools = vec!["compact".into()];
+    let refused = ask(&delegate, "compact", "{}").await;
+    assert!(refused.is_error);
+    let says = "only the agent that leads the turn may ask for a compaction";
+    assert_eq!(&*refused.content, says);
+}

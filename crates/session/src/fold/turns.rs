@@ -9,8 +9,9 @@ use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens
 
 use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
-use crate::run::{Ending, Run};
+use crate::run::{self, Ending, Run};
 use crate::state::{EndedTurn, Keyed, State};
+use crate::tool;
 use crate::turn::{Cached, Lazy, Phase, Turn};
 
 use super::Error;
@@ -176,7 +177,24 @@ impl State {
             _ => self.step_done(id)?,
         };
         turn.covered = true;
+        let branch = turn.accepted.branch.clone();
+        self.compactions_asked.remove(&branch);
         Ok(())
+    }
+
+    /// A lead asks for a compaction by calling a tool that it may call.
+    pub(super) fn compaction_asked(&mut self, run: RunId, step: &run::Step) {
+        let (run::Step::Model(reply), Some(run)) = (step, self.runs.get(&run)) else {
+            return;
+        };
+        let Some(turn) = self.turns.get(&run.turn) else {
+            return;
+        };
+        let may = tool::allows(&turn.team.lead.tools, tool::COMPACT);
+        let asks = reply.calls.iter().any(|call| *call.name == *tool::COMPACT);
+        if may && asks && run.role == RunRole::Lead {
+            self.compactions_asked.insert(turn.accepted.branch.clone());
+        }
     }
 
     pub(super) fn restored(
@@ -212,6 +230,8 @@ impl State {
             manifest: Box::new(manifest.clone()),
             delivered: false,
         };
+        let branch = turn.accepted.branch.clone();
+        self.compactions_asked.remove(&branch);
         Ok(())
     }
 

@@ -126,6 +126,10 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     let mode = match turn.mode() {
         Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
+        // Also after a step that only masks.
+        Mode::Check | Mode::Continue if state.compactions_asked.contains(&turn.accepted.branch) => {
+            Mode::Asked
+        }
         mode => mode,
     };
     match planned(recorder, turn, (&view, &budgets), mode) {

@@ -9,9 +9,9 @@ use unisono_context::tokens::Counts;
 use unisono_context::{Encoding, Tokens};
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::assignment::CompactionJob;
-use unisono_session::event::{Outcome, Work};
+use unisono_session::event::{Outcome, RunRole, Work};
 use unisono_session::machine::{NewTurn, StepResult};
-use unisono_session::run::{Cause, Ending};
+use unisono_session::run::{Cause, Ending, Reply, Step, ToolCall};
 use unisono_session::{Effect, Fact, Input};
 
 use crate::rounds::*;
@@ -366,4 +366,55 @@ fn counts_that_came_in_part_are_asked_for_again() {
     assert_eq!(shell.dispatched().len(), 1);
     let mut counts = shell.state().tree().iter().map(|node| node.counts);
     assert!(counts.all(|counts| counts != Counts::default()));
+}
+
+/// A turn whose agents call `compact`, the lead only where `asks`; how many compactions were
+/// planned by its end.
+fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usize {
+    let with_tools = |name: &str| Definition {
+        tools: tools.iter().map(|tool| (*tool).into()).collect(),
+        ..agent(name)
+    };
+    let team = team(with_tools("lead"), [with_tools("a")]);
+    shell.accept(compacting(n, team, 100_000));
+    while shell.state().ended(turn_id(n)).is_none() {
+        for run in shell.dispatched() {
+            let reply = Reply {
+                calls: vec![ToolCall {
+                    id: "c".into(),
+                    name: "compact".into(),
+                    arguments: "{}".into(),
+                }],
+                ..Reply::default()
+            };
+            let is_lead = run.role == RunRole::Lead;
+            if asks || !is_lead {
+                for step in [Step::Model(reply), Step::Tools(Vec::new())] {
+                    let (run, attempt) = (run.run, run.attempt);
+                    let step = step.into();
+                    shell
+                        .feed(Input::RunStepped { run, attempt, step })
+                        .unwrap();
+                }
+            }
+            shell.finish(&run, "done");
+        }
+    }
+    shell.facts("compaction_planned").len()
+}
+
+#[test]
+fn a_lead_has_the_conversation_compacted_before_the_next_turn() {
+    let mut shell = Shell::with(20);
+    assert_eq!(turn_that_calls(&mut shell, 0, &["compact"], true), 0);
+    let mut shell = shell.recovered();
+    assert_eq!(
+        turn_that_calls(&mut shell, 1, &["compact"], false),
+        1,
+        "once"
+    );
+    assert_eq!(turn_that_calls(&mut shell, 2, &["compact"], false), 1);
+    // Who may not call it asks for nothing.
+    assert_eq!(turn_that_calls(&mut shell, 3, &["recall"], true), 1);
+    assert_eq!(turn_that_calls(&mut shell, 4, &["recall"], false), 1);
 }
