@@ -339,7 +339,7 @@ async fn a_request_says_what_the_definition_has() {
     assert_eq!(request.temperature_milli, Some(200));
     assert_eq!(request.allowed[..], attempt.definition.tools[..]);
     let listed: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(listed, ["delegate", "read_message", "recall"]);
+    assert_eq!(listed, ["compact", "delegate", "read_message", "recall"]);
 }
 
 /// A lead with two colleagues.
