@@ -207,11 +207,7 @@ impl State {
                 manifest,
             } => self.frozen(*turn, *snapshot, manifest),
             Fact::RunOpened { run } => self.opened(run, at),
-            Fact::RunStepped { run, step } => {
-                self.run_mut(*run)?.steps.push(step.clone());
-                self.compaction_asked(*run, step);
-                Ok(())
-            }
+            Fact::RunStepped { run, step } => self.stepped(*run, step),
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
             Fact::ToolStarted { call } => self.tool_is(*call, Status::Started),

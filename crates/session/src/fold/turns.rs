@@ -182,19 +182,20 @@ impl State {
         Ok(())
     }
 
-    /// A lead asks for a compaction by calling a tool that it may call.
-    pub(super) fn compaction_asked(&mut self, run: RunId, step: &run::Step) {
-        let (run::Step::Model(reply), Some(run)) = (step, self.runs.get(&run)) else {
-            return;
-        };
-        let Some(turn) = self.turns.get(&run.turn) else {
-            return;
+    /// A run took a step. A lead asks for a compaction by calling a tool that it may call.
+    pub(super) fn stepped(&mut self, id: RunId, step: &Arc<run::Step>) -> Result<(), Error> {
+        let run = self.run_mut(id)?;
+        run.steps.push(step.clone());
+        let (turn, role) = (run.turn, run.role);
+        let (run::Step::Model(reply), Some(turn)) = (&**step, self.turns.get(&turn)) else {
+            return Ok(());
         };
         let may = tool::allows(&turn.team.lead.tools, tool::COMPACT);
         let asks = reply.calls.iter().any(|call| *call.name == *tool::COMPACT);
-        if may && asks && run.role == RunRole::Lead {
+        if may && asks && role == RunRole::Lead {
             self.compactions_asked.insert(turn.accepted.branch.clone());
         }
+        Ok(())
     }
 
     pub(super) fn restored(

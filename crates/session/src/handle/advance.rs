@@ -124,14 +124,7 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     if turn.covered && !answers {
         return compacted(state, turn, &view, &budgets);
     }
-    let mode = match turn.mode() {
-        Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
-        // Also after a step that only masks.
-        Mode::Check | Mode::Continue if state.compactions_asked.contains(&turn.accepted.branch) => {
-            Mode::Asked
-        }
-        mode => mode,
-    };
+    let mode = mode(state, turn, &view);
     match planned(recorder, turn, (&view, &budgets), mode) {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => Prepared::Plan(Box::new(plan)),
         Ok(_) if !answers => compacted(state, turn, &view, &budgets),
@@ -151,6 +144,17 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
         Err(error @ Error::Overflow { .. }) => overflowed(turn, &error),
         // All messages are counted, so it is a block that lacks a count: none ever will have it.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
+    }
+}
+
+/// How it is decided whether something is due: as the turn says, unless a person took a summary back
+/// on the branch, or its lead asked for a compaction, which a step that only masks is none of.
+fn mode(state: &State, turn: &Turn, view: &View<'_>) -> Mode {
+    let asked = || state.compactions_asked.contains(&turn.accepted.branch);
+    match turn.mode() {
+        Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
+        Mode::Check | Mode::Continue if asked() => Mode::Asked,
+        mode => mode,
     }
 }
 
