@@ -25,7 +25,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("session/src/event/kinds.rs", "kind", 91),
     ("session/src/event/summary.rs", "fmt", 233),
     ("session/src/fold.rs", "apply_to_conversation", 75),
-    ("session/src/fold.rs", "apply_to_turns", 91),
+    ("session/src/fold.rs", "apply_to_turns", 88),
     ("session/src/handle.rs", "input", 82),
     ("session/src/handle/import.rs", "handle", 70),
     ("unisono/src/ask.rs", "turn", 67),
