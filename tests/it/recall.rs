@@ -99,7 +99,10 @@ async fn what_others_say_meanwhile_changes_nothing() {
             text.contains("#3 user, 1970-01-01:\nMessage 3: we decided"),
             "{text}"
         );
-        assert!(text.contains("#4 assistant:\nMessage 4"), "{text}");
+        assert!(
+            text.contains("#4 assistant, 1970-01-01:\nMessage 4"),
+            "{text}"
+        );
         let echo = Query::parse("agent:echo", Timestamp(0)).unwrap();
         assert_eq!(echo.filters.agents, [AgentId::from("echo")]);
         assert_eq!(search.find(&echo, &[], 9).await.unwrap().found.len(), 1);
