@@ -86,8 +86,8 @@ pub struct SummaryDraft {
     pub quoted: Vec<Ordinal>,
 }
 
-/// Whether a task asks for something by words of its own, and not only for what agents look for, as
-/// decisions or risks are.
+/// Whether a task names what it asks about. "Sum up decisions and risks" does not: it only names what
+/// agents look for.
 pub fn is_question(task: &str) -> bool {
     question::is_question(task)
 }

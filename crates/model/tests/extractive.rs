@@ -213,7 +213,7 @@ fn credentials_do_not_reach_a_summary_or_an_answer() {
     assert!(!ask(&passages, "", "what is the billing key?", 100).contains(secret));
 }
 
-/// A key fact has no day of its own: it must not stand under that of another quote.
+/// A key fact has no day, so it stands before the first date.
 #[test]
 fn an_answer_gives_no_day_to_a_fact_without_one() {
     let text = "## Key points\n### 3 May 2026\n- user #2 Hello.\n### 12 May\n- user #20 Marek decided to lay the drip \
@@ -271,6 +271,22 @@ fn an_answer_to_nothing_says_so() {
     assert_eq!(first, "No message has the words of this question.");
     assert!(rest.starts_with("## Decisions\n"), "{rest}");
     assert_eq!(ask(&allotment(), "", "anything?", 0), "");
+}
+
+#[test]
+fn an_answer_of_two_sections_keeps_every_cap_and_claims_nothing_false() {
+    let unknown = "No message has the words of this question.";
+    for cap in 1..200 {
+        let told = ask(
+            &allotment(),
+            "You collect decisions.",
+            "What of the pump?",
+            cap,
+        );
+        assert!(count(&told) <= cap, "{cap}: {told}");
+        assert!(!told.contains(unknown), "{cap}: {told}");
+        assert!(cap < 60 || told.starts_with("## Answer\n"), "{cap}: {told}");
+    }
 }
 
 #[test]

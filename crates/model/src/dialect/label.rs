@@ -44,8 +44,8 @@ impl Labels {
     }
 }
 
-/// A text in which no line looks like a label: a backslash is before `#12 ` where a line begins with
-/// it. The first line follows the message's own label, unless it is a later part's.
+/// A text without lines that look like labels: such a line (`#12 …`) gets a backslash before it. The
+/// first line is checked where `first_line` says so: that of a message follows its own label.
 pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,

@@ -18,8 +18,8 @@ const NAME_LEAST: usize = 2;
 
 /// See [`super::anchors`].
 pub(super) fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
-    let texts = Texts::of(input);
-    let mut read = Reading::of(input, &texts);
+    let texts = Texts::redacted(input);
+    let mut read = Reading::weighed(input, &texts);
     let days = lost_days(&read, text, input.cap.0);
     let mut named = lost_names(&mut read, text);
     loop {

@@ -20,6 +20,8 @@ use crate::redact::redact;
 
 /// What is said where no message has anything of what is asked.
 const NOTHING: &str = "Nothing in the conversation speaks to this.";
+/// Between two sections.
+const BETWEEN: &str = "\n\n";
 /// What is said first where the words of a question are in no message.
 const UNKNOWN: &str = "No message has the words of this question.";
 /// More quotes than this answer less well.
@@ -37,16 +39,24 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         pool.add_passage(passage, text);
     }
     let found = question::relevance(&mut pool, input.task);
-    let first = found.as_ref().map(|found| first(&pool, found, input));
     let focus = Sought::of(input);
-    if first.is_some() && focus.0.is_empty() {
+    let room = match focus.0.is_empty() {
+        true => input.cap.0,
+        false => input.cap.0 / 2,
+    };
+    let first = found
+        .as_ref()
+        .and_then(|found| first(&pool, found, room, input));
+    if found.is_some() && focus.0.is_empty() {
         return joined(first, None, input);
     }
     let mut worth = worth(&mut pool, input, &focus);
     let best = worth.units.iter().copied().fold(0.0, f32::max);
     let quoted = first.iter().flat_map(|first| &first.units);
     quoted.for_each(|&unit| worth.units[unit] = 0.0);
-    let taken = first.as_ref().map_or(0, |first| first.tokens);
+    let taken = first
+        .as_ref()
+        .map_or(0, |first| first.tokens + (input.count)(BETWEEN));
     let room = input.cap.0.saturating_sub(taken);
     let mut chosen = choose(&pool, &worth, weights::ANSWER, room as f32);
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
@@ -67,9 +77,10 @@ struct Section {
     quotes: Vec<Ordinal>,
 }
 
-/// What answers the question best, the rest of the room left; or that no message has its words.
-fn first(pool: &Pool<'_>, found: &[f32], input: &AnswerInput<'_>) -> Section {
-    let cap = (input.cap.0 / 2).min(weights::question::TOKENS);
+/// The quotes that answer the question best, or that no message has its words; none where the room
+/// takes neither.
+fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> Option<Section> {
+    let cap = room.min(weights::question::TOKENS);
     let best = found.iter().copied().fold(0.0, f32::max);
     let least = best * weights::question::OF_THE_BEST;
     let answers = |&unit: &usize| found[unit] > least;
@@ -87,34 +98,45 @@ fn first(pool: &Pool<'_>, found: &[f32], input: &AnswerInput<'_>) -> Section {
         }
         chosen.push(unit);
     }
-    section(pool, chosen, "Answer", cap, input).unwrap_or_else(|| Section {
+    if best > 0.0 {
+        return section(pool, chosen, "Answer", cap, input);
+    }
+    let tokens = (input.count)(UNKNOWN);
+    (tokens <= input.cap.0).then(|| Section {
         text: UNKNOWN.to_owned(),
-        tokens: (input.count)(UNKNOWN),
+        tokens,
         units: Vec::new(),
         quotes: Vec::new(),
     })
 }
 
-/// Whether a unit says all that another one of its message says: a summary and the message itself
-/// may both be there.
+/// Whether one unit of a message has all words of another: the message and its summary may both be in
+/// the pool.
 fn says(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
     let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
     let has = |term| pool.terms(known).contains(term);
     of_one && pool.terms(unit).iter().all(has)
 }
 
-/// Both sections as one answer.
+/// Both sections as one answer; the first alone where the cap does not take both.
 fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>) -> Answer {
-    let sections: Vec<Section> = first.into_iter().chain(rest).collect();
-    let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
-    let text = match texts[..] {
-        [] => NOTHING.to_owned(),
-        _ => texts.join("\n\n"),
+    let mut sections: Vec<Section> = first.into_iter().chain(rest).collect();
+    let (text, tokens) = loop {
+        let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
+        let text = match texts[..] {
+            [] => NOTHING.to_owned(),
+            _ => texts.join(BETWEEN),
+        };
+        let tokens = (input.count)(&text);
+        match (tokens <= input.cap.0, sections.pop()) {
+            (true, last) => {
+                sections.extend(last);
+                break (text, tokens);
+            }
+            (false, Some(_)) => {}
+            (false, None) => return Answer::default(),
+        }
     };
-    let tokens = (input.count)(&text);
-    if tokens > input.cap.0 {
-        return Answer::default();
-    }
     let mut quotes: Vec<Ordinal> = sections.into_iter().flat_map(|one| one.quotes).collect();
     quotes.sort_unstable();
     quotes.dedup();

@@ -8,7 +8,7 @@ use super::terms::Term;
 
 /// How fast a repeated term stops to count.
 const K1: f32 = 1.2;
-/// How much the length of a unit counts, and that of a source.
+/// How strongly length lowers the relevance of a unit, and of a source.
 const UNIT_B: f32 = 0.4;
 const SOURCE_B: f32 = 0.5;
 

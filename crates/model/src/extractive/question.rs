@@ -8,8 +8,7 @@ use super::standing::standing;
 use super::terms::Term;
 use super::weights::question as weights;
 
-/// By unit: how well it answers what a task asks; none where the task asks for nothing but what a
-/// focus is ("sum up decisions and risks").
+/// By unit: how well it answers the task; none where the task is no question ([`is_question`]).
 pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
     let asking = asking(pool);
     if !has_own_words(&pool.terms_of(task), &asking) {

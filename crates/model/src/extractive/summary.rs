@@ -29,8 +29,8 @@ const FACTS_LEAST: Tokens = Tokens(64);
 
 /// See [`super::summarise`].
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
-    let texts = Texts::of(input);
-    let read = Reading::of(input, &texts);
+    let texts = Texts::redacted(input);
+    let read = Reading::weighed(input, &texts);
     let key_facts = read.facts(input, facts::ALL);
     let Fitted {
         units,
@@ -47,8 +47,8 @@ pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
 
 /// See [`super::checkpoint`].
 pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
-    let texts = Texts::of(input);
-    let mut read = Reading::of(input, &texts);
+    let texts = Texts::redacted(input);
+    let mut read = Reading::weighed(input, &texts);
     if let Some(span) = covers.first() {
         read.coverage.first = Some(span.first);
     }
@@ -79,8 +79,8 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
 
 /// See [`super::key_facts`].
 pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
-    let texts = Texts::of(input);
-    Reading::of(input, &texts).share_of_facts(input)
+    let texts = Texts::redacted(input);
+    Reading::weighed(input, &texts).share_of_facts(input)
 }
 
 /// The texts to quote from, without credentials.
@@ -90,7 +90,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    pub(super) fn of(input: &SummaryInput<'a>) -> Texts<'a> {
+    pub(super) fn redacted(input: &SummaryInput<'a>) -> Texts<'a> {
         Texts {
             passages: input.passages.iter().map(|p| redact(&p.text)).collect(),
             earlier: input.prior.map(redact),
@@ -106,7 +106,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn of(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
+    pub(super) fn weighed(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
         let mut pool = Pool::new();
         let (covered, mut days) = match texts.earlier.as_deref() {
             Some(summary) => prior::add(&mut pool, summary),

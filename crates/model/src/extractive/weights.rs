@@ -102,7 +102,7 @@ pub(super) mod question {
     pub(in super::super) const ASKING: f32 = 0.3;
     /// How much of its neighbours' relevance a message has.
     pub(in super::super) const BESIDE: f32 = 0.3;
-    /// How much the words of the unit itself decide, and not those of its message.
+    /// The part of the relevance that the unit decides; its message decides the rest.
     pub(in super::super) const OWN: f32 = 0.7;
     /// A unit that asks itself.
     pub(in super::super) const ASKS: f32 = 0.3;

@@ -178,7 +178,7 @@ fn answered(delegated: &Delegated) -> Option<extractive::Delegated<'_>> {
     }
 }
 
-/// What was said, less what agents made of it, `reader` by itself too: quoting a quote adds nothing.
+/// The messages, without answers made of quotes: those of leads with delegates, and those of `reader`.
 fn said<'a>(
     entries: &'a [Entry],
     parts: &'a [Cow<'a, [Part]>],

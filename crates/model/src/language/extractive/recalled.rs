@@ -1,5 +1,5 @@
-//! What the offline model asks the tool `recall` for, where messages left its context, and what of
-//! the answer it reads.
+//! The offline model's search of messages that left its context: the call of the tool `recall`, and
+//! the messages of its result.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ const RECALL: &str = "recall";
 /// Characters of a task that are searched for.
 const QUERY_CHARS: usize = 400;
 
-/// The search for what a task asks, where it asks for something and messages left the context. It is
-/// made once.
+/// The call that searches for what a task asks. None where the task is no question, no message left
+/// the context, or the search was made.
 pub(super) fn wanted(request: &Request) -> Option<ToolCall> {
     let left = request.snapshot.as_ref()?.blocks();
     let may = request.allowed.iter().any(|tool| **tool == *RECALL);
@@ -32,7 +32,7 @@ pub(super) fn wanted(request: &Request) -> Option<ToolCall> {
     })
 }
 
-/// The messages that it found.
+/// The messages that the search found, oldest first.
 pub(super) fn passages(exchange: &[Exchange]) -> Vec<Passage<'_>> {
     let results = exchange.iter().filter_map(|said| match said {
         Exchange::Results(results) => Some(results),
@@ -44,29 +44,18 @@ pub(super) fn passages(exchange: &[Exchange]) -> Vec<Passage<'_>> {
     passages
 }
 
-/// The messages of one answer: each after a line such as `#12 user (Ana), 2026-05-07:`.
+/// The messages of one answer: each a line such as `#12 user (Ana), 2026-05-07:` after an empty one,
+/// and its text on the next. What was found elsewhere has a line with its place before the heading.
 fn read(content: &str) -> Vec<Passage<'_>> {
-    let mut passages: Vec<Passage<'_>> = Vec::new();
-    // What was found elsewhere has a line with its place before its heading, and other numbers.
-    let (mut reads, mut begins) = (false, false);
-    for line in content.lines() {
-        let found = heading(line).filter(|_| begins);
-        begins = line.is_empty();
-        if let Some(passage) = found {
-            passages.push(passage);
-            reads = true;
-        } else if line.starts_with(['[', '(']) || line.is_empty() {
-            reads = false;
-        } else if let Some(passage) = passages.last_mut().filter(|_| reads) {
-            let text = passage.text.to_mut();
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(line);
-        }
-    }
-    passages.retain(|passage| !passage.text.is_empty());
-    passages
+    let lines: Vec<&str> = content.lines().collect();
+    let found = lines.windows(3).filter_map(|lines| match lines {
+        ["", first, text] => Some(Passage {
+            text: Cow::Borrowed(*text),
+            ..heading(first)?
+        }),
+        _ => None,
+    });
+    found.collect()
 }
 
 fn heading(line: &str) -> Option<Passage<'_>> {
@@ -87,7 +76,7 @@ fn heading(line: &str) -> Option<Passage<'_>> {
         author: author.map(Cow::Borrowed),
         at: at.unwrap_or_default(),
         kind: Kind::Text,
-        text: Cow::Owned(String::new()),
+        text: Cow::Borrowed(""),
     })
 }
 
@@ -103,7 +92,7 @@ mod tests {
     #[test]
     fn each_message_that_was_found_is_a_passage() {
         let content = "[found, the best first; nowhere: unicorn]\n\n\
-            #12 user (Ana, of Sales), 2026-05-07:\nIt is late.\n- by a day\n(before: #11 assistant: so)\n\n\
+            #12 user (Ana, of Sales), 2026-05-07:\n[x] It is late.\n(before: #11 assistant: so)\n\n\
             #3 assistant:\nWe ship on Friday.\n\n\
             [in session \"Other\"; recall {\"n\":1} reads it whole]\n#1 user:\nElsewhere.\n\n\
             [read_message {\"n\":12} reads #12 whole]";
@@ -131,7 +120,7 @@ mod tests {
             found,
             [
                 (3, Role::Assistant, None, "We ship on Friday.".to_owned()),
-                (12, Role::User, ana, "It is late.\n- by a day".to_owned()),
+                (12, Role::User, ana, "[x] It is late.".to_owned()),
             ]
         );
     }

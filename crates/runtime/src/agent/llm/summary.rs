@@ -13,7 +13,7 @@ use crate::agent::{Ctx, Failure};
 
 /// Steps have no day.
 const NO_DAY: Timestamp = Timestamp(0);
-/// Two texts have this many tokens more together than apart, at most.
+/// Tokens that a note and a summary may have more when joined.
 const JOINT: u64 = 8;
 
 /// The step that stands for the first `replaced` ones, at most `cap` as it is shown.
@@ -44,7 +44,8 @@ pub(super) async fn step(
     })
 }
 
-/// Quotes from an earlier summary and the steps after it, at most `cap` as they are shown.
+/// Quotes from the steps and from an earlier summary among them. The model is shown at most `cap`
+/// tokens of them.
 fn condensed(
     steps: &[Arc<Step>],
     task: &str,
