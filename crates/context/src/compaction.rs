@@ -56,9 +56,9 @@ pub enum Mode {
     Rest,
     /// After a step of a compaction that is under way: go on until the target is reached.
     Continue,
-    /// Before a snapshot, where a lead asked for it in the turn before: start at any length, and leave
+    /// Before a snapshot, where the lead of the turn before requested it: start at any length, keep
     /// the last exchange and the newest input.
-    Asked,
+    Requested,
     /// A person asked: start at any length. Without a `keep` of their own, all before the
     /// newest user message goes. Asked again after each step until there is no further plan.
     Manual {
@@ -75,7 +75,7 @@ impl Mode {
     /// summary, or one part.
     const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
         match self {
-            Mode::Asked | Mode::Manual { .. } | Mode::Part(_) => None,
+            Mode::Requested | Mode::Manual { .. } | Mode::Part(_) => None,
             Mode::Check | Mode::Rest | Mode::Continue => policy.tiers(),
         }
     }
@@ -84,7 +84,7 @@ impl Mode {
     pub const fn kind(self) -> Kind {
         match self {
             Mode::Manual { .. } | Mode::Part(_) => Kind::Manual,
-            Mode::Check | Mode::Rest | Mode::Continue | Mode::Asked => Kind::Auto,
+            Mode::Check | Mode::Rest | Mode::Continue | Mode::Requested => Kind::Auto,
         }
     }
 }
@@ -254,10 +254,10 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
         return tiered::is_due(view, policy, tiers, mode, budget);
     }
     let Some(trigger) = policy.trigger_amount(budget) else {
-        return mode == Mode::Asked || mode.kind() == Kind::Manual;
+        return mode == Mode::Requested || mode.kind() == Kind::Manual;
     };
     match mode {
-        Mode::Asked | Mode::Manual { .. } | Mode::Part(_) => true,
+        Mode::Requested | Mode::Manual { .. } | Mode::Part(_) => true,
         Mode::Continue => effective.tokens > policy.target_amount(budget),
         Mode::Rest => effective.tokens > NEARLY_FULL.of(budget.usable),
         Mode::Check => {

@@ -73,8 +73,8 @@ pub struct State {
     pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, Keyed)>>,
     /// Per branch, messages appended without a turn that wait for the end of the turn at work.
     pub(crate) waiting_messages: BTreeMap<Arc<str>, Vec<NewMessage>>,
-    /// Branches whose lead asked for a compaction that was not made yet.
-    pub(crate) compactions_asked: BTreeSet<Arc<str>>,
+    /// Branches whose lead requested a compaction that was not made yet.
+    pub(crate) requested_compactions: BTreeSet<Arc<str>>,
     /// How many calls of tools one reply may make, in turns that are accepted from now on.
     pub(crate) call_cap: CallCap,
     /// The tools that the agents of the newest turn were told of.

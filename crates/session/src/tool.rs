@@ -177,7 +177,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The tool by which a lead has the conversation summarised before the next turn.
+/// The tool by which a lead requests a compaction before the next turn.
 pub const COMPACT: &str = "compact";
 
 /// Whether a definition's list of tools allows one: some pattern of it fits, and none of those

@@ -37,8 +37,8 @@ pub(super) struct Situation<'a> {
     staying: Vec<Count>,
 }
 
-/// The messages that stay where a lead asked: the newest input, and what was said before it.
-const ASKED_KEEPS: u32 = 3;
+/// The messages that a requested compaction keeps: the newest input and the exchange before it.
+const REQUESTED_KEEPS: u32 = 3;
 
 impl<'a> Situation<'a> {
     pub(super) fn new(
@@ -56,7 +56,7 @@ impl<'a> Situation<'a> {
                 amount: Tokens::ZERO,
                 align: 0,
             }),
-            Mode::Asked => Keep::Messages(ASKED_KEEPS),
+            Mode::Requested => Keep::Messages(REQUESTED_KEEPS),
             Mode::Check | Mode::Rest | Mode::Continue | Mode::Part(_) => policy.keep,
         };
         let target = policy.target_amount(&budget);

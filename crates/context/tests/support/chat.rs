@@ -411,7 +411,7 @@ impl Chat {
             plans.push(plan);
             let again = match mode {
                 Mode::Manual { .. } | Mode::Part(_) => mode,
-                Mode::Check | Mode::Asked | Mode::Rest | Mode::Continue => Mode::Continue,
+                Mode::Check | Mode::Requested | Mode::Rest | Mode::Continue => Mode::Continue,
             };
             next = self.plan(budgets.clone(), policy, again)?;
         }

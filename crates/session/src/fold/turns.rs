@@ -178,11 +178,11 @@ impl State {
         };
         turn.covered = true;
         let branch = turn.accepted.branch.clone();
-        self.compactions_asked.remove(&branch);
+        self.requested_compactions.remove(&branch);
         Ok(())
     }
 
-    /// A run took a step. A lead asks for a compaction by calling a tool that it may call.
+    /// Adds a step to a run. A lead that may call `compact` requests a compaction by calling it.
     pub(super) fn stepped(&mut self, id: RunId, step: &Arc<run::Step>) -> Result<(), Error> {
         let run = self.run_mut(id)?;
         run.steps.push(step.clone());
@@ -193,7 +193,8 @@ impl State {
         let may = tool::allows(&turn.team.lead.tools, tool::COMPACT);
         let asks = reply.calls.iter().any(|call| *call.name == *tool::COMPACT);
         if may && asks && role == RunRole::Lead {
-            self.compactions_asked.insert(turn.accepted.branch.clone());
+            self.requested_compactions
+                .insert(turn.accepted.branch.clone());
         }
         Ok(())
     }
@@ -232,7 +233,7 @@ impl State {
             delivered: false,
         };
         let branch = turn.accepted.branch.clone();
-        self.compactions_asked.remove(&branch);
+        self.requested_compactions.remove(&branch);
         Ok(())
     }
 

@@ -147,13 +147,13 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
 }
 
-/// How it is decided whether something is due: as the turn says, unless a person took a summary back
-/// on the branch, or its lead asked for a compaction, which a step that only masks is none of.
+/// The mode of the next step: the turn's own, unless a person took a summary back on the branch or its
+/// lead requested a compaction. A step that only masks does not fulfil a request.
 fn mode(state: &State, turn: &Turn, view: &View<'_>) -> Mode {
-    let asked = || state.compactions_asked.contains(&turn.accepted.branch);
+    let requested = || state.requested_compactions.contains(&turn.accepted.branch);
     match turn.mode() {
         Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
-        Mode::Check | Mode::Continue if asked() => Mode::Asked,
+        Mode::Check | Mode::Continue if requested() => Mode::Requested,
         mode => mode,
     }
 }

@@ -215,7 +215,7 @@ fn nothing(view: &View<'_>, mode: Mode) -> String {
             "too little lies between the first and the last message of the current topic".to_owned()
         }
         Mode::Part(ContextPart::Large { .. }) => "no verbatim message is too large".to_owned(),
-        Mode::Manual { .. } | Mode::Check | Mode::Rest | Mode::Continue | Mode::Asked => {
+        Mode::Manual { .. } | Mode::Check | Mode::Rest | Mode::Continue | Mode::Requested => {
             "all that is left has to stay".to_owned()
         }
     }
