@@ -243,6 +243,7 @@ impl Conversation {
             duration_ms: 0,
             degraded: false,
             at: Timestamp(0),
+            coverage: None,
         };
         self.checkpoints.add(Arc::new(checkpoint));
     }

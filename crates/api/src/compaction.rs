@@ -52,6 +52,44 @@ pub struct Checkpoint {
     pub at: String,
     /// The summary; none for a note in place of what was dropped.
     pub text: Option<String>,
+    /// What a model's summary gives of the days, names and ids of its messages; none where no model
+    /// wrote it, or they have none.
+    #[serde(default)]
+    pub coverage: Option<FactCoverage>,
+}
+
+/// How many of the days, names and ids of its messages a model's summary gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct FactCoverage {
+    /// In the messages.
+    pub facts: u32,
+    /// In the summary.
+    pub kept: u32,
+    /// In quotes from the messages that take as many tokens as the summary.
+    pub quoted: u32,
+}
+
+impl FactCoverage {
+    /// Whether quotes of the same size give more.
+    #[must_use]
+    pub const fn is_below_quotes(self) -> bool {
+        self.kept < self.quoted
+    }
+}
+
+impl std::fmt::Display for FactCoverage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            facts,
+            kept,
+            quoted,
+        } = self;
+        write!(
+            f,
+            "{kept} of {facts} days, names and ids (quotes of the same size: {quoted})"
+        )
+    }
 }
 
 /// A checkpoint with all that is known of it.

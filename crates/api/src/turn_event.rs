@@ -11,6 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Approval;
+use crate::compaction::FactCoverage;
 use crate::turn::Turn;
 use crate::usage::{Amounts, Budget};
 
@@ -234,6 +235,9 @@ pub struct MadeCheckpoint {
     pub duration_ms: u64,
     /// How it begins.
     pub preview: String,
+    /// What a model's summary gives of the days, names and ids of its messages.
+    #[serde(default)]
+    pub coverage: Option<FactCoverage>,
 }
 
 /// The context that all agents of a turn are given.

@@ -174,6 +174,20 @@ pub struct Checkpoint {
     pub degraded: bool,
     /// When it was made.
     pub at: Timestamp,
+    /// What a model's summary gives of the range's days, names and ids; none where no model wrote
+    /// it, or the range has none.
+    pub coverage: Option<FactCoverage>,
+}
+
+/// How many of the days, names and ids of a range its summary gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FactCoverage {
+    /// In the range.
+    pub facts: u32,
+    /// In the summary's block.
+    pub kept: u32,
+    /// In quotes from the range that take as many tokens as the block.
+    pub quoted: u32,
 }
 
 impl Checkpoint {

@@ -35,7 +35,7 @@ mod synthesis;
 mod terms;
 mod weights;
 
-use unisono_context::checkpoint::{KeyFact, Span};
+use unisono_context::checkpoint::{FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Tokens};
 
 pub use passage::{Kind, Passage};
@@ -117,6 +117,13 @@ pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
 /// cap holds nothing. `text` is the summary with all that stands beside it.
 pub fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
     anchors::anchors(input, text)
+}
+
+/// How many of the days, names and ids of its input a block that somebody else wrote gives, and how
+/// many [`checkpoint`] would within the cap, which is the block's own size. None where the input has
+/// none.
+pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Option<FactCoverage> {
+    anchors::coverage(input, covers, block)
 }
 
 /// The headings of a running summary's sections, in order.

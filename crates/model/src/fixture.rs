@@ -130,6 +130,7 @@ impl Chat {
             duration_ms: self.seed as u64,
             degraded: false,
             at: self.time(0),
+            coverage: None,
         }));
         self
     }

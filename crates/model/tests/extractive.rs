@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
-use unisono_context::checkpoint::{FACTS_MAX, KeyFact};
+use unisono_context::checkpoint::{FACTS_MAX, FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{
     self, AnswerInput, Delegated, Passage, Style, SummaryDraft, SummaryInput, SummaryText,
@@ -783,20 +783,16 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
         })
         .collect();
     let count = |text: &str| text.split_whitespace().count() as u64;
-    let anchors = |text: &str, cap: u64| {
-        extractive::anchors(
-            &SummaryInput {
-                passages: &passages,
-                prior: None,
-                prior_facts: &[],
-                cap: Tokens(cap),
-                style: Style::Rolling,
-                instructions: None,
-                count: &count,
-            },
-            text,
-        )
+    let input = |cap: u64| SummaryInput {
+        passages: &passages,
+        prior: None,
+        prior_facts: &[],
+        cap: Tokens(cap),
+        style: Style::Rolling,
+        instructions: None,
+        count: &count,
     };
+    let anchors = |text: &str, cap: u64| extractive::anchors(&input(cap), text);
     let text = "Marta asked for W-1742.";
     let whole = anchors(text, 100);
     assert_eq!(
@@ -814,4 +810,29 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
         let lines = anchors(text, cap);
         assert!(count(&lines) <= cap, "{cap}: {lines}");
     }
+    // Three days, Marta, two orders and a file are facts; quotes of all three messages give them all.
+    let covers = [Span::new(Ordinal(1), Ordinal(3))];
+    let coverage = |text: &str| extractive::coverage(&input(200), &covers, text).unwrap();
+    let rows = [("It went well.", 0), (text, 2), (whole.as_str(), 5)];
+    for (text, kept) in rows {
+        let expected = FactCoverage {
+            facts: 7,
+            kept,
+            quoted: 7,
+        };
+        assert_eq!(coverage(text), expected, "{text}");
+    }
+    let said = [Passage::text(
+        Ordinal(1),
+        Role::User,
+        Timestamp(START),
+        "hm",
+    )];
+    let input = SummaryInput {
+        passages: &said,
+        ..input(50)
+    };
+    let covers = [Span::new(Ordinal(1), Ordinal(1))];
+    let of_nothing = extractive::coverage(&input, &covers, "hm").unwrap();
+    assert_eq!((of_nothing.facts, of_nothing.kept), (1, 0), "its day");
 }

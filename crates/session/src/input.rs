@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Writer};
+use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Writer};
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
 use unisono_context::snapshot::ToolSpec;
@@ -372,6 +372,8 @@ pub struct Written {
     pub duration_ms: u64,
     /// Whether a model should redo it.
     pub degraded: bool,
+    /// What a model's summary gives of the range's days, names and ids.
+    pub coverage: Option<FactCoverage>,
 }
 
 /// A task for another agent, as a model gives it. Whatever it says is taken: what cannot be done

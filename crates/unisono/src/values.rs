@@ -1,9 +1,10 @@
 //! Times, amounts and names as JSON has them.
 
 use jiff::Timestamp as Instant;
+use unisono_api::compaction::FactCoverage;
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::call::Usage;
-use unisono_context::{Cost, Timestamp};
+use unisono_context::{Cost, Timestamp, checkpoint};
 use unisono_session::budget::Left;
 
 /// RFC 3339 in UTC, to the millisecond.
@@ -22,6 +23,20 @@ pub fn unix_ms(ms: u64) -> String {
 /// Dollars; none where a price is not known.
 pub fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
+}
+
+/// How many facts a summary gives.
+pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
+    let checkpoint::FactCoverage {
+        facts,
+        kept,
+        quoted,
+    } = of;
+    FactCoverage {
+        facts,
+        kept,
+        quoted,
+    }
 }
 
 /// How a bound stands.

@@ -86,6 +86,7 @@ fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
             p { (heading(checkpoint)) }
             p class="quiet" { (checkpoint.kind) ", " (checkpoint.tier) ", preset " (checkpoint.preset)
                 ", took " (self::number(detail.duration_ms)) " ms, cost " (dollars(detail.cost_usd)) }
+            @if let Some(coverage) = checkpoint.coverage { p class="quiet" { "It gives " (coverage.to_string()) } }
             details class="summary" open { summary { "The summary as the model sees it" }
                 pre class="text" { (detail.block) } }
             @if !detail.key_facts.is_empty() {

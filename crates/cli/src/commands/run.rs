@@ -44,7 +44,7 @@ JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 compression_ratio (before by after), tightened (less was kept than was asked for),
 checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
-rewrites, duration_ms}],
+rewrites, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
 cost_usd, usage {as of `usage`, of all runs together}.";

@@ -46,8 +46,15 @@ pub(super) fn rewritten(made: &MadeCheckpoint, old: u32) -> String {
     let time = show::time(made.duration_ms);
     format!(
         "the summary of {messages} is now {whose}, {tokens} tokens: checkpoint {number} in place \
-         of {old} ({model}, {time})"
+         of {old} ({model}, {time}){}",
+        gives_less(made)
     )
+}
+
+/// That quotes would give more facts than the model's summary, where they would.
+fn gives_less(made: &MadeCheckpoint) -> String {
+    let coverage = made.coverage.filter(|coverage| coverage.is_below_quotes());
+    coverage.map_or_else(String::new, |coverage| format!("; it gives {coverage}"))
 }
 
 /// The notice of a compaction: how many messages, and what they became.
@@ -68,7 +75,8 @@ pub(super) fn compacted(made: &MadeCheckpoint) -> String {
     let ratio = show::compression(Tokens(made.tokens_before), Tokens(made.tokens_after));
     match made.summary {
         true => format!(
-            "{messages} summarised, {before} → {after} tokens{ratio}: checkpoint {number} ({model}, {time})"
+            "{messages} summarised, {before} → {after} tokens{ratio}: checkpoint {number} ({model}, {time}){}",
+            gives_less(made)
         ),
         false => format!("{messages} left the context, {before} → {after} tokens{ratio}"),
     }

@@ -1,6 +1,7 @@
 //! What came of a turn: the answer or the JSON on stdout, the exit code.
 
 use serde::Serialize;
+use unisono_api::compaction::FactCoverage;
 use unisono_api::harmless::for_terminal;
 use unisono_api::turn::Fault;
 use unisono_api::turn_event::{MadeCheckpoint, Member};
@@ -65,6 +66,8 @@ struct Made {
     /// The number of the checkpoint that it writes anew.
     rewrites: Option<u32>,
     duration_ms: u64,
+    /// What a model's summary gives of the days, names and ids of its messages.
+    coverage: Option<FactCoverage>,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,6 +152,7 @@ fn made(checkpoint: &MadeCheckpoint) -> Made {
         degraded: checkpoint.degraded,
         rewrites: checkpoint.rewrites,
         duration_ms: checkpoint.duration_ms,
+        coverage: checkpoint.coverage,
     }
 }
 

@@ -9,7 +9,7 @@ use unisono_fake_provider::{Answer, FakeProvider, Script};
 use unisono_model::extractive::{self, AnswerInput, Passage};
 use unisono_model::retention;
 
-use crate::support::{Place, finish};
+use crate::support::{Done, Place, finish};
 
 /// The shipped sets, by their names.
 const SETS: [&str; 3] = ["orders-migration", "clinic-scheduling", "field-research"];
@@ -221,10 +221,48 @@ fn what_cannot_be_used_is_told_with_its_line() {
 }
 
 #[test]
-fn a_models_summary_is_measured_as_it_came_over_the_wire() {
-    let summary = "## Context\n- The ledger is kept in docs/ledger.md (#1).";
-    let script = Script::by(move |_| unisono_fake_provider::Act::answer(Answer::text(summary)));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+fn a_models_summary_is_measured_as_it_came_over_the_wire_beside_quotes() {
+    // What it says, its share of the names, and whether quotes keep more.
+    let rows = [
+        ("The ledger is kept in docs/ledger.md (#1).", 1.0, false),
+        ("They spoke about a ledger.", 0.0, true),
+    ];
+    for (said, share, is_less) in rows {
+        let summary = format!("## Context\n- {said}");
+        let script =
+            Script::by(move |_| unisono_fake_provider::Act::answer(Answer::text(&*summary)));
+        let provider = FakeProvider::builder().script(script).start_on_thread();
+        let ended = measured(&provider);
+        let report = ended.json();
+        let rows = report["sizes"][0]["rows"].as_array().unwrap();
+        let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+        let by_model = row("one summary, openai/gpt-4o-mini");
+        assert_eq!(
+            by_model["writers"],
+            serde_json::json!(["openai/gpt-4o-mini"])
+        );
+        assert_eq!(by_model["retained"]["name"], share);
+        assert_eq!(by_model["times_extractive"], share);
+        let quotes = row("one summary, extractive");
+        assert_eq!(quotes["times_extractive"], Value::Null);
+        assert_eq!(
+            row("checkpoint, openai/gpt-4o-mini")["retained"]["name"],
+            share
+        );
+        assert_eq!(row("truncate")["summariser"], Value::Null);
+        assert_eq!(
+            rows.iter().filter(|row| row["name"] == "truncate").count(),
+            1
+        );
+        assert_eq!(provider.requests().len(), 2, "one for each way");
+        let warning = "one summary, openai/gpt-4o-mini, 4:1: it keeps less than quotes of the same \
+                       size, 0.0 % against 100.0 %";
+        assert_eq!(ended.stderr.contains(warning), is_less, "{}", ended.stderr);
+    }
+}
+
+/// The report on a small conversation with summaries by that provider's model.
+fn measured(provider: &FakeProvider) -> Done {
     let place = Place::with_config(&format!(
         "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n",
         provider.url()
@@ -240,32 +278,14 @@ fn a_models_summary_is_measured_as_it_came_over_the_wire() {
         "--sizes",
         "4",
         "--summarisers",
-        "extractive,openai/gpt-4o-mini",
+        "openai/gpt-4o-mini",
         "--presets",
         "checkpoint,truncate",
         "--json",
     ];
     let mut command = place.command(&args);
     command.env("TEST_KEY", "sk-test-5d2e0b88f3c7");
-    let report = finish(command.spawn().unwrap(), &args).expect(0).json();
-    let rows = report["sizes"][0]["rows"].as_array().unwrap();
-    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
-    let by_model = row("one summary, openai/gpt-4o-mini");
-    assert_eq!(
-        by_model["writers"],
-        serde_json::json!(["openai/gpt-4o-mini"])
-    );
-    assert_eq!(by_model["retained"]["name"], 1.0);
-    assert_eq!(
-        row("checkpoint, openai/gpt-4o-mini")["retained"]["name"],
-        1.0
-    );
-    assert_eq!(row("truncate")["summariser"], Value::Null);
-    assert_eq!(
-        rows.iter().filter(|row| row["name"] == "truncate").count(),
-        1
-    );
-    assert_eq!(provider.requests().len(), 2, "one for each way");
+    finish(command.spawn().unwrap(), &args).expect(0)
 }
 
 /// The parts of a line of a conversation file that are texts, or calls and results of tools.

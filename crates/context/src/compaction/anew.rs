@@ -141,6 +141,7 @@ pub fn edited(
         duration_ms: 0,
         degraded: false,
         at: edit.at,
+        coverage: None,
         ..old.clone()
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::alteration::Form;
-use crate::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use crate::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Kind, Span, Tier, Writer};
 use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
 use crate::policy::Preset;
 use crate::tokens::Counts;
@@ -34,6 +34,8 @@ pub struct Made {
     pub degraded: bool,
     /// When it was made.
     pub at: Timestamp,
+    /// What a model's summary gives of the range's days, names and ids.
+    pub coverage: Option<FactCoverage>,
 }
 
 impl Checkpoint {
@@ -69,6 +71,7 @@ impl Checkpoint {
             duration_ms: made.duration_ms,
             degraded: made.degraded,
             at: made.at,
+            coverage: made.coverage,
         })
     }
 }

@@ -321,6 +321,7 @@ impl Chat {
             duration_ms: 0,
             degraded,
             at: self.now,
+            coverage: None,
         };
         let checkpoint =
             Checkpoint::from_step(&plan.step, &self.view(), mode.kind(), preset.preset, made);

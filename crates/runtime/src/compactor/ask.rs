@@ -166,11 +166,14 @@ pub(super) async fn finished(
                 Some(anchored) => anchored,
                 None => (body, counts),
             };
+            let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+            let coverage = extract::coverage(job, asked.cover, block, cost(job, counts)).await?;
             Ok(Finished::Block(Block {
                 body,
                 key_facts: asked.key_facts.to_vec(),
                 counts,
                 model: by.clone(),
+                coverage,
             }))
         }
         Err(rejection) => {

@@ -76,6 +76,7 @@ async fn note(
         cost_micros: Some(0),
         duration_ms: 0,
         degraded: false,
+        coverage: None,
     })
 }
 

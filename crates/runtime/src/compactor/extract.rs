@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::Tokens;
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Tier, block_text};
+use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Tier, block_text};
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -28,6 +28,8 @@ pub(super) struct Block {
     pub(super) counts: Counts,
     /// What wrote it.
     pub(super) model: Arc<str>,
+    /// What a model's gives of the range's days, names and ids.
+    pub(super) coverage: Option<FactCoverage>,
 }
 
 /// Quotes from the messages; where those are not taken, the beginning and the end of them all.
@@ -52,6 +54,7 @@ pub(super) async fn extracted(
             key_facts,
             counts,
             model: EXTRACTIVE.into(),
+            coverage: None,
         }),
         Err(rejection) => {
             tracing::warn!(%rejection, "the extractive summary is not taken, the text is truncated");
@@ -128,6 +131,24 @@ pub(super) async fn anchors(
         .map_err(|_| Arc::from("the search for lost names panicked"))?
 }
 
+/// What a block that a model wrote gives of the range's days, names and ids, beside quotes of as many
+/// tokens.
+pub(super) async fn coverage(
+    job: &CompactionJob,
+    cover: &Cover,
+    block: String,
+    tokens: Tokens,
+) -> Result<Option<FactCoverage>, Arc<str>> {
+    let (job, spans) = (job.clone(), cover.spans.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        with_input(&job, tokens, |input| {
+            extractive::coverage(input, &spans, &block)
+        })
+    });
+    work.await
+        .map_err(|_| Arc::from("the search for facts panicked"))?
+}
+
 /// Runs `read` on what the extractive summariser reads. Blocks.
 fn with_input<T>(
     job: &CompactionJob,
@@ -201,6 +222,7 @@ async fn truncate(
                 key_facts,
                 counts,
                 model: "truncation".into(),
+                coverage: None,
             });
         }
         keep /= 2;

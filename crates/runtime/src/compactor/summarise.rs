@@ -136,6 +136,7 @@ fn written(
         cost_micros: spent.map(Cost::micro_dollars),
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         degraded,
+        coverage: block.coverage,
     }
 }
 

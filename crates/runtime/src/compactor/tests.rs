@@ -328,6 +328,8 @@ async fn what_a_summary_by_a_model_lost_stands_under_it() {
     for word in ["W-1742", "Marta"] {
         assert!(named.contains(word), "{word}: {under}");
     }
+    let coverage = made.coverage.unwrap();
+    assert_eq!(coverage.kept, coverage.facts, "all stand under it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -219,6 +219,7 @@ fn note(cover: &Cover) -> Written {
         cost_micros: Some(0),
         duration_ms: 0,
         degraded: true,
+        coverage: None,
     };
     complete(cover, written)
 }
@@ -264,6 +265,7 @@ fn checkpoint(
         duration_ms: written.duration_ms,
         degraded: written.degraded,
         at: recorder.now,
+        coverage: written.coverage,
     };
     let view = state.view(state.tree.head(&open.accepted.branch)?, pending)?;
     let preset = open.accepted.policy.preset;

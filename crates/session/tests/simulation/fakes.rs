@@ -132,5 +132,6 @@ fn written(body: Body, counts: Counts) -> Written {
         cost_micros: None,
         duration_ms: 1,
         degraded: false,
+        coverage: None,
     }
 }

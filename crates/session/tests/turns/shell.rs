@@ -226,6 +226,7 @@ pub fn summary(tokens: u64, encodings: &[Encoding]) -> Written {
         cost_micros: None,
         duration_ms: 1,
         degraded: false,
+        coverage: None,
     }
 }
 

@@ -5,7 +5,7 @@ use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{
     CacheWarm, Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Tier, Writer};
+use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Kind, Tier, Writer};
 use unisono_context::compaction::{ContextPart, Cover, MaskTarget, Plan, Step};
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::policy::{
@@ -84,8 +84,9 @@ layout! {
     struct Checkpoint {
         id, number, parent, covers, cutoff, cutoff_digest, supersedes, kind, tier, preset, writer,
         model, body, original, counts, messages_included, key_facts, cost_micros, duration_ms,
-        degraded, at
+        degraded, at; coverage
     }
+    struct FactCoverage { facts, kept, quoted }
     enum Body { 0 Summary(text), 1 Tombstone }
     struct KeyFact { text, ordinal }
     codes EndedBy { 0 Phrase, 1 Silence, 2 Share, 3 Person }

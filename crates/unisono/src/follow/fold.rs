@@ -233,6 +233,7 @@ impl TurnFold {
                 Body::Summary(text) => short::line(text, PREVIEW_CHARS),
                 Body::Tombstone => checkpoint.context_text(),
             },
+            coverage: checkpoint.coverage.map(values::coverage),
         }
     }
 

@@ -162,6 +162,7 @@ fn described(state: &State, active: &Active, of: &checkpoint::Checkpoint) -> Che
             Body::Summary(text) => Some(text.to_string()),
             Body::Tombstone => None,
         },
+        coverage: of.coverage.map(values::coverage),
     }
 }
 

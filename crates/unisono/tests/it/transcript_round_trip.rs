@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use unisono_context::alteration::{Alteration, Form};
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use unisono_context::checkpoint::{
+    Body, Checkpoint, FactCoverage, KeyFact, Kind, Span, Tier, Writer,
+};
 use unisono_context::message::{NewMessage, Part, ReportedUsage};
 use unisono_context::policy::Preset;
 use unisono_context::snapshot::Preamble;
@@ -223,6 +225,11 @@ fn checkpoints(tree: &Tree, messages: &[(Option<MessageId>, NewMessage)]) -> Vec
             duration_ms: 5,
             degraded: summary,
             at: Timestamp(i64::from(number)),
+            coverage: summary.then_some(FactCoverage {
+                facts: 9,
+                kept: 4,
+                quoted: 6,
+            }),
         }));
     }
     all

@@ -75,8 +75,10 @@ fn about(detail: &CheckpointDetail) -> String {
         true => ", less kept than was asked for",
         false => "",
     };
+    let coverage = c.coverage.map(|coverage| format!("it gives {coverage}\n"));
+    let coverage = coverage.unwrap_or_default();
     format!(
-        "checkpoint {} ({}, {}, {}), {}, {} → {} tokens{}, by {}, {}, {} UTC{degraded}{tightened}\n",
+        "checkpoint {} ({}, {}, {}), {}, {} → {} tokens{}, by {}, {}, {} UTC{degraded}{tightened}\n{coverage}",
         c.number,
         c.kind,
         c.tier,

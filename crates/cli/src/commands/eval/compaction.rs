@@ -35,7 +35,9 @@ be done or answered); ordinals are the messages that say it, from 1. Case does n
 
 Each preset's compaction is carried out as before a turn, its trigger set so that it ends at the
 size; the configured preset has the configured numbers. `one summary` is the whole conversation in
-one summary of the size. Nothing is stored, and without --summarisers nobody is asked.
+one summary of the size. Nothing is stored, and without --summarisers nobody is asked. Where
+one is named, quotes of the same size (`extractive`) are measured too, and a summary that keeps less
+is reported.
 
 Examples:
   unisono eval compaction examples/orders-migration.jsonl \\
@@ -45,7 +47,8 @@ Examples:
 
 JSON: conversation, messages, tokens, encoding, probes {category: number}, whole {all, category:
 share}, sizes [{ratio, tokens, rows [{name, kind (summary, preset, baseline), preset, summariser,
-tokens, retained {all, category: share}, times_tail, writers, duration_ms, cost_usd, error}]}].";
+tokens, retained {all, category: share}, times_tail, times_extractive (of a model's summary),
+writers, duration_ms, cost_usd, error}]}].";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -97,7 +100,9 @@ impl Args {
 
     fn summarisers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for name in self.summarisers.iter().map(|name| name.trim()) {
+        let asked = self.summarisers.iter().map(|name| name.trim());
+        // A model's summary is compared with quotes, which cost nothing.
+        for name in std::iter::once(EXTRACTIVE).chain(asked) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -227,6 +232,9 @@ impl Subject {
             // Summaries first, then presets; each group in the order asked for.
             size.rows
                 .sort_by_key(|row| !matches!(row.way, Way::Summary { .. }));
+            for warning in less_than_quotes(size) {
+                app.out.warn(warning);
+            }
         }
         Ok(())
     }
@@ -300,6 +308,24 @@ impl Subject {
             }),
         }
     }
+}
+
+/// The models' summaries that keep less than quotes of the same size do.
+fn less_than_quotes(size: &Size) -> Vec<String> {
+    let less = size.rows.iter().filter_map(|row| {
+        let kept = row.kept.as_ref().ok()?.retained.all;
+        let quotes = size.by_quotes(&row.way)?.retained.all;
+        (kept.share() < quotes.share()).then(|| {
+            format!(
+                "{}, {}:1: it keeps less than quotes of the same size, {} against {}",
+                row.way.label(),
+                size.ratio,
+                table::percent(Some(kept)),
+                table::percent(Some(quotes))
+            )
+        })
+    });
+    less.collect()
 }
 
 fn probes(path: &Path, messages: usize) -> Result<Vec<Probe>> {

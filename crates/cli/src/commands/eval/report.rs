@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use unisono_context::cost::Cost;
 use unisono_context::policy::Preset;
+use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::retention::baseline::Baseline;
 use unisono_model::retention::{self, Category};
 
@@ -88,6 +89,24 @@ impl Way {
         }
     }
 
+    /// The same with quotes as summaries; none for what writes none.
+    fn by_quotes(&self) -> Option<Way> {
+        let summariser = || EXTRACTIVE.to_owned();
+        match self {
+            Way::Summary { .. } => Some(Way::Summary {
+                summariser: summariser(),
+            }),
+            Way::Preset {
+                preset,
+                summariser: Some(_),
+            } => Some(Way::Preset {
+                preset: *preset,
+                summariser: Some(summariser()),
+            }),
+            Way::Preset { .. } | Way::Baseline(_) => None,
+        }
+    }
+
     const fn kind(&self) -> &'static str {
         match self {
             Way::Summary { .. } => "summary",
@@ -113,6 +132,19 @@ impl Size {
         let tail = self.rows.iter().find(tail)?.kept.as_ref().ok()?;
         let tail = tail.retained.all.share();
         (tail > 0.0).then(|| kept.retained.all.share() / tail)
+    }
+
+    /// What quotes keep in the place of a model's summary; none for what is no model's.
+    pub(super) fn by_quotes(&self, way: &Way) -> Option<&Kept> {
+        let quoted = way.by_quotes().filter(|quoted| quoted != way)?;
+        let row = self.rows.iter().find(|row| row.way == quoted)?;
+        row.kept.as_ref().ok()
+    }
+
+    /// How many times their share a row keeps.
+    fn times_quotes(&self, way: &Way, kept: &Kept) -> Option<f64> {
+        let quotes = self.by_quotes(way)?.retained.all.share();
+        (quotes > 0.0).then(|| kept.retained.all.share() / quotes)
     }
 }
 
@@ -159,6 +191,7 @@ fn size_json(size: &Size) -> Value {
             "tokens": kept.map(|kept| kept.tokens),
             "retained": kept.map(|kept| shares(&kept.retained)),
             "times_tail": kept.and_then(|kept| size.times_tail(kept)).map(rounded),
+            "times_extractive": kept.and_then(|kept| size.times_quotes(&row.way, kept)).map(rounded),
             "writers": made.map(|made| &made.writers),
             "duration_ms": made.map(|made| made.duration_ms),
             "cost_usd": made.and_then(|made| show::dollars(made.cost)),

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use unisono_context::checkpoint::{
+    Body, Checkpoint, FactCoverage, KeyFact, Kind, Span, Tier, Writer,
+};
 use unisono_context::policy::Preset;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{CheckpointId, Digest, Encoding, MessageId, Ordinal, Tokens};
@@ -26,7 +28,7 @@ pub(in crate::transcript) const WRITERS: [(&str, Writer); 2] = [
     ("deterministic", Writer::Deterministic),
 ];
 
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "type",
     "id",
     "number",
@@ -51,6 +53,7 @@ const KEYS: [&str; 24] = [
     "degraded",
     "retired",
     "tightened",
+    "coverage",
 ];
 
 pub(super) fn read<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
@@ -130,6 +133,7 @@ fn checkpoint<'t>(object: &Object<'t>) -> Result<'t, Checkpoint> {
         duration_ms: object.need("duration_ms")?.number()?,
         degraded: object.need("degraded")?.bool()?,
         at: fields::time(object.need("at")?)?,
+        coverage: object.get("coverage").map(coverage).transpose()?,
     })
 }
 
@@ -177,6 +181,15 @@ fn key_fact(value: Value<'_>) -> Result<'_, KeyFact> {
     Ok(KeyFact {
         text: object.text("text")?.into(),
         ordinal: Ordinal(object.need("ordinal")?.number()?),
+    })
+}
+
+fn coverage(value: Value<'_>) -> Result<'_, FactCoverage> {
+    let object = value.object()?;
+    Ok(FactCoverage {
+        facts: object.need("facts")?.number()?,
+        kept: object.need("kept")?.number()?,
+        quoted: object.need("quoted")?.number()?,
     })
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{CacheWarm, Choice, ClientOptions};
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use unisono_context::checkpoint::{
+    Body, Checkpoint, FactCoverage, KeyFact, Kind, Span, Tier, Writer,
+};
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
 use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};

@@ -109,6 +109,7 @@ impl Outlook<'_> {
             duration_ms: 0,
             degraded: false,
             at: self.now,
+            coverage: None,
         };
         let (kind, preset) = (self.mode.kind(), self.policy.preset);
         let made = Checkpoint::from_step(&plan.step, view, kind, preset, made);

@@ -41,6 +41,15 @@ pub(super) struct CheckpointLine<'c> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     tightened: bool,
     at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<CoverageLine>,
+}
+
+#[derive(Serialize)]
+struct CoverageLine {
+    facts: u32,
+    kept: u32,
+    quoted: u32,
 }
 
 /// Counts by the names of their encodings.
@@ -99,6 +108,11 @@ impl<'c> CheckpointLine<'c> {
             retired: state.checkpoints().is_retired(c.id),
             tightened: state.checkpoints().is_tightened(c.id),
             at: Time::of(c.at),
+            coverage: c.coverage.map(|of| CoverageLine {
+                facts: of.facts,
+                kept: of.kept,
+                quoted: of.quoted,
+            }),
         }
     }
 }

@@ -141,7 +141,20 @@ pub(super) fn checkpoint() -> impl Strategy<Value = Checkpoint> {
         text(),
     );
     let content = (body, list(key_fact), tokens(), counts());
-    let making = (option::of(any::<u64>()), any::<u64>(), any::<bool>(), at());
+    let coverage = (any::<u32>(), any::<u32>(), any::<u32>());
+    let coverage = coverage.prop_map(|(facts, kept, quoted)| FactCoverage {
+        facts,
+        kept,
+        quoted,
+    });
+    let cost = option::of(any::<u64>());
+    let making = (
+        cost,
+        any::<u64>(),
+        any::<bool>(),
+        at(),
+        option::of(coverage),
+    );
     (names, range, origin, content, making).prop_map(|(names, range, origin, content, making)| {
         Checkpoint {
             id: names.0,
@@ -165,6 +178,7 @@ pub(super) fn checkpoint() -> impl Strategy<Value = Checkpoint> {
             duration_ms: making.1,
             degraded: making.2,
             at: making.3,
+            coverage: making.4,
         }
     })
 }

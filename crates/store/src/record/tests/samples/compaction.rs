@@ -66,6 +66,14 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         degraded: true,
         ..checkpoint()
     };
+    let covering = Checkpoint {
+        coverage: Some(FactCoverage {
+            facts: 40,
+            kept: 12,
+            quoted: 29,
+        }),
+        ..checkpoint()
+    };
     let compacted = |turn, c| Fact::Compacted {
         turn,
         checkpoint: Arc::new(c),
@@ -96,6 +104,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("altered_import", altered(None)),
         ("compacted", compacted(Some(TURN), checkpoint())),
         ("compacted_import", compacted(None, imported)),
+        ("compacted_coverage", compacted(Some(TURN), covering)),
         ("compaction_failed", failed),
         ("frozen", frozen),
     ]

@@ -207,6 +207,7 @@ pub(super) fn checkpoint() -> Checkpoint {
         duration_ms: 2_345,
         degraded: false,
         at: Timestamp(1_735_689_599_000),
+        coverage: None,
     }
 }
 
