@@ -198,6 +198,21 @@ pub struct ImportFile {
     pub content: Content,
 }
 
+/// The session that a file became, and what is not in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Imported {
+    /// The session.
+    #[serde(flatten)]
+    pub session: Session,
+    /// Bad messages that were left out, and lines that are none.
+    pub left_out: u64,
+    /// Bad parts of messages that were taken without them.
+    pub left_out_parts: u64,
+    /// What a session has no place for, by kind in the singular, and how often.
+    pub left_behind: BTreeMap<String, u64>,
+}
+
 /// What is in a file.
 #[derive(Debug)]
 pub enum Content {

@@ -36,6 +36,8 @@ fn parse(
 /// What was left out of a conversation because it is bad, and what has no place in ours.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
+    /// Whole conversations of a file of several.
+    pub(crate) conversations: usize,
     /// Messages, and lines that are none.
     pub(crate) messages: usize,
     /// Parts of messages that were taken without them.
@@ -59,10 +61,14 @@ impl LeftOut {
             let what = what.join(" and ");
             out.say(format_args!("left out   {what}: not part of the session"));
         }
+        if let Some(what) = many(self.conversations, "conversation") {
+            out.say(format_args!("left out   {what} that cannot be read"));
+        }
     }
 
     /// Adds what was left out of another one.
     pub(crate) fn add(&mut self, other: &LeftOut) {
+        self.conversations += other.conversations;
         self.messages += other.messages;
         self.parts += other.parts;
         for (what, count) in &other.behind {
@@ -72,7 +78,7 @@ impl LeftOut {
 
     /// Ends so that a script notices, where something was left out.
     pub(crate) fn ending(&self) -> Result<()> {
-        match self.messages + self.parts {
+        match self.conversations + self.messages + self.parts {
             0 => Ok(()),
             _ => Err(Problem::silent(Exit::SomeFailed)),
         }
@@ -363,6 +369,7 @@ impl Source {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
         let left_out = LeftOut {
+            conversations: 0,
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,
             behind: parsed.left_behind,

@@ -5,7 +5,7 @@ use reqwest::{Body, Method, header};
 use unisono_api::Page;
 use unisono_api::service::{Result, Sessions};
 use unisono_api::session::{
-    Content, ExportQuery, ImportFile, Listed, NewSession, Session, SessionQuery,
+    Content, ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
 };
 
 use crate::{Client, Error};
@@ -26,7 +26,7 @@ impl Sessions for Client {
         self.json(self.post("/v1/sessions", &new)).await
     }
 
-    async fn import_file(&self, file: ImportFile) -> Result<Session> {
+    async fn import_file(&self, file: ImportFile) -> Result<Imported> {
         let mut query = vec![
             ("name", file.name.clone()),
             ("skip_bad", file.skip_bad.to_string()),

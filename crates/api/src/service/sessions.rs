@@ -4,7 +4,9 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::session::{ExportQuery, ImportFile, Listed, NewSession, Session, SessionQuery};
+use crate::session::{
+    ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
+};
 
 /// Conversations.
 #[async_trait]
@@ -28,7 +30,7 @@ pub trait Sessions {
     ///
     /// # Errors
     /// `refused`: it cannot be read; `conflict`: the session it says it is exists.
-    async fn import_file(&self, file: ImportFile) -> Result<Session>;
+    async fn import_file(&self, file: ImportFile) -> Result<Imported>;
 
     /// A session as it stands in a file that can be imported.
     ///

@@ -30,8 +30,8 @@ export), or an archive that `unisono export --all` wrote. What was imported befo
 again. Prints the session's id.
 
 --list shows the conversations in a file of several, --pick and --all import them, each as a session.
---all stops at a conversation that cannot be read; those before it stay imported. What a session has
-no place for, such as a model's reasoning, is left behind; a warning counts it by kind.
+--all leaves out a conversation that cannot be read, warns, and ends with exit code 4. What a session
+has no place for, such as a model's reasoning, is left behind; a warning counts it by kind.
 
 With --skip-bad what cannot be read is left out, counted, and the exit code is 4: whole messages,
 or the parts of a message that are bad.
@@ -152,7 +152,7 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     let worker = desk.work(app, None).await?;
     let service = worker.service();
     let made = service.import_file(args.taken(import, source).file()?);
-    let made = made.await?;
+    let made = made.await?.session;
     let branches = all_branches(service, &made.session).await?;
     tell(app, &made, &branches, (false, &left_out));
     worker.stop(End::Ended).await;
@@ -177,13 +177,28 @@ async fn several(
             ));
             continue;
         }
-        let part = source.part(&conversation);
-        let kept = match part {
-            Ok(part) => keep(app, args, worker.service(), part).await,
-            Err(problem) => Err(problem),
+        let read = source.part(&conversation).and_then(|mut part| {
+            let (import, left_out) = part.read(args.format(), args.skip_bad, &app.out)?;
+            Ok((part, import, left_out))
+        });
+        let (part, import, left_out) = match read {
+            Ok(read) => read,
+            Err(problem) if args.all => {
+                let number = conversation.number;
+                app.out.warn(format_args!(
+                    "conversation {number} is left out: {}",
+                    problem.message
+                ));
+                all.conversations += 1;
+                continue;
+            }
+            Err(problem) => {
+                result = Err(problem);
+                break;
+            }
         };
-        match kept {
-            Ok((kept, left_out)) => {
+        match keep(app, args, worker.service(), part, import, &left_out).await {
+            Ok(kept) => {
                 told.push(kept);
                 all.add(&left_out);
             }
@@ -201,14 +216,15 @@ async fn several(
     result.and_then(|()| all.ending())
 }
 
-/// Imports one conversation of several; it as JSON, and what was left out of it.
+/// Imports one conversation of several; answers with it as JSON.
 async fn keep(
     app: &App,
     args: &Args,
     service: &dyn Service,
-    mut part: Source,
-) -> Result<(Value, LeftOut)> {
-    let (import, left_out) = part.read(args.format(), args.skip_bad, &app.out)?;
+    part: Source,
+    import: Import,
+    left_out: &LeftOut,
+) -> Result<Value> {
     let known = known(args, service, &part, &import).await?;
     let is_known = known.is_some();
     let session = match known {
@@ -217,16 +233,14 @@ async fn keep(
             service
                 .import_file(args.taken(import, part).file()?)
                 .await?
+                .session
         }
     };
     let branches = all_branches(service, &session.session).await?;
     if !app.out.json {
         app.out.data(&session.session);
     }
-    Ok((
-        as_json(&session, &branches, (is_known, &left_out)),
-        left_out,
-    ))
+    Ok(as_json(&session, &branches, (is_known, left_out)))
 }
 
 /// The session that a conversation became before.

@@ -212,7 +212,7 @@ async fn open(
         From::File(taken) => {
             let messages = show::many(taken.import.messages.len() as u64, "message");
             let name = taken.source.name.clone();
-            let session = service.import_file(taken.file()?).await?.session;
+            let session = service.import_file(taken.file()?).await?.session.session;
             let short = show::short_id(&session);
             screen.headline(
                 "imported",

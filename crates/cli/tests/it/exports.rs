@@ -206,6 +206,25 @@ fn anthropics_messages_come_back_as_they_went() {
 }
 
 #[test]
+fn with_all_a_conversation_that_cannot_be_read_is_left_out() {
+    let place = Place::new();
+    let mut all: Vec<Value> = serde_json::from_str(&export()).unwrap();
+    all[0]["mapping"]["m0"]["message"]["author"] = json!(7);
+    place.write("conversations.json", json!(all).to_string());
+    let ended = place
+        .call(&["import", "conversations.json", "--all", "--json"])
+        .expect(4);
+    let kept = ended.json();
+    assert_eq!(kept.as_array().unwrap().len(), 1);
+    assert_eq!(kept[0]["title"], "Winter");
+    ended.says(&[
+        "conversation 1 is left out: ",
+        "conversations.json:1:121: an object was expected, not a number",
+        "left out   1 conversation that cannot be read",
+    ]);
+}
+
+#[test]
 fn over_http_one_of_several_conversations_is_named() {
     let place = Place::new();
     place.write("conversations.json", export());
@@ -227,6 +246,11 @@ fn over_http_one_of_several_conversations_is_named() {
     assert_eq!(
         (&made["title"], &made["messages"]),
         (&json!("Winter"), &json!(3))
+    );
+    assert_eq!(
+        (&made["left_out"], &made["left_behind"]["reasoning block"]),
+        (&json!(0), &json!(3)),
+        "{made}"
     );
     post("&pick=4").expect(422);
     let all = place.json(&["import", "conversations.json", "--all"]);

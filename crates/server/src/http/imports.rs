@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use unisono_api::Code;
-use unisono_api::session::{Content, ImportFile, Session};
+use unisono_api::session::{Content, ImportFile, Imported};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -49,13 +49,13 @@ struct File {
 #[utoipa::path(
     post, path = "/v1/imports", tag = "sessions", params(File),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is on disk", body = Session))
+    responses((status = 201, description = "It is on disk", body = Imported))
 )]
 async fn import(
     State(shared): State<Arc<Shared>>,
     Query(file): Query<File>,
     body: Body,
-) -> Result<(StatusCode, Json<Session>), ApiError> {
+) -> Result<(StatusCode, Json<Imported>), ApiError> {
     let content = match spooled(&shared, body).await? {
         Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
         Spooled::File(file) => Content::File(file),

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
-use unisono_api::session::{ExportQuery, ImportFile, Listed, NewSession, Session, SessionQuery};
+use unisono_api::session::{
+    ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
+};
 use unisono_api::store::LostEvents;
 use unisono_api::{Code, Page};
 use unisono_context::SessionId;
@@ -82,7 +84,7 @@ impl Sessions for Local {
         Ok(described.map_err(Error::from)?)
     }
 
-    async fn import_file(&self, file: ImportFile) -> service::Result<Session> {
+    async fn import_file(&self, file: ImportFile) -> service::Result<Imported> {
         Ok(self.keep_file(file, None).await?)
     }
 

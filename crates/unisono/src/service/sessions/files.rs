@@ -3,13 +3,12 @@
 use std::io::Cursor;
 
 use unisono_api::Code;
-use unisono_api::session::{Content, ExportQuery, ImportFile, Session};
+use unisono_api::session::{Content, ExportQuery, ImportFile, Imported};
 use unisono_interchange::transcript::{
     self, Format, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps,
 };
 use unisono_runtime::clock;
 use unisono_session::State;
-use unisono_session::machine::Import;
 
 use super::{describe, too_many};
 use crate::Local;
@@ -23,22 +22,32 @@ impl Local {
     ///
     /// # Errors
     /// It cannot be read, it is refused, or the store fails.
-    pub async fn keep_file(&self, file: ImportFile, most: Option<usize>) -> Result<Session, Error> {
+    pub async fn keep_file(
+        &self,
+        file: ImportFile,
+        most: Option<usize>,
+    ) -> Result<Imported, Error> {
         let copy = file.copy;
         // A large file takes a while to read.
-        let mut import = off_thread(move || read(file, most)).await?;
+        let parsed = off_thread(move || read(file, most)).await?;
+        let mut import = parsed.import;
         if copy {
             import.session = None;
         }
         let session = self.import(import).await?;
         let id = session.id().to_string();
         let look = move |state: &State| describe(&id, state);
-        Ok(session.inspect(look).await?)
+        Ok(Imported {
+            session: session.inspect(look).await?,
+            left_out: (parsed.skipped.len() - parsed.skipped_parts) as u64,
+            left_out_parts: parsed.skipped_parts as u64,
+            left_behind: parsed.left_behind,
+        })
     }
 }
 
 /// The conversation of a file, labelled with where it comes from.
-fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
+fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
     let mut options = Options {
         name: file.name.clone(),
         format: file.format.as_deref().map(format).transpose()?,
@@ -66,11 +75,12 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Import, Error> {
         options.begins = Some(found.place);
     }
     let read = transcript::read_digested(content, &options, stamps);
-    let (Parsed { mut import, .. }, digest) = read.map_err(not_read)?;
+    let (mut parsed, digest) = read.map_err(not_read)?;
     let digest = digest.to_string();
-    import.labels.insert(SOURCE_DIGEST.into(), digest.into());
-    import.labels.insert(SOURCE_NAME.into(), file.name.into());
-    Ok(import)
+    let labels = &mut parsed.import.labels;
+    labels.insert(SOURCE_DIGEST.into(), digest.into());
+    labels.insert(SOURCE_NAME.into(), file.name.into());
+    Ok(parsed)
 }
 
 fn not_read(error: transcript::Error) -> Error {
