@@ -272,6 +272,13 @@ pub enum Fact {
         /// What it came back with.
         output: Output,
     },
+    /// All calls of a round have answered: a step of their run. The results are those of the calls.
+    ToolsAnswered {
+        /// Whose they are.
+        run: RunId,
+        /// As in [`CallPlace::round`].
+        round: u32,
+    },
     /// Nobody knows what became of a call, and it may not be made again.
     ToolInDoubt {
         /// Which.

@@ -212,6 +212,7 @@ impl State {
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
             Fact::ToolStarted { call } => self.tool_is(*call, Status::Started),
             Fact::ToolEnded { call, output } => self.tool_is(*call, Status::Ended(output.clone())),
+            Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
             Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
             Fact::RunRetried {

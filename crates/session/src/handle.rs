@@ -177,6 +177,7 @@ impl<'m> Recorder<'m> {
             reach = match (&event.fact, reach) {
                 (
                     Fact::RunStepped { .. }
+                    | Fact::ToolsAnswered { .. }
                     | Fact::CameLate { .. }
                     | Fact::SummariserUsed { .. }
                     | Fact::Reserved { .. }

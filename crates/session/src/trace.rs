@@ -1,6 +1,8 @@
 //! What a journal tells of turns and their runs, those that have ended included: folded from its
 //! events, for people who look back. A live session keeps only what is open.
 
+mod answered;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use unisono_context::{Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 use crate::agent::Definition;
 use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, Late, OpenedRun, Outcome, RunRole};
 use crate::run::{Ending, Step, Usage};
+
+pub use answered::AnsweredCalls;
 
 /// When something was recorded, and as which event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +242,7 @@ pub struct Trace {
     runs: BTreeMap<RunId, RunTrace>,
     /// Tasks that agents gave to others, by run and round.
     rounds: BTreeMap<(RunId, u32), Vec<DelegatedCall>>,
+    answered: AnsweredCalls,
 }
 
 impl Trace {
@@ -261,6 +266,11 @@ impl Trace {
             seq: self.seq,
             at: event.at,
         };
+        if let Some((run, results)) = self.answered.take(&event.fact)
+            && let Some(run) = self.runs.get_mut(&run)
+        {
+            run.steps.push((now, Arc::new(Step::Tools(results))));
+        }
         match &event.fact {
             Fact::Defined { definition } => {
                 let digest = definition.digest();

@@ -403,6 +403,7 @@ pub(super) fn frees(events: &[Event]) -> bool {
         matches!(
             event.fact,
             Fact::RunStepped { .. }
+                | Fact::ToolsAnswered { .. }
                 | Fact::Delegated { .. }
                 | Fact::ToolsCalled { .. }
                 | Fact::ToolInDoubt { .. }

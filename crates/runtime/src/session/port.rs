@@ -11,6 +11,7 @@ use unisono_session::budget::Ask;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Spent, Step, ToolResult};
 use unisono_session::state::Acts;
+use unisono_session::trace::AnsweredCalls;
 use unisono_session::{Fact, Input, State as SessionState};
 use unisono_store::Journal;
 
@@ -94,6 +95,7 @@ impl ActorPort {
 /// The steps of a run, read from where they are.
 async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<Step>>, Failure> {
     let (mut steps, mut next) = (Vec::new(), acts.first);
+    let mut answered = AnsweredCalls::default();
     while next <= acts.last {
         let page = journal.read(id, next, STEPS_PAGE).await;
         let page = page.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
@@ -101,10 +103,15 @@ async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<S
             break;
         };
         next = last + 1;
-        steps.extend(page.into_iter().filter_map(|(_, event)| match event.fact {
-            Fact::RunStepped { run, step } if run == acts.run => Some(step),
-            _ => None,
-        }));
+        let read = page.into_iter().filter_map(|(_, event)| {
+            let results = answered.take(&event.fact);
+            match event.fact {
+                Fact::RunStepped { run, step } => Some((run, step)),
+                _ => results.map(|(run, results)| (run, Arc::new(Step::Tools(results)))),
+            }
+        });
+        let of_run = read.filter(|(run, _)| *run == acts.run);
+        steps.extend(of_run.map(|(_, step)| step));
     }
     Ok(steps)
 }

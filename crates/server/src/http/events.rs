@@ -337,6 +337,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         Fact::RunStepped { run, .. }
         | Fact::Delegated { run, .. }
         | Fact::ToolsCalled { run, .. }
+        | Fact::ToolsAnswered { run, .. }
         | Fact::RunRetried { run, .. }
         | Fact::Reserved { run, .. }
         | Fact::CallSettled { run, .. }

@@ -82,6 +82,10 @@ impl Fact {
             ),
             Fact::ToolStarted { .. } => ("tool_started", "a call is being made"),
             Fact::ToolEnded { .. } => ("tool_ended", "a call came back"),
+            Fact::ToolsAnswered { .. } => (
+                "tools_answered",
+                "an agent has the results of all calls of a reply",
+            ),
             Fact::ToolInDoubt { .. } => (
                 "tool_in_doubt",
                 "a call may have been made before a crash; a person has to settle it",

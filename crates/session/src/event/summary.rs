@@ -216,6 +216,9 @@ impl Display for Fact {
                 let failed = if output.is_error { " failed:" } else { "" };
                 write!(f, ":{failed} {} bytes", output.content.len())
             }
+            Fact::ToolsAnswered { run: id, round } => {
+                write!(f, "{}: the tools of round {round} have answered", run(*id))
+            }
             Fact::ToolDecided {
                 call: place,
                 decision,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::{RunId, Timestamp};
 
+use crate::run::Step;
 use crate::run::calls::{Call, CallPlace, CallRound, Decision, PlannedCall, Status};
 use crate::state::State;
 
@@ -19,6 +20,20 @@ impl State {
     ) -> Result<(), Error> {
         let round = CallRound::new(round, calls, at);
         self.run_mut(run)?.calls.push(round);
+        Ok(())
+    }
+
+    /// The results of a round are a step of the run.
+    pub(super) fn tools_answered(&mut self, run: RunId, round: u32) -> Result<(), Error> {
+        let of = self.run_mut(run)?;
+        let results = of.calls(round).and_then(CallRound::results);
+        let missing = CallPlace {
+            run,
+            round,
+            index: 0,
+        };
+        let results = results.ok_or(Error::UnknownCall(missing))?;
+        of.steps.push(Arc::new(Step::Tools(results)));
         Ok(())
     }
 

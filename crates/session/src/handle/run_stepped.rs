@@ -20,10 +20,23 @@ pub(super) fn handle(
 ) -> Result<(), fold::Error> {
     match recorder.attempt(run, attempt) {
         Some(known) if !is_recorded(known, &step) => {
-            recorder.record(Fact::RunStepped { run, step })
+            let fact = match answered(known, &step) {
+                Some(round) => Fact::ToolsAnswered { run, round },
+                None => Fact::RunStepped { run, step },
+            };
+            recorder.record(fact)
         }
         _ => Ok(()),
     }
+}
+
+/// The round whose recorded results the step is: they are not written a second time.
+fn answered(run: &Run, step: &Step) -> Option<u32> {
+    let Step::Tools(results) = step else {
+        return None;
+    };
+    let round = run.calls.last()?;
+    (round.results()? == *results).then_some(round.number)
 }
 
 fn is_recorded(run: &Run, step: &Step) -> bool {

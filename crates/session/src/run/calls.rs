@@ -258,7 +258,8 @@ impl CallRound {
         to_start
     }
 
-    fn calling(&self) -> Calling {
+    /// What each came back with, in the order of the calls; none while some are not done with.
+    pub(crate) fn results(&self) -> Option<Vec<ToolResult>> {
         let each = self.calls.iter();
         let ended = each.map(|call| match &call.status {
             Status::Ended(output) => Some(ToolResult {
@@ -268,7 +269,11 @@ impl CallRound {
             }),
             _ => None,
         });
-        match ended.collect::<Option<Vec<_>>>() {
+        ended.collect()
+    }
+
+    fn calling(&self) -> Calling {
+        match self.results() {
             Some(results) => Calling::Ended(results),
             None => {
                 let mut calls = self.calls.iter();

@@ -7,8 +7,9 @@ use unisono_session::assignment::{RunAssignment, ToolJob};
 use unisono_session::event::Outcome;
 use unisono_session::machine::NewCall;
 use unisono_session::run::calls::{Calling, Decision, Output};
-use unisono_session::run::{Reply, Step, ToolCall};
+use unisono_session::run::{Reply, Step, ToolCall, ToolResult};
 use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::trace::Trace;
 use unisono_session::turn::TIMED_OUT;
 use unisono_session::{Effect, Fact, Input, Refusal};
 
@@ -152,6 +153,46 @@ fn effects_are_made_one_after_the_other_and_reading_at_once() {
     // The same round again is known: nothing is made twice.
     shell.feed(asked(&assignment, &names)).unwrap();
     assert!(made(&mut shell).is_empty());
+}
+
+#[test]
+fn results_stand_once_in_the_journal() {
+    let names = ["files__read", "files__send"];
+    let told = |texts: [&str; 2]| {
+        let results = (0..).zip(texts).map(|(n, text)| ToolResult {
+            call_id: format!("call-{n}").into(),
+            content: text.into(),
+            is_error: false,
+        });
+        Arc::new(Step::Tools(results.collect()))
+    };
+    // What the agent was told: as recorded, or cut.
+    for (cut, name) in [(false, "tools_answered"), (true, "run_stepped")] {
+        let (mut shell, assignment) = calling(rules(&[]), &names);
+        for job in made(&mut shell) {
+            answer(&mut shell, &job, &job.tool);
+        }
+        let step = told(match cut {
+            false => names,
+            true => ["files__read", "files"],
+        });
+        let (run, attempt) = (assignment.run, assignment.attempt);
+        let input = Input::RunStepped {
+            run,
+            attempt,
+            step: step.clone(),
+        };
+        shell.feed(input).unwrap();
+        assert_eq!(shell.journal.last().unwrap().fact.name(), name);
+        let mut trace = Trace::default();
+        shell.journal.iter().for_each(|event| trace.take(event));
+        let shell = shell.recovered();
+        let live = &shell.state().run(run).unwrap().steps;
+        assert_eq!(live.last(), Some(&step));
+        let past = &trace.run(run).unwrap().steps;
+        assert_eq!(past.last().map(|(_, step)| step), Some(&step));
+        assert_eq!((live.len(), past.len()), (2, 2));
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ layout! {
         37 ToolDecided { call, decision },
         38 Reserved { run, reservation },
         39 CallSettled { run, call, used, told },
+        40 ToolsAnswered { run, round },
     }
 }
 

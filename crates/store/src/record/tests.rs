@@ -65,6 +65,7 @@ facts![
     ToolsCalled,
     ToolStarted,
     ToolEnded,
+    ToolsAnswered,
     ToolInDoubt,
     ToolDecided,
     Reserved,

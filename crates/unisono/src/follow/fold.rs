@@ -295,7 +295,9 @@ impl TurnFold {
                 agent: self.agents.look_at(self.state.run(*run)?)?,
                 reason: reason.to_string(),
             }),
-            Fact::RunStepped { run, .. } if self.state.run(*run)?.turn == self.turn => {
+            Fact::RunStepped { run, .. } | Fact::ToolsAnswered { run, .. }
+                if self.state.run(*run)?.turn == self.turn =>
+            {
                 Some(TurnEvent::RunStepped {
                     run: run.to_string(),
                 })

@@ -109,7 +109,9 @@ impl Spans {
                 return vec![self.summarised(session, *turn, (model, usage), event.at)];
             }
             Fact::RunOpened { run } => self.run_opened(run, event.at),
-            Fact::RunRetried { run, .. } | Fact::Delegated { run, .. } => {
+            Fact::RunRetried { run, .. }
+            | Fact::ToolsAnswered { run, .. }
+            | Fact::Delegated { run, .. } => {
                 self.ready(*run, event.at);
             }
             Fact::RunStepped { run, step } => match &**step {

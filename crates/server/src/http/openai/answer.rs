@@ -132,7 +132,9 @@ impl<S: Shape> Answer<S> {
                 self.lead = Some(run.id);
             }
             // A reply is over, or another attempt begins: what comes is another text.
-            Fact::RunStepped { run, .. } | Fact::RunRetried { run, .. }
+            Fact::RunStepped { run, .. }
+            | Fact::ToolsAnswered { run, .. }
+            | Fact::RunRetried { run, .. }
                 if Some(*run) == self.lead =>
             {
                 self.whole = self.sent.is_empty();

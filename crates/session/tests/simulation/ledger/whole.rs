@@ -97,6 +97,11 @@ pub fn complete(events: &[Event], state: &State) {
                     assert!(late_answers.insert(*run), "an answer comes late once");
                 }
             }
+            Fact::ToolsAnswered { run, .. } => {
+                let replies = replies.get(run).copied().unwrap_or_default();
+                let first = steps.insert((*run, format!("results {replies}").into()));
+                assert!(first, "results are recorded once");
+            }
             Fact::RunStepped { run, step } => {
                 // Replies and results alternate, so that each is known by its number.
                 let name = match &**step {

@@ -230,6 +230,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             opened().prop_map(|run| Fact::RunOpened { run }).boxed(),
         ),
         (
+            "ToolsAnswered",
+            (id(RunId::from_u128), any::<u32>())
+                .prop_map(|(run, round)| Fact::ToolsAnswered { run, round })
+                .boxed(),
+        ),
+        (
             "RunStepped",
             (id(RunId::from_u128), run_step())
                 .prop_map(|(run, step)| Fact::RunStepped {

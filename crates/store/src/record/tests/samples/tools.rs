@@ -74,6 +74,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("tools_called", called),
         ("tool_started", Fact::ToolStarted { call: CALL }),
         ("tool_ended", ended),
+        ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
         ("tool_decided_approved", decided(Decision::Approved)),
         ("tool_decided_denied", decided(denied)),

@@ -1,0 +1,47 @@
+//! The results of tools, as steps of the runs whose they are.
+
+use std::collections::BTreeMap;
+
+use unisono_context::{RunId, Timestamp};
+
+use crate::event::Fact;
+use crate::run::ToolResult;
+use crate::run::calls::{CallPlace, CallRound, Status};
+
+/// Follows a journal and knows what [`Fact::ToolsAnswered`] refers to. It holds the newest calls of
+/// each run that has not ended.
+#[derive(Clone, Debug, Default)]
+pub struct AnsweredCalls(BTreeMap<RunId, CallRound>);
+
+impl AnsweredCalls {
+    /// Takes the next fact. A step of results that it refers to: its run, and the results in the order
+    /// of the calls.
+    pub fn take(&mut self, fact: &Fact) -> Option<(RunId, Vec<ToolResult>)> {
+        match fact {
+            Fact::ToolsCalled { run, round, calls } => {
+                let round = CallRound::new(*round, calls, Timestamp(0));
+                self.0.insert(*run, round);
+            }
+            Fact::ToolEnded { call, output } => self.set(*call, Status::Ended(output.clone())),
+            Fact::ToolDecided { call, decision } => self.set(*call, decision.status()),
+            Fact::ToolsAnswered { run, round } => {
+                let calls = self.0.get(run).filter(|calls| calls.number == *round)?;
+                return Some((*run, calls.results()?));
+            }
+            Fact::RunEnded { run, .. } => {
+                self.0.remove(run);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn set(&mut self, place: CallPlace, status: Status) {
+        let round = self.0.get_mut(&place.run);
+        let round = round.filter(|round| round.number == place.round);
+        let call = round.and_then(|round| round.calls.get_mut(place.index as usize));
+        if let Some(call) = call {
+            call.status = status;
+        }
+    }
+}
