@@ -29,7 +29,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("session/src/handle.rs", "input", 82),
     ("session/src/handle/import.rs", "handle", 70),
     ("unisono/src/ask.rs", "turn", 67),
-    ("unisono/src/otel/spans.rs", "take", 75),
+    ("unisono/src/otel/spans.rs", "take", 77),
 ];
 
 /// Modules of a crate that need each other, by crate.
