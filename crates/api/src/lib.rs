@@ -13,6 +13,7 @@
 
 pub mod agent;
 pub mod approval;
+pub mod chat;
 pub mod compaction;
 pub mod context;
 pub mod delegation;

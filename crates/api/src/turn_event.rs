@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! accepted → counted → compacting → compacted, shortened, step_failed → frozen
-//!          → runs, run_stepped, run_retried, waiting, decided → ended
+//!          → runs, run_stepped, run_retried, waiting, decided, tool_started, tool_ended → ended
 //! ```
 //!
 //! Each of these follows from one event of the session's journal and carries its number. `text`,
 //! `progress`, `compaction_progress` and `missed` are not in the journal and have no number.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::approval::Approval;
 use crate::compaction::FactCoverage;
@@ -113,6 +114,32 @@ pub enum TurnEvent {
     Decided {
         /// Its id.
         call: String,
+        /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
+        #[serde(default)]
+        decision: String,
+    },
+    /// A tool is being called.
+    ToolStarted {
+        /// The call's id.
+        call: String,
+        /// The run.
+        run: String,
+        /// The tool, as models know it.
+        tool: String,
+        /// Its arguments.
+        #[cfg_attr(feature = "description", schema(value_type = Object))]
+        arguments: Value,
+    },
+    /// A call of a tool came back.
+    ToolEnded {
+        /// The call's id.
+        call: String,
+        /// The run.
+        run: String,
+        /// What it came back with, no more than 16 KiB of it.
+        content: String,
+        /// Whether it failed.
+        is_error: bool,
     },
     /// The next piece of the reply that the model of a run gives.
     Text {
@@ -161,6 +188,8 @@ impl TurnEvent {
             TurnEvent::RunStepped { .. } => "run_stepped",
             TurnEvent::Waiting { .. } => "waiting",
             TurnEvent::Decided { .. } => "decided",
+            TurnEvent::ToolStarted { .. } => "tool_started",
+            TurnEvent::ToolEnded { .. } => "tool_ended",
             TurnEvent::Text { .. } => "text",
             TurnEvent::Progress { .. } => "progress",
             TurnEvent::CompactionProgress { .. } => "compaction_progress",

@@ -13,6 +13,7 @@ mod agents;
 mod approvals;
 mod bodies;
 mod branches;
+mod chat;
 mod checkpoints;
 pub(crate) mod compactions;
 mod connections;
@@ -404,6 +405,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("branches", branches::routes()),
         ("turns", turns::routes()),
         ("turns", turn_events::routes()),
+        ("chat", chat::routes()),
         ("delegations", delegations::routes()),
         ("runs", runs::routes()),
         ("compactions", compactions::routes()),

@@ -81,7 +81,7 @@ impl Watch {
             TurnEvent::Runs { agents } => agents.iter().for_each(|agent| self.put(agent)),
             TurnEvent::RunRetried { agent, .. } => self.put(agent),
             TurnEvent::Waiting { calls } => self.waiting.extend_from_slice(calls),
-            TurnEvent::Decided { call } => self.waiting.retain(|one| one.call != *call),
+            TurnEvent::Decided { call, .. } => self.waiting.retain(|one| one.call != *call),
             TurnEvent::Ended(end) => {
                 self.agents.clone_from(&end.agents);
                 self.waiting.clear();

@@ -10,13 +10,15 @@ use unisono_context::compaction::{PERSON, Step};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
-use unisono_session::run::calls::{CallPlace, Waiting};
+use unisono_session::run::calls::{CallPlace, Output, Waiting};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
 use super::member::Agents;
 use crate::{approvals, short, values};
 
+/// The most bytes that are told of what a tool came back with.
+const RESULT_BYTES: usize = 16 * 1024;
 /// Characters of a new summary that are shown.
 const PREVIEW_CHARS: usize = 200;
 
@@ -158,9 +160,12 @@ impl TurnFold {
                 self.waits(|place| (place.run, place.round) == (*run, *round))
             }
             Fact::ToolInDoubt { call } => self.waits(|place| place == *call),
-            Fact::ToolDecided { .. } => decided.map(|call| TurnEvent::Decided {
+            Fact::ToolDecided { decision, .. } => decided.map(|call| TurnEvent::Decided {
                 call: call.id.to_string(),
+                decision: decision.name().to_owned(),
             }),
+            Fact::ToolStarted { call } => self.tool_started(*call),
+            Fact::ToolEnded { call, output } => self.tool_ended(*call, output),
             Fact::TurnEnded { turn, .. } if own(*turn) => {
                 self.agents.cancel_open();
                 return Ok(Some(Change::Ended));
@@ -235,6 +240,37 @@ impl TurnFold {
             },
             coverage: checkpoint.coverage.map(values::coverage),
         }
+    }
+
+    fn tool_started(&self, place: CallPlace) -> Option<TurnEvent> {
+        let run = self
+            .state
+            .run(place.run)
+            .filter(|run| run.turn == self.turn)?;
+        let call = run.calls(place.round)?.calls.get(place.index as usize)?;
+        Some(TurnEvent::ToolStarted {
+            call: self.state.id_of_call(place)?.to_string(),
+            run: place.run.to_string(),
+            tool: call.planned.tool.to_string(),
+            arguments: serde_json::from_str(&call.planned.arguments).unwrap_or_default(),
+        })
+    }
+
+    fn tool_ended(&self, place: CallPlace, output: &Output) -> Option<TurnEvent> {
+        self.state
+            .run(place.run)
+            .filter(|run| run.turn == self.turn)?;
+        let content = &output.content;
+        let mut end = content.len().min(RESULT_BYTES);
+        while !content.is_char_boundary(end) {
+            end -= 1;
+        }
+        Some(TurnEvent::ToolEnded {
+            call: self.state.id_of_call(place)?.to_string(),
+            run: place.run.to_string(),
+            content: content[..end].to_owned(),
+            is_error: output.is_error,
+        })
     }
 
     fn waiting_at(&self, place: CallPlace) -> Option<Waiting> {

@@ -1,0 +1,295 @@
+//! `/v1/sessions/{session}/chat`: a session as the chat of a page that uses AI SDK UI.
+//!
+//! The session has the conversation: of the messages that a chat sends only the last one is taken, and
+//! the answer before it says where it goes on. Where that is not the end of its branch, as after an
+//! edited message or for an answer that is given anew, a branch begins there. A client that leaves
+//! does not stop the turn: `…/stream` gives its answer again.
+
+mod parts;
+mod request;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use unisono::follow::Follower;
+use unisono_api::approval::{Decide, Verdict};
+use unisono_api::chat::{ChatRequest, Part};
+use unisono_api::service::{Approvals as _, Messages as _, Turns};
+use unisono_api::session::NewBranch;
+use unisono_api::turn::{Asked, NewTurn, Turn};
+use unisono_api::{Code, PageQuery};
+use unisono_context::{MessageId, TurnId};
+use unisono_runtime::Handle;
+use unisono_session::State as SessionState;
+use unisono_session::state::MAIN;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::events::{KEEP_ALIVE, json, place};
+use super::extract::{self, Path};
+use super::problem::ApiError;
+use super::{Shared, sessions};
+use parts::Parts;
+use request::{Act, Decision, Task};
+
+/// Says which protocol a response speaks, and its version.
+const PROTOCOL: (HeaderName, &str) = (
+    HeaderName::from_static("x-vercel-ai-ui-message-stream"),
+    "v1",
+);
+/// The last line of a stream.
+const DONE: &str = "[DONE]";
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(create))
+        .routes(routes!(resume))
+}
+
+/// Answers the last message of a chat, as AI SDK UI (`useChat`) sends it. Sent again, the same message
+/// has the same turn.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/chat", tag = "chat",
+    params(("session" = String, Path, description = "The session's id")),
+    request_body = ChatRequest,
+    responses((status = 200, body = Part, content_type = "text/event-stream",
+               description = "Server-sent events without a name; the data of each is such a part, \
+                   and of the last one `[DONE]`"))
+)]
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    extract::Json(request): extract::Json<ChatRequest>,
+) -> Result<Response, ApiError> {
+    let refused = |reason| ApiError::new(Code::Refused, reason);
+    let place = place(&shared)?;
+    match request::read(&request).map_err(refused)? {
+        Act::Ask(task) => {
+            let turn = begin(&shared, &id, request, task).await?;
+            let follower = follower(&shared, &id, &turn, Some(0)).await?;
+            Ok(answer(shared, follower, Parts::new(&turn, []), place))
+        }
+        Act::Decide { turn, decisions } => {
+            let turn = shared.local.turn(&id, &turn).await?;
+            let known = decisions.iter().map(|decision| decision.call.clone());
+            let parts = Parts::new(&turn, known);
+            // Before the calls go on, so that what they come back with is told.
+            let follower = follower(&shared, &id, &turn, None).await?;
+            for decision in decisions {
+                decide(&shared, decision).await?;
+            }
+            Ok(answer(shared, follower, parts, place))
+        }
+    }
+}
+
+/// Takes a decision. One that was taken before is left as it is.
+async fn decide(shared: &Shared, decision: Decision) -> Result<(), ApiError> {
+    let decide = Decide {
+        decision: match decision.is_approved {
+            true => Verdict::Approve,
+            false => Verdict::Deny,
+        },
+        text: decision.reason,
+    };
+    match shared.local.decide(&decision.call, &decide).await {
+        Err(error) if error.code() == Code::Conflict => Ok(()),
+        decided => decided.map(drop).map_err(ApiError::from),
+    }
+}
+
+/// Gives the answer of the turn that is open again, from its beginning; 204 where none is.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/chat/{chat}/stream", tag = "chat",
+    params(("session" = String, Path, description = "The session's id"),
+           ("chat" = String, Path, description = "The chat's id, which is not looked at")),
+    responses((status = 200, body = Part, content_type = "text/event-stream",
+               description = "As of `POST /v1/sessions/{session}/chat`"),
+              (status = 204, description = "No turn is open"))
+)]
+async fn resume(
+    State(shared): State<Arc<Shared>>,
+    Path((id, _)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let place = place(&shared)?;
+    let newest = shared.local.turns(&id, &PageQuery::default()).await?;
+    let open = newest.items.into_iter().find(|turn| turn.ended.is_none());
+    match open {
+        Some(turn) => {
+            let follower = follower(&shared, &id, &turn, None).await?;
+            Ok(answer(shared, follower, Parts::new(&turn, []), place))
+        }
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+/// Begins the turn of a task, where the chat goes on; the turn that it has begun where it is known.
+async fn begin(
+    shared: &Shared,
+    session: &str,
+    request: ChatRequest,
+    task: Task,
+) -> Result<Turn, ApiError> {
+    let branch = match &task.after {
+        None => request.branch,
+        Some(before) => {
+            let handle = sessions::open(shared, session).await?;
+            let before = extract::id("turn", before)?;
+            match continued(&handle, before, task.key.clone()).await? {
+                Continued::Known(turn) => {
+                    return Ok(shared.local.turn(session, &turn.to_string()).await?);
+                }
+                Continued::At(branch) => branch,
+                Continued::From(message) => {
+                    let fork = NewBranch {
+                        name: task.fork,
+                        at: message.to_string(),
+                        from: request.branch,
+                    };
+                    shared.local.fork(session, &fork).await?.name
+                }
+            }
+        }
+    };
+    let asked = Asked::Task(NewTurn {
+        task: task.text,
+        branch,
+        lead: request.lead,
+        agents: request.agents,
+        tools: Vec::new(),
+        tool_choice: None,
+        parallel_tool_calls: None,
+        results: Vec::new(),
+        settings: request.settings,
+        wait: false,
+    });
+    let begun = Turns::begin(&*shared.local, session, &asked, Some(&task.key));
+    Ok(begun.await?)
+}
+
+/// Where a chat goes on.
+enum Continued {
+    /// It has: this turn has the task.
+    Known(TurnId),
+    /// At the end of a branch.
+    At(String),
+    /// From a message behind which its branch went on.
+    From(MessageId),
+}
+
+/// Where a task goes on behind the answer of a turn.
+async fn continued(session: &Handle, before: TurnId, key: String) -> Result<Continued, ApiError> {
+    let look = move |state: &SessionState| {
+        if let Some((_, turn)) = state.keyed(&key) {
+            return Ok(Continued::Known(turn));
+        }
+        let ended = state.ended(before).ok_or(state.turn(before).is_some())?;
+        let answer = ended.answer.ok_or(false)?;
+        let ending = state.tree().branches().filter(|(_, head)| *head == answer);
+        let named = ending
+            .map(|(name, _)| name)
+            .max_by_key(|name| *name == MAIN);
+        Ok(match named {
+            Some(name) => Continued::At(name.to_owned()),
+            None => Continued::From(answer),
+        })
+    };
+    session.inspect(look).await?.map_err(|is_open| {
+        let why = match is_open {
+            true => "has not ended",
+            false => "is not known, or has no answer",
+        };
+        let detail =
+            format!("messages: the answer before the last message is turn {before}, which {why}");
+        ApiError::new(Code::Conflict, detail)
+    })
+}
+
+async fn follower(
+    shared: &Shared,
+    session: &str,
+    turn: &Turn,
+    after: Option<u64>,
+) -> Result<Follower, ApiError> {
+    let handle = sessions::open(shared, session).await?;
+    let id = extract::id("turn", &turn.turn)?;
+    Ok(shared.local.follower(handle, id, after).await?)
+}
+
+/// The answer of a turn, part by part.
+fn answer(
+    shared: Arc<Shared>,
+    follower: Follower,
+    parts: Parts,
+    place: OwnedSemaphorePermit,
+) -> Response {
+    let open = Open {
+        ready: [event(&parts.begin())].into(),
+        parts,
+        follower,
+        is_done: false,
+        _shared: shared,
+        _place: place,
+    };
+    let events = stream::unfold(open, |mut open| async {
+        let event = open.next().await?;
+        Some((Ok::<_, Infallible>(event), open))
+    });
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+    ([PROTOCOL], Sse::new(events).keep_alive(keep_alive)).into_response()
+}
+
+/// An answer that is being given.
+struct Open {
+    ready: VecDeque<Event>,
+    parts: Parts,
+    follower: Follower,
+    is_done: bool,
+    _shared: Arc<Shared>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Open {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.is_done {
+                return None;
+            }
+            if self.parts.is_ended() {
+                self.end();
+                continue;
+            }
+            match self.follower.next().await {
+                Ok(Some(update)) => {
+                    let parts = self.parts.take(update.event);
+                    self.ready.extend(parts.iter().map(event));
+                }
+                Ok(None) => self.end(),
+                Err(error) => {
+                    let error_text = error.to_string();
+                    self.ready.push_back(event(&Part::Error { error_text }));
+                    self.end();
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_done = true;
+        self.ready.push_back(Event::default().data(DONE));
+    }
+}
+
+fn event(part: &Part) -> Event {
+    Event::default().data(json(part))
+}

@@ -1,0 +1,485 @@
+//! The parts of an answer, made from the updates of its turn.
+
+use std::collections::BTreeSet;
+
+use unisono_api::approval::Approval;
+use unisono_api::chat::{Metadata, Part};
+use unisono_api::turn::{Member, Turn};
+use unisono_api::turn_event::{TurnEnd, TurnEvent};
+
+/// An answer, as far as it was told.
+#[derive(Debug)]
+pub(super) struct Parts {
+    metadata: Metadata,
+    /// The run that answers.
+    lead: Option<String>,
+    /// What was told of the reply that is coming.
+    reply: String,
+    /// Whether pieces of it were missed.
+    is_missed: bool,
+    /// The number of the text that is open, and how many there were.
+    text: Option<usize>,
+    texts: usize,
+    /// Whether a step is open.
+    is_in_step: bool,
+    /// Calls that the chat knows.
+    calls: BTreeSet<String>,
+    is_ended: bool,
+}
+
+impl Parts {
+    /// `decided` are calls that the chat knows, and that are being decided about.
+    pub(super) fn new(turn: &Turn, decided: impl IntoIterator<Item = String>) -> Parts {
+        Parts {
+            metadata: Metadata {
+                session: turn.session.clone(),
+                turn: turn.turn.clone(),
+                branch: turn.branch.clone(),
+                usage: None,
+            },
+            lead: None,
+            reply: String::new(),
+            is_missed: false,
+            text: None,
+            texts: 0,
+            is_in_step: false,
+            calls: decided.into_iter().collect(),
+            is_ended: false,
+        }
+    }
+
+    /// The first part.
+    pub(super) fn begin(&self) -> Part {
+        Part::Start {
+            message_id: self.metadata.turn.clone(),
+            message_metadata: self.metadata.clone(),
+        }
+    }
+
+    /// Whether nothing comes any more: the turn has ended, or waits for a person.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// The parts of the next update.
+    pub(super) fn take(&mut self, event: TurnEvent) -> Vec<Part> {
+        match event {
+            TurnEvent::State(mut state) => {
+                state
+                    .waiting
+                    .retain(|call| !self.calls.contains(&call.call));
+                let context = state.context.map(context);
+                let mut parts: Vec<Part> = context.into_iter().collect();
+                parts.extend(self.members(state.agents));
+                parts.extend(self.waiting(state.waiting));
+                parts
+            }
+            TurnEvent::Accepted { agents, .. } | TurnEvent::Runs { agents } => self.members(agents),
+            TurnEvent::Frozen { context: frozen } => vec![context(frozen)],
+            TurnEvent::Compacted { checkpoint } => vec![Part::Checkpoint {
+                id: checkpoint.number.to_string(),
+                data: checkpoint,
+            }],
+            TurnEvent::Text { run, text } if self.is_lead(&run) => self.piece(text),
+            TurnEvent::Missed => {
+                self.is_missed = true;
+                Vec::new()
+            }
+            TurnEvent::RunStepped { run } if self.is_lead(&run) => self.end_step(),
+            TurnEvent::RunRetried { agent, .. } => self.retried(agent),
+            TurnEvent::ToolStarted {
+                call,
+                run,
+                tool,
+                arguments,
+            } if self.is_lead(&run) => self.called(call, tool, arguments),
+            TurnEvent::ToolEnded {
+                call,
+                content,
+                is_error,
+                ..
+            } if self.calls.contains(&call) => vec![output(call, content, is_error)],
+            TurnEvent::Decided { call, decision }
+                if decision == "denied" || decision == "expired" =>
+            {
+                vec![Part::ToolOutputDenied { tool_call_id: call }]
+            }
+            TurnEvent::Waiting { calls } => self.waiting(calls),
+            TurnEvent::Ended(end) => self.end(*end),
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_lead(&self, run: &str) -> bool {
+        self.lead.as_deref() == Some(run)
+    }
+
+    fn members(&mut self, agents: Vec<Member>) -> Vec<Part> {
+        let known = agents.into_iter().filter_map(|agent| {
+            let id = agent.run.clone()?;
+            if agent.role == "lead" {
+                self.lead = Some(id.clone());
+            }
+            Some(Part::Agent { id, data: agent })
+        });
+        known.collect()
+    }
+
+    /// The next piece of the lead's reply.
+    fn piece(&mut self, text: String) -> Vec<Part> {
+        if self.is_missed || text.is_empty() {
+            return Vec::new();
+        }
+        self.reply.push_str(&text);
+        let mut parts = self.begin_step();
+        let id = match self.text {
+            Some(open) => open.to_string(),
+            None => {
+                self.texts += 1;
+                self.text = Some(self.texts);
+                let id = self.texts.to_string();
+                parts.push(Part::TextStart { id: id.clone() });
+                id
+            }
+        };
+        parts.push(Part::TextDelta { id, delta: text });
+        parts
+    }
+
+    fn begin_step(&mut self) -> Vec<Part> {
+        let begins = !std::mem::replace(&mut self.is_in_step, true);
+        begins.then_some(Part::StartStep).into_iter().collect()
+    }
+
+    fn end_text(&mut self) -> Option<Part> {
+        self.reply.clear();
+        self.is_missed = false;
+        let id = self.text.take()?.to_string();
+        Some(Part::TextEnd { id })
+    }
+
+    fn end_step(&mut self) -> Vec<Part> {
+        let mut parts: Vec<Part> = self.end_text().into_iter().collect();
+        if std::mem::replace(&mut self.is_in_step, false) {
+            parts.push(Part::FinishStep);
+        }
+        parts
+    }
+
+    /// Another attempt begins: what the one before said in its last step is void.
+    fn retried(&mut self, agent: Member) -> Vec<Part> {
+        let is_lead = agent.run.as_deref().is_some_and(|run| self.is_lead(run));
+        let mut parts = Vec::new();
+        if is_lead && self.is_in_step {
+            parts.extend(self.end_text());
+            parts.push(Part::ResetStep);
+        }
+        parts.extend(self.members(vec![agent]));
+        parts
+    }
+
+    /// A call that the chat is told of once.
+    fn called(&mut self, call: String, tool: String, input: serde_json::Value) -> Vec<Part> {
+        if !self.calls.insert(call.clone()) {
+            return Vec::new();
+        }
+        let mut parts = self.begin_step();
+        parts.push(Part::ToolInputAvailable {
+            tool_call_id: call,
+            tool_name: tool,
+            input,
+            dynamic: true,
+        });
+        parts
+    }
+
+    /// Calls that wait: the answer ends here until somebody has decided about them.
+    fn waiting(&mut self, calls: Vec<Approval>) -> Vec<Part> {
+        if calls.is_empty() {
+            return Vec::new();
+        }
+        let mut parts = Vec::new();
+        for call in calls {
+            parts.extend(self.called(call.call.clone(), call.tool, call.arguments));
+            parts.push(Part::ToolApprovalRequest {
+                approval_id: call.call.clone(),
+                tool_call_id: call.call,
+                reason: call.rule,
+            });
+        }
+        parts.extend(self.end_step());
+        parts.push(self.finish("tool-calls"));
+        parts
+    }
+
+    fn finish(&mut self, reason: &str) -> Part {
+        self.is_ended = true;
+        Part::Finish {
+            finish_reason: reason.to_owned(),
+            message_metadata: self.metadata.clone(),
+        }
+    }
+
+    fn end(&mut self, end: TurnEnd) -> Vec<Part> {
+        self.is_ended = true;
+        let mut parts = self.members(end.agents);
+        self.metadata.usage = Some(end.usage);
+        let turn = end.turn;
+        match (turn.state.as_str(), turn.answer) {
+            ("cancelled", _) => {
+                parts.extend(self.end_step());
+                parts.push(Part::Abort {
+                    reason: "the turn was cancelled".to_owned(),
+                });
+            }
+            (_, Some(answer)) => {
+                parts.extend(self.rest(&answer));
+                parts.extend(self.end_step());
+                parts.push(self.finish("stop"));
+            }
+            (state, None) => {
+                let why = turn.error.map_or_else(
+                    || format!("the turn has no answer: it is {state}"),
+                    |error| format!("{}: {}", error.code, error.reason),
+                );
+                parts.extend(self.end_step());
+                parts.push(Part::Error { error_text: why });
+            }
+        }
+        parts
+    }
+
+    /// What was not told of the answer.
+    fn rest(&mut self, answer: &str) -> Vec<Part> {
+        if let Some(rest) = answer.strip_prefix(self.reply.as_str()) {
+            self.is_missed = false;
+            return self.piece(rest.to_owned());
+        }
+        let mut parts: Vec<Part> = self.end_text().into_iter().collect();
+        parts.push(Part::ResetStep);
+        parts.extend(self.piece(answer.to_owned()));
+        parts
+    }
+}
+
+fn context(frozen: unisono_api::turn_event::FrozenContext) -> Part {
+    Part::Context {
+        id: "context".to_owned(),
+        data: frozen,
+    }
+}
+
+fn output(call: String, content: String, is_error: bool) -> Part {
+    match is_error {
+        false => Part::ToolOutputAvailable {
+            tool_call_id: call,
+            output: content,
+            dynamic: true,
+        },
+        true => Part::ToolOutputError {
+            tool_call_id: call,
+            error_text: content,
+            dynamic: true,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn turn(state: &str, answer: Option<&str>) -> Value {
+        json!({"session": "s", "turn": "t", "branch": "main", "task": "?", "state": state,
+            "error": {"code": "timeout", "reason": "no answer in 5 s"}, "answer": answer, "snapshot": null,
+            "snapshot_agents": 1, "checkpoints": [], "runs": [], "cost_usd": null,
+            "accepted": "2026-05-07T00:00:00Z", "ended": null})
+    }
+
+    fn agent(run: &str, role: &str) -> Value {
+        json!({"place": 0, "run": run, "agent": "a", "role": role, "stage": null, "parent": null,
+            "state": "running", "attempt": 1, "text": null, "error": null, "usage": null,
+            "duration_ms": null})
+    }
+
+    fn usage() -> Value {
+        json!({"input_tokens": 7, "output_tokens": 2, "cache_expected_tokens": 0,
+            "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null})
+    }
+
+    /// The parts of these updates, shortly: `+1 text`, `reset`.
+    fn parts(updates: &[Value]) -> Vec<String> {
+        let turn = serde_json::from_value(turn("working", None)).unwrap();
+        let mut parts = Parts::new(&turn, []);
+        let mut all = vec![parts.begin()];
+        for update in updates {
+            all.extend(parts.take(serde_json::from_value(update.clone()).unwrap()));
+        }
+        let told = all.iter().filter_map(|part| {
+            Some(match part {
+                Part::TextStart { id } => format!("text {id}"),
+                Part::TextDelta { id, delta } => format!("+{id} {delta}"),
+                Part::TextEnd { id } => format!("end {id}"),
+                Part::StartStep => "step".to_owned(),
+                Part::ResetStep => "reset".to_owned(),
+                Part::FinishStep => "stepped".to_owned(),
+                Part::Finish { finish_reason, .. } => format!("finish {finish_reason}"),
+                Part::Abort { .. } => "abort".to_owned(),
+                Part::Error { error_text } => format!("error {error_text}"),
+                Part::ToolInputAvailable { tool_name, .. } => format!("call {tool_name}"),
+                Part::ToolOutputAvailable { output, .. } => format!("result {output}"),
+                _ => return None,
+            })
+        });
+        let told = told.collect();
+        assert!(parts.is_ended());
+        told
+    }
+
+    fn ended(state: &str, answer: Option<&str>) -> Value {
+        json!({"kind": "ended", "turn": turn(state, answer), "agents": [], "answer_message": 2,
+            "tokens_before": null, "tokens_after": null, "usage": usage(), "budgets": []})
+    }
+
+    #[test]
+    fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
+        let begun =
+            json!({"kind": "runs", "agents": [agent("other", "delegate"), agent("lead", "lead")]});
+        let says = |run: &str, text: &str| json!({"kind": "text", "run": run, "text": text});
+        let called = json!({"kind": "tool_started", "call": "c", "run": "lead", "tool": "look",
+            "arguments": {}});
+        let came = json!({"kind": "tool_ended", "call": "c", "run": "lead", "content": "blue",
+            "is_error": false});
+        let stepped = json!({"kind": "run_stepped", "run": "lead"});
+        let retried =
+            json!({"kind": "run_retried", "agent": agent("lead", "lead"), "reason": "cut"});
+        let missed = json!({"kind": "missed"});
+        let rows: [(&[Value], &[&str]); 8] = [
+            (
+                &[
+                    begun.clone(),
+                    says("other", "No."),
+                    says("lead", "It "),
+                    says("lead", "is."),
+                    ended("answered", Some("It is.")),
+                ],
+                &[
+                    "step",
+                    "text 1",
+                    "+1 It ",
+                    "+1 is.",
+                    "end 1",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[ended("answered", Some("It is."))],
+                &[
+                    "step",
+                    "text 1",
+                    "+1 It is.",
+                    "end 1",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[
+                    begun.clone(),
+                    says("lead", "It "),
+                    missed.clone(),
+                    says("lead", "!"),
+                    ended("answered", Some("It is so!")),
+                ],
+                &[
+                    "step",
+                    "text 1",
+                    "+1 It ",
+                    "+1 is so!",
+                    "end 1",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[
+                    begun.clone(),
+                    says("lead", "It w"),
+                    retried,
+                    says("lead", "It is."),
+                    ended("answered", Some("It is.")),
+                ],
+                &[
+                    "step",
+                    "text 1",
+                    "+1 It w",
+                    "end 1",
+                    "reset",
+                    "text 2",
+                    "+2 It is.",
+                    "end 2",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[
+                    begun.clone(),
+                    says("lead", "It was."),
+                    ended("answered", Some("It is.")),
+                ],
+                &[
+                    "step",
+                    "text 1",
+                    "+1 It was.",
+                    "end 1",
+                    "reset",
+                    "text 2",
+                    "+2 It is.",
+                    "end 2",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[
+                    begun.clone(),
+                    says("lead", "I look."),
+                    stepped,
+                    called,
+                    came,
+                    says("lead", "Blue."),
+                    ended("answered", Some("Blue.")),
+                ],
+                &[
+                    "step",
+                    "text 1",
+                    "+1 I look.",
+                    "end 1",
+                    "stepped",
+                    "step",
+                    "call look",
+                    "result blue",
+                    "text 2",
+                    "+2 Blue.",
+                    "end 2",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[begun.clone(), says("lead", "It"), ended("cancelled", None)],
+                &["step", "text 1", "+1 It", "end 1", "stepped", "abort"],
+            ),
+            (
+                &[begun, ended("failed", None)],
+                &["error timeout: no answer in 5 s"],
+            ),
+        ];
+        for (updates, expected) in rows {
+            assert_eq!(parts(updates), expected);
+        }
+    }
+}
