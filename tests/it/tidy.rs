@@ -99,6 +99,7 @@ const CONFINED: &[(&str, &str)] = &[
     ("ractor", "unisono-runtime"),
     ("sled", "unisono-store"),
     ("bincode", "unisono-store"),
+    ("tokio-postgres", "unisono-store"),
     ("tantivy", "unisono-search"),
     ("tiktoken-rs", "unisono-model"),
     ("figment", "unisono-config"),
@@ -176,11 +177,12 @@ fn heavy_dependencies_stay_in_their_crate() {
     for (crate_name, dependencies) in dependencies() {
         for (confined, home) in CONFINED {
             // The other side of MCP is the server's; a daemon's client speaks HTTP as well; the page
-            // is routes of a server.
+            // is routes of a server; a database is spoken to in TLS.
             let elsewhere_too = match crate_name.as_str() {
                 "unisono-server" => *confined == "rmcp",
                 "unisono-client" => matches!(*confined, "reqwest" | "rustls"),
                 "unisono-web" => *confined == "axum",
+                "unisono-store" => *confined == "rustls",
                 _ => false,
             };
             let elsewhere =

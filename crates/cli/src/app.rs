@@ -11,7 +11,7 @@ use unisono::telemetry;
 use unisono_api::store::LostEvents;
 use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
-use unisono_config::settings::{Override, Own, Program, Sources};
+use unisono_config::settings::{Override, Own, Program, Sources, Store};
 use unisono_config::setup::Setup;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
@@ -100,12 +100,13 @@ impl App {
 
     /// Says which store is used, once, where it is not the one that is used without a word.
     fn say_store(&self, setup: &Setup) {
-        let place = setup.loaded.place(&["store", "path"]);
+        let store = &setup.loaded.config.store;
+        let key = if store.url.is_some() { "url" } else { "path" };
+        let place = setup.loaded.place(&["store", key]);
         if *place.origin == Origin::Defaults || self.said_store.swap(true, Ordering::Relaxed) {
             return;
         }
-        let path = setup.loaded.config.store.path.display();
-        let said = format!("store      {path} ({})", place.origin);
+        let said = format!("store      {} ({})", named(store), place.origin);
         self.out.say(self.out.paint_messages.dim(said));
     }
 
@@ -159,8 +160,9 @@ impl App {
 
     /// Whether a store is at its path. One that is named in this call and is not there is an error.
     pub(crate) fn has_store(&self, setup: &Setup) -> Result<bool> {
-        let path = &setup.loaded.config.store.path;
-        let found = unisono_store::is_store(path)?;
+        let store = &setup.loaded.config.store;
+        let path = &store.path;
+        let found = store.url.is_some() || unisono_store::is_store(path)?;
         if !found && self.global.names_store() {
             return Err(no_store(path));
         }
@@ -195,7 +197,7 @@ impl App {
     /// Opens the store that is there and tells what had to be repaired.
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
         self.say_store(setup);
-        let opened = local::open_store(&setup.loaded.config.store.path).await?;
+        let opened = local::open_configured(&setup.loaded.config.store).await?;
         self.tell_opening(&opened);
         Ok(opened)
     }
@@ -235,10 +237,10 @@ impl App {
 
     /// As [`Self::store_or_daemon`]; or why the store cannot be opened.
     async fn open_or_find(&self, setup: &Setup) -> Result<Result<Place, Error>> {
-        let path = &setup.loaded.config.store.path;
-        self.check_named(path)?;
+        let store = &setup.loaded.config.store;
+        self.check_named(&store.path)?;
         self.say_store(setup);
-        let held = match local::open_store(path).await {
+        let held = match local::open_configured(store).await {
             Ok(opened) => {
                 self.tell_opening(&opened);
                 return Ok(Ok(Place::Process(opened)));
@@ -311,6 +313,21 @@ impl App {
 /// What is known of models' tokens in the store that is configured here.
 pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
     models::learnt(&setup.loaded.config.store.path)
+}
+
+/// A store as people name it: its directory, or its database without user and password.
+pub(crate) fn named(store: &Store) -> String {
+    let Some(url) = &store.url else {
+        return store.path.display().to_string();
+    };
+    let place = url.split(['?', '#']).next().unwrap_or_default();
+    match place.split_once("://") {
+        Some((scheme, rest)) => {
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{host}")
+        }
+        None => "a database".to_owned(),
+    }
 }
 
 /// A store that has to be there and is not.

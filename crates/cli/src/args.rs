@@ -12,7 +12,7 @@ use unisono_session::event::{Unwritten, Writing};
 use crate::commands::{
     agents, append, approvals, chat, checkpoints, compact, completions, config, context, delegate,
     doctor, eval, export, history, import, init, man, mcp, models, pin, replay, resume, run, runs,
-    seal, serve, sessions, usage, vacuum, why,
+    seal, serve, sessions, store, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -369,6 +369,9 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Frees the disk space of deleted data
     Vacuum(vacuum::Args),
+    /// What the operator of a database needs
+    #[command(subcommand)]
+    Store(store::Command),
     /// Completions for a shell
     Completions(completions::Args),
     /// Manual pages

@@ -27,6 +27,7 @@ pub(crate) mod runs;
 pub(crate) mod seal;
 pub(crate) mod serve;
 pub(crate) mod sessions;
+pub(crate) mod store;
 pub(crate) mod usage;
 pub(crate) mod vacuum;
 pub(crate) mod why;
@@ -67,6 +68,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Init(args) => init::run(app, args),
         Command::Doctor(args) => doctor::run(app, args),
         Command::Vacuum(args) => vacuum::run(app, args),
+        Command::Store(command) => store::run(app, command),
         Command::Man(args) => man::run(app, args),
         Command::Completions(args) => completions::run(app, args),
     }

@@ -78,7 +78,11 @@ pub use vacuum::vacuum;
 use cache::Sweeper;
 use condition::Condition;
 use group::Command;
-use lock::Lock;
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(unused_imports, reason = "another engine's")
+)]
+pub(crate) use lock::Lock;
 use trees::Trees;
 use writer::Writer;
 

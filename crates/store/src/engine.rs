@@ -165,6 +165,11 @@ pub enum Health {
         /// What is missing.
         reason: String,
     },
+    /// The database does not answer; reads and writes are taken again when it does.
+    Unreachable {
+        /// What was seen of it.
+        reason: String,
+    },
     /// A write failed; reads still work.
     ReadOnly {
         /// What failed.

@@ -70,6 +70,21 @@ pub enum Error {
         /// The room that the file system has.
         free_bytes: u64,
     },
+    /// The database does not answer, or the connection broke before it did: what was sent is on disk
+    /// or not.
+    #[error(
+        "the database does not answer ({reason}): writing goes on by itself when it does, and nothing acknowledged is lost"
+    )]
+    Unreachable {
+        /// What was seen of it.
+        reason: String,
+    },
+    /// The database cannot be used.
+    #[error("the database cannot be used: {reason}")]
+    Database {
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A payload over the limit.
     #[error("{what} of {size_bytes} bytes is over the store's limit of {limit_bytes}: split it")]
     TooLarge {
@@ -244,10 +259,11 @@ impl Error {
         }
     }
 
-    /// Whether a write may be taken later by the same process: nothing of it was written.
+    /// Whether a write may be taken later by the same process, once it has read what is there.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
-        self.is_disk_full() || matches!(self, Self::Unwritable { .. })
+        let passes = matches!(self, Self::Unwritable { .. } | Self::Unreachable { .. });
+        passes || self.is_disk_full()
     }
 
     /// Whether the store cannot be written, but may well be read: the disk is full or mounted

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 use unisono_context::SessionId;
@@ -77,6 +78,22 @@ impl Journal {
     /// The store failed, or what was noted of them cannot be read.
     pub async fn sweep(&self) -> Result<usize> {
         self.imports.sweep(&self.engine).await
+    }
+
+    /// The same in a store that several programs use: only what nobody has written to for so long.
+    ///
+    /// # Errors
+    /// As of [`Journal::sweep`].
+    pub async fn sweep_older(&self, than: Duration) -> Result<usize> {
+        let left = self.engine.session(imports::ID).await?;
+        let now = engine::now_unix_ms();
+        let is_old = left.is_some_and(|left| {
+            u128::from(now.saturating_sub(left.updated_unix_ms)) >= than.as_millis()
+        });
+        match is_old {
+            true => self.sweep().await,
+            false => Ok(0),
+        }
     }
 
     /// Appends events, all or none, and answers with the number of the last of them once they are

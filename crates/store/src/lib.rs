@@ -7,6 +7,7 @@
 //! - [`Memory`] forgets, for tests and throw-away sessions.
 //! - [`Disk`] is sled 0.34.7 under the discipline described in its module; [`doctor`], [`repair`] and
 //!   [`vacuum`] work on the directory of a closed one, [`ReadOnlyDisk`] on one that cannot be written.
+//! - `Postgres`, behind the feature `postgres`, has the sessions of several machines in one database.
 //! - [`archive`] moves whole sessions between any two engines.
 //!
 //! [`Journal`] speaks in the events of sessions over any engine.
@@ -15,6 +16,7 @@
 
 mod admit;
 pub mod archive;
+mod check;
 mod codec;
 mod deleted_usage;
 mod disk;
@@ -25,10 +27,13 @@ mod grants;
 mod imports;
 mod journal;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod private;
 mod record;
 mod row;
 
+pub use check::check;
 pub use disk::{
     Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,
     acknowledge_losses, doctor, is_store, losses, repair, vacuum,

@@ -209,9 +209,9 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
 
 fn store_code(error: &unisono_store::Error) -> Code {
     match error {
-        unisono_store::Error::ReadOnly { .. } | unisono_store::Error::Unwritable { .. } => {
-            Code::Unavailable
-        }
+        unisono_store::Error::ReadOnly { .. }
+        | unisono_store::Error::Unwritable { .. }
+        | unisono_store::Error::Unreachable { .. } => Code::Unavailable,
         error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }

@@ -48,7 +48,7 @@ use crate::view::View;
 use unisono_config::setup::Setup;
 
 pub use builder::Builder;
-pub use opened::{Opened, open_degraded, open_read_only, open_store};
+pub use opened::{Opened, open_configured, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
 pub(crate) use settings::off_thread;
 pub use settings::{change, own_changes};

@@ -18,6 +18,7 @@ use unisono_server::http::Running;
 use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App, learnt_here};
+use crate::place::Place;
 use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 
@@ -56,6 +57,9 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         providers(app, &setup);
         catalogue(app, &setup);
     }
+    if setup.loaded.config.store.url.is_some() {
+        return database(app, &setup, &args);
+    }
     let store = &setup.loaded.config.store.path;
     if !app.has_store(&setup)? {
         return fresh(app, &setup);
@@ -74,7 +78,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             Some(running) if args.repair => {
                 return Err(alone("doctor repairs", &running.url));
             }
-            Some(running) => return held(app, &setup, &running),
+            Some(running) => return held(app, &setup, &app::client(&running)?),
             None if error.is_unwritable() && !args.repair => return look(app, &setup, error),
             None => return Err(error.into()),
         },
@@ -120,6 +124,49 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     match open || lost || !works {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
+    }
+}
+
+/// Checks the records in a database, or asks the daemon of this machine that uses it.
+fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
+    let store = app::named(&setup.loaded.config.store);
+    if args.repair || args.acknowledge {
+        let problem = Problem::usage(format!(
+            "{store} is a database: nothing in it is repaired here"
+        ));
+        return Err(problem.hint("restore it from a backup, as its operator does"));
+    }
+    // A connection lives as long as the threads that it was made on.
+    let checked = app.wait_for(async {
+        let opened = match app.store_or_daemon(setup).await? {
+            Place::Daemon(client) => return Ok(Err(client)),
+            Place::Process(opened) => opened,
+        };
+        let checkup = unisono_store::check(opened.journal.engine().as_ref()).await?;
+        opened.journal.close().await?;
+        Ok(Ok(checkup))
+    })?;
+    let checkup = match checked {
+        Ok(checkup) => checkup,
+        Err(client) => return held(app, setup, &client),
+    };
+    let around = app.wait_for(around(setup, false))?;
+    if app.out.json {
+        let mut report = json(&store, &checkup);
+        report["search"] = Value::Null;
+        report["losses"] = json!([]);
+        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        report["catalogue"] = known_of_models(setup);
+        report["deployment"] = around.iter().map(looked_at).collect();
+        app.out.json(&report);
+    } else {
+        deployment(app, &around);
+        text(app, &store, &checkup, &[]);
+    }
+    let works = around.iter().all(|check| check.found.is_ok());
+    match works && checkup.findings.is_empty() {
+        true => Ok(()),
+        false => Err(Problem::silent(Exit::Failed)),
     }
 }
 
@@ -198,17 +245,17 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
 }
 
 /// What can be said of a store that a daemon has open.
-fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
-    let client = app::client(running)?;
+fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
     let (ready, losses) =
-        app.wait_for(async { Ok((client.ready().await?, all_losses(&client).await?)) })?;
+        app.wait_for(async { Ok((client.ready().await?, all_losses(client).await?)) })?;
+    let pid = Running::of(&setup.loaded.config.store.path).map(|running| running.pid);
     let around = app.wait_for(around(setup, true))?;
     let works = around.iter().all(|check| check.found.is_ok());
-    let store = setup.loaded.config.store.path.display();
+    let store = app::named(&setup.loaded.config.store);
     if app.out.json {
         app.out.json(&json!({
-            "store": store.to_string(),
-            "daemon": {"url": running.url, "pid": running.pid, "lacks": ready.as_ref().err()},
+            "store": store,
+            "daemon": {"url": client.url(), "pid": pid, "lacks": ready.as_ref().err()},
             "losses": losses,
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
             "catalogue": known_of_models(setup),
@@ -221,7 +268,7 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
             Err(lacks) => app.out.paint.red(lacks),
         };
         app.out
-            .data(format_args!("daemon at {}: {health}", running.url));
+            .data(format_args!("daemon at {}: {health}", client.url()));
         losses.iter().for_each(|loss| tell_loss(app, loss));
         app.out.say(format_args!(
             "the records in {store} were not checked: that takes a store that nobody uses; stop the \

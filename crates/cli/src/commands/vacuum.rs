@@ -5,9 +5,11 @@ use std::path::Path;
 use serde_json::json;
 use unisono_api::service::Store as _;
 use unisono_api::store::Vacuumed;
+use unisono_config::setup::Setup;
 use unisono_store::Disk;
 
 use crate::app::{self, App};
+use crate::place::Place;
 use crate::problem::Result;
 use crate::show;
 
@@ -21,6 +23,9 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
+    if setup.loaded.config.store.url.is_some() {
+        return app.wait_for(database(app, &setup));
+    }
     let store = app.store_path(&setup)?;
     let done = match unisono_store::vacuum(store) {
         Ok(done) => done,
@@ -30,7 +35,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
             };
             let client = app::client(&running)?;
             let done = app.wait_for(async { Ok(client.vacuum().await?) })?;
-            return tell(app, store, &done);
+            return tell(app, &store.display().to_string(), &done);
         }
     };
     compact_index(app, store)?;
@@ -40,10 +45,10 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
         sessions: done.sessions,
         events: done.events,
     };
-    tell(app, store, &done)
+    tell(app, &store.display().to_string(), &done)
 }
 
-fn tell(app: &App, store: &Path, done: &Vacuumed) -> Result<()> {
+fn tell(app: &App, store: &str, done: &Vacuumed) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
@@ -51,13 +56,33 @@ fn tell(app: &App, store: &Path, done: &Vacuumed) -> Result<()> {
         }));
     } else {
         let (before, after) = (show::size(done.before_bytes), show::size(done.after_bytes));
-        let sessions = show::many(done.sessions, "session");
-        app.out.data(format_args!(
-            "{}: {before} → {after}, {sessions}",
-            store.display()
-        ));
+        let sessions = match done.sessions {
+            0 => "by the database".to_owned(),
+            sessions => show::many(sessions, "session"),
+        };
+        app.out
+            .data(format_args!("{store}: {before} → {after}, {sessions}"));
     }
     Ok(())
+}
+
+/// Vacuums the tables of a database.
+async fn database(app: &App, setup: &Setup) -> Result<()> {
+    let place = app::named(&setup.loaded.config.store);
+    let done = match app.store_or_daemon(setup).await? {
+        Place::Daemon(client) => client.vacuum().await?,
+        Place::Process(opened) => {
+            let done = opened.journal.engine().vacuum(None).await?;
+            opened.journal.close().await?;
+            Vacuumed {
+                before_bytes: done.before_bytes,
+                after_bytes: done.after_bytes,
+                sessions: done.sessions,
+                events: done.events,
+            }
+        }
+    };
+    tell(app, &place, &done)
 }
 
 /// Shrinks the search index while nobody else has the store. It can be made anew, so a failure is

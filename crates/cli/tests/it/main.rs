@@ -22,6 +22,7 @@ mod compacting;
 mod completion;
 mod continuing;
 mod conversations;
+mod database;
 mod delegation;
 mod deploy;
 mod drain;

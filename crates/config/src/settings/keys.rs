@@ -29,6 +29,8 @@ pub(crate) const ALL: &[Key] = &[
 
 const STORE: &[Key] = &[
     key("path", Kind::Path),
+    key("url", Kind::Text),
+    key("password_file", Kind::Path),
     key("search_index", Kind::Choice(&["disk", "memory"])),
     key("retention_days", Kind::Whole(0, 36_500)),
     key("vacuum", Kind::Choice(&["auto", "off"])),

@@ -12,8 +12,12 @@ use unisono_session::event::DelegationLimits;
 /// Where sessions are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Store {
-    /// Directory of the journal, absolute.
+    /// Directory of the journal, absolute. With a database: of the search index and the like.
     pub path: PathBuf,
+    /// The database that holds the journal; none: the directory does. May have a password.
+    pub url: Option<String>,
+    /// The file with the database's password.
+    pub password_file: Option<PathBuf>,
     /// Where the full-text index is.
     pub search_index: SearchIndex,
     /// Days without a change after which a session is deleted; 0: none is.

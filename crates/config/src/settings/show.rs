@@ -78,11 +78,21 @@ fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize
         key: schema::dotted(&path),
         secret: value
             .as_str()
-            .is_some_and(|value| header::is_hidden(&path, value)),
+            .is_some_and(|value| header::is_hidden(&path, value) || has_password(&path, value)),
         value: toml(&value),
         place,
     };
     all.push((rank(&path), setting));
+}
+
+/// Whether a value is the address of a database with a password in it.
+fn has_password(path: &[String], value: &str) -> bool {
+    let is_address = path.iter().eq(["store", "url"]);
+    let of_user = value
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split_once('@'));
+    is_address
+        && (of_user.is_some_and(|(user, _)| user.contains(':')) || value.contains("password="))
 }
 
 /// The section's place among all sections.

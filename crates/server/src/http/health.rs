@@ -37,6 +37,10 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, ApiEr
     }
     match shared.local.journal().health() {
         Health::Ok => Ok("ready\n"),
+        Health::Unreachable { reason } => {
+            let detail = format!("the database of the store does not answer: {reason}");
+            Err(ApiError::new(Code::Unavailable, detail))
+        }
         Health::DiskFull { reason } | Health::ReadOnly { reason } => {
             let detail = format!("the store takes no writes: {reason}");
             Err(ApiError::new(Code::Unavailable, detail))

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// Held for as long as any of its clones; the kernel releases it when the process ends.
 #[derive(Debug, Clone)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     _held: Arc<Held>,
 }
 
@@ -34,7 +34,7 @@ impl Drop for Held {
 
 impl Lock {
     /// Takes the store, or says who holds it.
-    pub(super) fn take(root: &Path) -> Result<Self> {
+    pub(crate) fn take(root: &Path) -> Result<Self> {
         let path = root.join("LOCK");
         let mut options = OpenOptions::new();
         let mut file = options

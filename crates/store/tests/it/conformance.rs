@@ -41,11 +41,29 @@ fn disk() -> Subject {
     }
 }
 
+/// In a schema of its own.
+#[cfg(feature = "postgres")]
+async fn postgres(schema: &str) -> Option<Subject> {
+    Some(Subject {
+        engine: Arc::new(crate::postgres::store(schema).await?),
+        _dir: None,
+    })
+}
+
 /// One module per engine, one test per case.
 macro_rules! conformance {
     ($($case:ident),* $(,)?) => {
         mod on_memory { $(#[tokio::test(flavor = "multi_thread")] async fn $case() { super::$case(super::memory()).await; })* }
         mod on_disk { $(#[tokio::test(flavor = "multi_thread")] async fn $case() { super::$case(super::disk()).await; })* }
+        #[cfg(feature = "postgres")]
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                if let Some(subject) = super::postgres(stringify!($case)).await {
+                    super::$case(subject).await;
+                }
+            })*
+        }
     };
 }
 

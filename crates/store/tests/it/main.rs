@@ -18,5 +18,7 @@ mod kill;
 mod memory;
 mod model;
 mod online;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod power_cut;
 mod shim;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_model::language::LanguageModel;
 use unisono_runtime::{Agent, Extensions, Tool};
 
-use super::{Local, Opened, open_store};
+use super::{Local, Opened, open_configured};
 use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
@@ -136,7 +136,7 @@ impl Builder {
         let opened = if self.in_memory {
             Opened::nothing()
         } else {
-            open_store(&setup.loaded.config.store.path).await?
+            open_configured(&setup.loaded.config.store).await?
         };
         Local::on(opened, setup, self.extensions).await
     }

@@ -7,8 +7,12 @@ use unisono_search::Search;
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
 use super::settings;
-use unisono_config::settings::SearchIndex;
+use unisono_config::settings::{SearchIndex, Store};
 use unisono_config::setup::Setup;
+
+/// An import that another program began is taken to be cut short after so long.
+#[cfg(feature = "postgres")]
+const IMPORTS_LEFT_AFTER: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 /// A journal on disk, and what had to be repaired to open it.
 #[derive(Clone, Debug)]
@@ -23,7 +27,7 @@ pub struct Opened {
     pub narrowed: u64,
     /// Whether it could not be opened to write: its search index is made in memory then.
     pub degraded: bool,
-    /// What repairs have lost, until that is acknowledged; none for one in memory.
+    /// What repairs have lost, until that is acknowledged; none for one in memory or in a database.
     pub losses: Option<Arc<Losses>>,
 }
 
@@ -90,6 +94,45 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
         salvage: opened.salvage,
         narrowed: opened.narrowed,
         degraded: false,
+    })
+}
+
+/// Opens the store that the settings name: a database, or the directory as [`open_store`] does.
+///
+/// # Errors
+/// As of [`open_store`]; the database does not answer, or cannot be used.
+pub async fn open_configured(store: &Store) -> Result<Opened, unisono_store::Error> {
+    match &store.url {
+        None => open_store(&store.path).await,
+        Some(url) => open_database(url, store).await,
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn open_database(url: &str, store: &Store) -> Result<Opened, unisono_store::Error> {
+    use unisono_store::postgres::{Options, Postgres};
+
+    let options = Options::new(url, store.password_file.as_deref())?;
+    let options = options.directory(&store.path).alone();
+    let journal = Journal::new(Arc::new(Postgres::open(options).await?));
+    let unfinished = journal.sweep_older(IMPORTS_LEFT_AFTER).await?;
+    if unfinished > 0 {
+        tracing::warn!(
+            sessions = unfinished,
+            "an import was cut short: nothing of it is kept"
+        );
+    }
+    Ok(Opened {
+        journal,
+        directory: Some(store.path.clone()),
+        ..Opened::nothing()
+    })
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn open_database(_: &str, _: &Store) -> Result<Opened, unisono_store::Error> {
+    Err(unisono_store::Error::Database {
+        reason: "this program was built without the feature `postgres`".to_owned(),
     })
 }
 

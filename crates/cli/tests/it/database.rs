@@ -1,0 +1,175 @@
+//! A store in a PostgreSQL database, by the program.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
+use unisono_test_postgres::Server;
+
+use crate::http::Daemon;
+use crate::support::{Place, example};
+
+/// A machine that uses the database, with more settings.
+fn machine(server: &Server, more: &str) -> Place {
+    let url = server.url("public");
+    Place::with_config(&format!("[store]\nurl = {url:?}\n{more}"))
+}
+
+#[test]
+fn sessions_in_a_database_are_those_of_every_machine() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let (one, other) = (machine(&server, ""), machine(&server, ""));
+    let asked = one.json(&["run", &example(), "-t", "What is open?"]);
+    let session = asked["session"].as_str().unwrap();
+    let seen = other.json(&["sessions", "show", session]);
+    assert_eq!(seen["session"], session);
+    let turn = asked["turn"].as_str().unwrap();
+    let replayed = other.call(&["replay", turn]).expect(0).stdout;
+    assert!(replayed.contains("16 of 16 checks hold"), "{replayed}");
+    // The other machine goes on with it.
+    let more = other.json(&[
+        "delegate",
+        session,
+        "facts",
+        "-t",
+        "Which figures are given?",
+    ]);
+    assert_eq!(more["state"], "answered", "{more}");
+    let checked = one.json(&["doctor"]);
+    assert_eq!(
+        (&checked["sessions"], &checked["findings"]),
+        (&json!(1), &json!([]))
+    );
+    one.call(&["doctor", "--repair"])
+        .expect(2)
+        .says(&["is a database"]);
+    let found = one.json(&["sessions", "search", "migration"]);
+    assert!(
+        found["hits"]
+            .as_array()
+            .is_some_and(|hits| !hits.is_empty()),
+        "{found}"
+    );
+    one.call(&["vacuum"]).expect(0);
+    // One at a time.
+    let daemon = Daemon::start(&one);
+    assert_eq!(one.json(&["sessions", "show", session])["session"], session);
+    let refused = other.call(&["sessions", "list"]).expect(1);
+    refused.says(&["used by unisono on", ", pid", "one program at a time"]);
+    daemon.stop();
+    other.call(&["sessions", "list"]).expect(0);
+    let schema = one.call(&["store", "schema"]).expect(0).stdout;
+    assert!(schema.contains("CREATE TABLE unisono_events"), "{schema}");
+}
+
+#[test]
+fn sessions_move_to_a_database_and_back_with_their_ids() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let (here, there, back) = (Place::new(), machine(&server, ""), Place::new());
+    here.call(&["run", &example(), "--agents", "facts", "-t", "Well?"])
+        .expect(0);
+    here.call(&["import", "--copy", &example()]).expect(0);
+    let archive = here.path("all.unisono").display().to_string();
+    here.call(&["export", "--all", &archive]).expect(0);
+    there.call(&["import", &archive]).expect(0);
+    let again = there.path("again.unisono").display().to_string();
+    there.call(&["export", "--all", &again]).expect(0);
+    back.call(&["import", &again]).expect(0);
+    let list = |place: &Place| -> Vec<String> {
+        let all = place.json(&["sessions", "list"]);
+        let ids = all.as_array().unwrap().iter();
+        ids.map(|one| one["session"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let ids = list(&here);
+    assert_eq!((ids.len(), &list(&there), &list(&back)), (2, &ids, &ids));
+    for id in &ids {
+        let of = |place: &Place| place.call(&["export", id]).expect(0).stdout;
+        assert!(of(&here) == of(&there) && of(&here) == of(&back), "{id}");
+        assert_eq!(here.events(id), back.events(id));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_database_is_said_without_the_password() {
+    let wrong = [
+        ("postgres://me:hunter2@127.0.0.1:1/db", "does not answer"),
+        ("postgres://me:hunter2@127.0.0.1:1", "names no database"),
+        ("mysql://me:hunter2@127.0.0.1:1/db", "cannot be read"),
+    ];
+    for (url, says) in wrong {
+        let place = Place::with_config(&format!("[store]\nurl = {url:?}\n"));
+        let refused = place.call(&["sessions", "list"]).expect(1).says(&[says]);
+        let shown = place.call(&["config", "show"]).expect(0);
+        for text in [&refused.stderr, &refused.stdout, &shown.stdout] {
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_turn_goes_on_when_its_database_is_back() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let provider = FakeProvider::builder()
+        .script(Script::always(
+            Act::from(Answer::text("All is well.")).hold(&gate),
+        ))
+        .start_on_thread();
+    let place = machine(
+        &server,
+        &format!(
+            "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+             [models]\ndefault = \"openai/gpt-4o-mini\"\n",
+            provider.url()
+        ),
+    );
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("TEST_KEY", "sk-test");
+    let daemon = Daemon::of(&place, command);
+    let made = daemon.post("/v1/sessions", &json!({"title": "Talk", "messages": []}));
+    let session = made.expect(201).json()["session"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let turns = format!("/v1/sessions/{session}/turns");
+    let task = json!({"task": "Well?", "lead": "facts", "agents": [], "wait": false});
+    let turn = daemon.post(&turns, &task).expect(202).json();
+    let turn = format!("{turns}/{}", turn["turn"].as_str().unwrap());
+    block_on(provider.wait_for(1));
+
+    server.crash();
+    let away = daemon.post("/v1/sessions", &json!({"title": "Other", "messages": []}));
+    assert!(away.headers.iter().any(|(name, _)| name == "retry-after"));
+    assert_eq!(away.expect(503).json()["code"], "unavailable");
+    daemon.get("/readyz").expect(503);
+    daemon.get("/healthz").expect(200);
+    gate.open();
+    // The answer is there before the database is.
+    let until = Instant::now() + Duration::from_secs(7);
+    while Instant::now() < until {
+        daemon.get(&turn);
+    }
+    server.up();
+    let until = Instant::now() + Duration::from_secs(60);
+    let answered = loop {
+        let reply = daemon.get(&turn);
+        if reply.status == 200 {
+            let turn = reply.json();
+            if turn["state"] == "answered" {
+                break turn;
+            }
+        }
+        assert!(Instant::now() < until, "the turn does not go on");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert_eq!(answered["answer"], "All is well.");
+    daemon.get("/readyz").expect(200);
+    daemon.stop();
+}

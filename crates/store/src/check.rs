@@ -1,0 +1,77 @@
+//! A look at every record of a store that is open, whichever its engine.
+
+use crate::disk::{Checkup, Finding};
+use crate::engine::{Engine, SessionId};
+use crate::error::{Error, Record, Result};
+
+/// Sessions, and events of one, that are read at a time.
+const PAGE: usize = 1_024;
+
+/// Reads all that a store has, and says what of it cannot be read.
+///
+/// # Errors
+/// The store failed otherwise.
+pub async fn check(engine: &dyn Engine) -> Result<Checkup> {
+    let (mut checkup, mut after) = (Checkup::default(), None);
+    loop {
+        let page = engine.sessions(after, PAGE).await?;
+        let Some(last) = page.last() else {
+            return Ok(checkup);
+        };
+        after = Some(last.session);
+        for known in page {
+            checkup.sessions += 1;
+            events(engine, known.session, known.last_seq, &mut checkup).await?;
+            match engine.latest_checkpoint(known.session).await {
+                Ok(checkpoint) => checkup.checkpoints += u64::from(checkpoint.is_some()),
+                Err(error) => checkup.findings.push(finding(error)?),
+            }
+        }
+    }
+}
+
+/// Reads the events of a session, on behind each that cannot be read.
+async fn events(
+    engine: &dyn Engine,
+    session: SessionId,
+    last: u64,
+    checkup: &mut Checkup,
+) -> Result<()> {
+    let mut next = 1;
+    while next <= last {
+        match engine.read(session, next, PAGE).await {
+            Ok(page) => {
+                checkup.events += page.len() as u64;
+                let Some(newest) = page.last() else {
+                    let record = Record::Event { session, seq: next };
+                    let fault = crate::Fault::Missing;
+                    checkup.findings.push(Finding { record, fault });
+                    return Ok(());
+                };
+                next = newest.seq + 1;
+            }
+            Err(error) => {
+                let found = finding(error)?;
+                match found.record {
+                    // Those before it are read by themselves.
+                    Record::Event { seq, .. } if seq > next => {
+                        let whole = engine.read(session, next, (seq - next) as usize).await?;
+                        checkup.events += whole.len() as u64;
+                        next = seq + 1;
+                    }
+                    _ => next += 1,
+                }
+                checkup.findings.push(found);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A record that cannot be read; any other failure is one.
+fn finding(error: Error) -> Result<Finding> {
+    match error {
+        Error::Corrupt { record, fault } => Ok(Finding { record, fault }),
+        error => Err(error),
+    }
+}

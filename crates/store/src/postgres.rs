@@ -1,0 +1,353 @@
+//! The PostgreSQL engine: sessions and events as rows, for several machines at one database.
+//!
+//! The epoch of a session's row is the fence. An append is one statement that moves the rows of its
+//! sessions, where epoch and last event are as the writer knows them, and writes the events of those;
+//! appends of many sessions go together. An acknowledgement is a commit. Where its answer is lost,
+//! what is there decides ([`batch::settle`]): nothing is written twice, and nothing that was written
+//! is refused. A database that is away is waited for, for a bounded time.
+
+mod batch;
+mod check;
+mod hold;
+mod link;
+mod options;
+mod read;
+mod remove;
+mod schema;
+mod tls;
+mod trouble;
+mod writer;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::Row;
+
+use crate::admit;
+use crate::disk::Lock;
+use crate::engine::{
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health,
+    SessionId, SessionInfo, Space, Vacuumed,
+};
+use crate::error::{Error, Result};
+use crate::private;
+use batch::checksum;
+use hold::Hold;
+use link::{Away, Link};
+use trouble::failed;
+use writer::Job;
+
+pub use options::Options;
+
+/// Connections that read.
+const READERS: usize = 3;
+
+const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+const STANDING: &str = "\
+SELECT CASE WHEN deleted THEN 0 ELSE epoch END, last_seq FROM unisono_sessions WHERE session = $1";
+
+const PUT_CHECKPOINT: &str = "\
+WITH held AS (
+    SELECT session FROM unisono_sessions
+    WHERE session = $1 AND epoch = $2 AND NOT deleted AND last_seq >= $3 FOR SHARE
+)
+INSERT INTO unisono_checkpoints (session, seq, checksum, state)
+SELECT session, $3, $4, $5 FROM held
+ON CONFLICT (session) DO UPDATE
+SET seq = excluded.seq, checksum = excluded.checksum, state = excluded.state
+RETURNING seq";
+
+/// A store in a PostgreSQL database.
+pub struct Postgres {
+    options: Options,
+    away: Away,
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Vec<Link>,
+    /// Claims, checkpoints, deletions.
+    changes: Link,
+    next: AtomicUsize,
+    is_closed: AtomicBool,
+    held: Mutex<(Option<Lock>, Option<Hold>)>,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Connects, and finds its tables or makes them.
+    ///
+    /// # Errors
+    /// `Held`: another program has the directory. `Unreachable`: nothing answers. `Database`: another
+    /// program has it, it lets nobody in, is too old, would lose what it
+    /// acknowledged, only reads, or its tables cannot be used.
+    pub async fn open(options: Options) -> Result<Postgres> {
+        let directory = options.directory.as_deref().map(take).transpose()?;
+        let mut client = link::connect(&options).await?;
+        schema::prepare(&mut client).await?;
+        drop(client);
+        let database = match options.is_alone {
+            true => Some(hold::take(&options).await?),
+            false => None,
+        };
+        let away = Away::default();
+        let link = || Link::new(options.clone(), away.clone());
+        let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
+        let writer = tokio::spawn(writer::run(link(), asked));
+        Ok(Postgres {
+            jobs: Mutex::new(Some(jobs)),
+            writer: Mutex::new(Some(writer)),
+            readers: (0..READERS).map(|_| link()).collect(),
+            changes: link(),
+            next: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+            held: Mutex::new((directory, database)),
+            options,
+            away,
+        })
+    }
+
+    /// The statements that make the tables, for a role that may.
+    #[must_use]
+    pub const fn schema() -> &'static str {
+        schema::DDL
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.is_closed.load(Ordering::Acquire) {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    fn reader(&self) -> Result<&Link> {
+        self.check_open()?;
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % READERS;
+        self.readers.get(next).ok_or(Error::Closed)
+    }
+
+    async fn claimed(&self, session: SessionId) -> Result<Claim> {
+        self.check_open()?;
+        let claim = format!(
+            "INSERT INTO unisono_sessions AS known VALUES ($1, 1, 0, 0, false, {NOW}, {NOW}) \
+             ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false, \
+             created_unix_ms = CASE WHEN known.deleted THEN {NOW} ELSE known.created_unix_ms END, \
+             updated_unix_ms = {NOW} RETURNING epoch, last_seq"
+        );
+        // A claim whose answer was lost is made again: the one before it is over then.
+        let until = Instant::now() + self.options.patience;
+        loop {
+            let held = self.changes.session(until).await?;
+            match held.client.query_one(&claim, &[&session.0]).await {
+                Ok(row) => {
+                    return Ok(Claim {
+                        epoch: unsigned(&row, 0),
+                        last_seq: unsigned(&row, 1),
+                    });
+                }
+                Err(error) => {
+                    let error = failed("claim a session")(error);
+                    if !matches!(error, Error::Unreachable { .. }) || Instant::now() >= until {
+                        return Err(error);
+                    }
+                    self.changes.broke(&held).await;
+                }
+            }
+        }
+    }
+
+    async fn appended(&self, append: Append) -> Result<u64> {
+        admit::check_append(&append)?;
+        self.check_open()?;
+        let jobs = self.jobs.lock().await.clone().ok_or(Error::Closed)?;
+        let (job, answer) = Job::new(append, self.options.patience);
+        let full = |_| Error::Unreachable {
+            reason: self
+                .away
+                .reason()
+                .unwrap_or_else(|| "as many writes wait as may".to_owned()),
+        };
+        let sent = timeout(self.options.patience, jobs.send(job)).await;
+        sent.map_err(full)?.map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    async fn checkpoint_put(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Result<()> {
+        admit::check_checkpoint(&checkpoint)?;
+        self.check_open()?;
+        let sum = checksum(session, checkpoint.seq, &checkpoint.state);
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let (claimed, seq) = (number(epoch), number(checkpoint.seq));
+        let state = checkpoint.state;
+        let parameters: [&(dyn ToSql + Sync); 5] = [&session.0, &claimed, &seq, &sum, &state];
+        let written = self.changes.read(PUT_CHECKPOINT, &parameters);
+        if !written.await?.is_empty() {
+            return Ok(());
+        }
+        let standing = self.changes.read(STANDING, &[&session.0]).await?;
+        let (current, last_seq) = standing
+            .first()
+            .map_or((0, 0), |row| (unsigned(row, 0), unsigned(row, 1)));
+        Err(if current == epoch && epoch != 0 {
+            Error::CheckpointAhead {
+                session,
+                seq: checkpoint.seq,
+                last_seq,
+            }
+        } else {
+            Error::Fenced {
+                session,
+                epoch,
+                current,
+            }
+        })
+    }
+
+    async fn deleted(&self, deletion: Deletion) -> Result<bool> {
+        admit::check_deletion(&deletion)?;
+        self.check_open()?;
+        // A transaction needs a connection that nobody else speaks on.
+        let mut client = link::connect(&self.options).await?;
+        let transaction = client.transaction().await.map_err(failed("begin"))?;
+        if !remove::session(&transaction, &deletion).await? {
+            return Ok(false);
+        }
+        let committed = transaction.commit().await;
+        committed.map_err(failed("delete a session"))?;
+        Ok(true)
+    }
+
+    async fn vacuumed(&self) -> Result<Vacuumed> {
+        let before = self.measured().await?;
+        let client = link::connect(&self.options).await?;
+        for table in ["unisono_sessions", "unisono_events", "unisono_checkpoints"] {
+            let vacuum = client
+                .batch_execute(&format!("VACUUM (ANALYZE) {table}"))
+                .await;
+            vacuum.map_err(failed("vacuum its tables"))?;
+        }
+        let after = self.measured().await?;
+        Ok(Vacuumed {
+            before_bytes: before.disk_bytes,
+            after_bytes: after.disk_bytes,
+            ..Vacuumed::default()
+        })
+    }
+
+    async fn closed(&self) -> Result<()> {
+        self.check_open()?;
+        self.is_closed.store(true, Ordering::Release);
+        drop(self.jobs.lock().await.take());
+        if let Some(writer) = self.writer.lock().await.take()
+            && let Err(error) = writer.await
+        {
+            tracing::error!(%error, "the writer of the store failed");
+        }
+        for link in self.readers.iter().chain([&self.changes]) {
+            link.close().await;
+        }
+        *self.held.lock().await = (None, None);
+        Ok(())
+    }
+}
+
+/// Makes a directory that is its owner's alone, and takes it.
+fn take(directory: &Path) -> Result<Lock> {
+    let made = private::create_dir_all(directory);
+    made.map_err(|source| Error::Io {
+        doing: "make the directory",
+        path: directory.to_owned(),
+        source,
+    })?;
+    Lock::take(directory)
+}
+
+/// A number of a row; none is negative.
+fn unsigned(row: &Row, column: usize) -> u64 {
+    u64::try_from(row.get::<_, i64>(column)).unwrap_or_default()
+}
+
+impl Engine for Postgres {
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+        Box::pin(self.claimed(session))
+    }
+
+    fn append(&self, append: Append) -> Answer<'_, u64> {
+        Box::pin(self.appended(append))
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        Box::pin(self.events(session, from, limit))
+    }
+
+    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+        Box::pin(self.firsts(sessions))
+    }
+
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Answer<'_, ()> {
+        Box::pin(self.checkpoint_put(session, epoch, checkpoint))
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        Box::pin(self.checkpoint(session))
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        Box::pin(self.known(session))
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(self.page(read::SESSIONS, after, limit))
+    }
+
+    fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(self.page(read::NEWEST_SESSIONS, before, limit))
+    }
+
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        Box::pin(self.deleted(deletion))
+    }
+
+    fn space(&self) -> Answer<'_, Space> {
+        Box::pin(self.measured())
+    }
+
+    fn vacuum(&self, _: Option<u64>) -> Answer<'_, Vacuumed> {
+        Box::pin(self.vacuumed())
+    }
+
+    fn health(&self) -> Health {
+        match self.away.reason() {
+            Some(reason) => Health::Unreachable { reason },
+            None => Health::Ok,
+        }
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(self.closed())
+    }
+}

@@ -1,0 +1,219 @@
+//! A connection that comes back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::trouble::{Failed, Trouble};
+use super::{Options, check, tls};
+use crate::error::{Error, Result};
+
+/// The pauses between two tries to connect: each twice the one before it.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the database is away, while it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Away(Arc<RwLock<Option<String>>>);
+
+impl Away {
+    pub(super) fn reason(&self) -> Option<String> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set(&self, reason: Option<String>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+}
+
+/// One connection, and the statements that it knows.
+pub(super) struct Session {
+    pub(super) client: Client,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+}
+
+impl Session {
+    /// The statement of a text, which the server reads once.
+    pub(super) async fn statement(
+        &self,
+        text: &'static str,
+    ) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(known) = self.statements.lock().await.get(text) {
+            return Ok(known.clone());
+        }
+        let statement = self.client.prepare(text).await?;
+        let mut statements = self.statements.lock().await;
+        Ok(statements.entry(text).or_insert(statement).clone())
+    }
+
+    pub(super) async fn query(
+        &self,
+        text: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.statement(text).await?;
+        self.client.query(&statement, parameters).await
+    }
+}
+
+/// A connection that is made when it is needed, and anew when it broke.
+pub(super) struct Link {
+    options: Options,
+    away: Away,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl Link {
+    pub(super) fn new(options: Options, away: Away) -> Link {
+        Link {
+            options,
+            away,
+            session: Mutex::new(None),
+        }
+    }
+
+    /// A session that is connected, or one that connects by then.
+    pub(super) async fn session(&self, until: Instant) -> Result<Arc<Session>> {
+        let unreachable = || Error::Unreachable {
+            reason: self
+                .away
+                .reason()
+                .unwrap_or_else(|| "it does not answer".to_owned()),
+        };
+        let Ok(mut held) = timeout_at(until, self.session.lock()).await else {
+            return Err(unreachable());
+        };
+        if let Some(known) = held.as_ref().filter(|known| !known.client.is_closed()) {
+            return Ok(known.clone());
+        }
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let connected = timeout_at(until, connect(&self.options)).await;
+            match connected {
+                Ok(Ok(client)) => {
+                    self.away.set(None);
+                    let session = Session {
+                        client,
+                        statements: Mutex::default(),
+                    };
+                    return Ok(held.insert(Arc::new(session)).clone());
+                }
+                Ok(Err(Error::Unreachable { reason })) => self.away.set(Some(reason)),
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(unreachable()),
+            }
+            if Instant::now() + pause >= until {
+                return Err(unreachable());
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Asks, on a new connection where the one before broke meanwhile: nothing is changed by it.
+    pub(super) async fn read(
+        &self,
+        text: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let until = Instant::now() + self.options.patience;
+        loop {
+            let session = self.session(until).await?;
+            let reason = match timeout_at(until, session.query(text, parameters)).await {
+                Ok(Ok(rows)) => return Ok(rows),
+                Ok(Err(error)) if Trouble::of(&error) == Trouble::Refused => {
+                    return Err(super::trouble::refused("read", &error));
+                }
+                Ok(Err(error)) => Failed(&error).to_string(),
+                Err(_) => "it does not answer".to_owned(),
+            };
+            self.broke(&session).await;
+            if Instant::now() >= until {
+                return Err(Error::Unreachable { reason });
+            }
+        }
+    }
+
+    /// Gives a session up that broke.
+    pub(super) async fn broke(&self, session: &Arc<Session>) {
+        let mut held = self.session.lock().await;
+        if held
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, session))
+        {
+            *held = None;
+        }
+    }
+
+    /// Ends the connection.
+    pub(super) async fn close(&self) {
+        *self.session.lock().await = None;
+    }
+}
+
+/// A new connection to a server that the store can use.
+///
+/// # Errors
+/// `Unreachable` where that may pass; anything else will not.
+pub(super) async fn connect(options: &Options) -> Result<Client> {
+    let connected = match options.config.get_ssl_mode() {
+        SslMode::Disable => options
+            .config
+            .connect(NoTls)
+            .await
+            .map(|(client, connection)| {
+                drive(connection);
+                client
+            }),
+        _ => {
+            let tls = MakeRustlsConnect::new(tls::config(options.is_verified)?);
+            options
+                .config
+                .connect(tls)
+                .await
+                .map(|(client, connection)| {
+                    drive(connection);
+                    client
+                })
+        }
+    };
+    let client = connected.map_err(|error| not_connected(&error))?;
+    check::server(&client).await?;
+    Ok(client)
+}
+
+/// Reads and writes for a client until it is dropped.
+fn drive<C>(connection: C)
+where
+    C: Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,
+{
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::warn!(error = %Failed(&error), "a connection to the database ended");
+        }
+    });
+}
+
+/// What the server refuses by itself stays refused; a server that starts, stops or is full does not.
+fn not_connected(error: &tokio_postgres::Error) -> Error {
+    let reason = Failed(error).to_string();
+    let passes = error
+        .code()
+        .is_none_or(|code| matches!(&code.code()[..2], "57" | "53" | "08"));
+    match passes && !error.to_string().contains("TLS") {
+        true => Error::Unreachable { reason },
+        false => Error::Database {
+            reason: format!("it lets nobody in: {reason}"),
+        },
+    }
+}

@@ -1,0 +1,259 @@
+//! Where the database is, and with which password.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use crate::error::{Error, Result};
+
+/// How long a write or a read waits for a database that is away.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the database is.
+#[derive(Clone)]
+pub struct Options {
+    pub(super) config: Config,
+    /// Whether the server has to show that it is the one that is meant.
+    pub(super) is_verified: bool,
+    /// How long a write or a read waits for a database that is away.
+    pub(super) patience: Duration,
+    /// The directory that this machine's program holds.
+    pub(super) directory: Option<PathBuf>,
+    /// Whether no other program may use the database at the same time.
+    pub(super) is_alone: bool,
+}
+
+/// Without the password.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("place", &self.place())
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Reads an address such as `postgres://unisono@db.example/unisono?sslmode=verify-full`. A password
+    /// that it lacks is that of `password_file`, of `PGPASSWORD`, or of the file `PGPASSFILE`
+    /// (`~/.pgpass`), in this order. `options=-csearch_path=NAME` has the tables in a schema of their
+    /// own.
+    ///
+    /// # Errors
+    /// It is no such address, names no database, or the password's file cannot be read. No error has
+    /// the password.
+    pub fn new(url: &str, password_file: Option<&Path>) -> Result<Options> {
+        let (url, is_verified) = verified(url);
+        // The parser's own words could hold a part of the address.
+        let mut config: Config = url.parse().map_err(|_| wrong("it cannot be read"))?;
+        if config.get_dbname().is_none_or(str::is_empty) {
+            return Err(wrong("it names no database"));
+        }
+        if config.get_hosts().is_empty() {
+            return Err(wrong("it names no host"));
+        }
+        if is_verified {
+            config.ssl_mode(SslMode::Require);
+        }
+        if config.get_application_name().is_none() {
+            let host = rustix::system::uname();
+            let host = host.nodename().to_string_lossy();
+            config.application_name(format!("unisono on {host}, pid {}", std::process::id()));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(PATIENCE);
+        }
+        if config.get_user().is_none() {
+            config.user(std::env::var("USER").unwrap_or_else(|_| "unisono".to_owned()));
+        }
+        if config.get_password().is_none()
+            && let Some(password) = password(&config, password_file)?
+        {
+            config.password(password);
+        }
+        Ok(Options {
+            config,
+            is_verified,
+            patience: PATIENCE,
+            directory: None,
+            is_alone: false,
+        })
+    }
+
+    /// With another time that a write or a read waits for a database that is away.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Options {
+        self.patience = patience;
+        self
+    }
+
+    /// Holds a directory as long as the store is open, so that one program of this machine uses it.
+    #[must_use]
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Options {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Opens the store only where no other program has it, and keeps others out.
+    #[must_use]
+    pub fn alone(mut self) -> Options {
+        self.is_alone = true;
+        self
+    }
+
+    /// Host and database, for people.
+    pub fn place(&self) -> String {
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => path.display().to_string(),
+            _ => String::new(),
+        };
+        let port = match self.config.get_ports().first() {
+            Some(port) => format!(":{port}"),
+            None => String::new(),
+        };
+        let database = self.config.get_dbname().unwrap_or_default();
+        format!("postgres://{host}{port}/{database}")
+    }
+}
+
+fn wrong(why: &str) -> Error {
+    Error::Database {
+        reason: format!(
+            "`store.url` is no address of a database: {why}; an example is \
+             postgres://unisono@127.0.0.1/unisono"
+        ),
+    }
+}
+
+/// The address as the client knows it, and whether the server is verified. libpq's modes that verify
+/// are not known to the client.
+fn verified(url: &str) -> (String, bool) {
+    for mode in ["verify-full", "verify-ca"] {
+        let asked = format!("sslmode={mode}");
+        if url.contains(&asked) {
+            return (url.replace(&asked, "sslmode=require"), true);
+        }
+    }
+    (url.to_owned(), false)
+}
+
+fn password(config: &Config, file: Option<&Path>) -> Result<Option<String>> {
+    if let Some(file) = file {
+        let text = fs::read_to_string(file).map_err(|source| Error::Io {
+            doing: "read the password file",
+            path: file.to_owned(),
+            source,
+        })?;
+        return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+    }
+    if let Ok(password) = std::env::var("PGPASSWORD") {
+        return Ok(Some(password));
+    }
+    let named = std::env::var_os("PGPASSFILE").map(PathBuf::from);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
+    let text = named
+        .or_else(home)
+        .and_then(|path| fs::read_to_string(path).ok());
+    Ok(text.and_then(|text| passed(&text, config)))
+}
+
+/// The password of the first line of a password file that fits: `host:port:database:user:password`,
+/// where `*` fits all, and a backslash keeps `:` and itself.
+fn passed(text: &str, config: &Config) -> Option<String> {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        _ => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let wanted = [
+        host,
+        port.to_string(),
+        config.get_dbname().unwrap_or_default().to_owned(),
+        config.get_user().unwrap_or_default().to_owned(),
+    ];
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(fields).find_map(|fields| {
+        let [host, port, database, user, password] = <[String; 5]>::try_from(fields).ok()?;
+        let fits = [host, port, database, user];
+        let fits = fits.iter().zip(&wanted);
+        let fits = fits
+            .into_iter()
+            .all(|(has, wanted)| has == "*" || has == wanted);
+        fits.then_some(password)
+    })
+}
+
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut chars) = (vec![String::new()], line.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            ':' if fields.len() < 5 => fields.push(String::new()),
+            _ => {
+                let kept = if c == '\\' { chars.next() } else { Some(c) };
+                if let (Some(field), Some(kept)) = (fields.last_mut(), kept) {
+                    field.push(kept);
+                }
+            }
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_and_its_password_never_shown() {
+        let options = Options::new("postgres://me:s3cret@db.example:5433/talks", None).unwrap();
+        assert_eq!(options.place(), "postgres://db.example:5433/talks");
+        assert_eq!(options.config.get_password(), Some(&b"s3cret"[..]));
+        assert!(!format!("{options:?}").contains("s3cret"));
+        let verified = Options::new("postgres://me:x@db/talks?sslmode=verify-full", None).unwrap();
+        assert!(verified.is_verified && verified.config.get_ssl_mode() == SslMode::Require);
+        let rows = [
+            ("postgres://me:s3cret@db.example", "names no database"),
+            ("postgres://me:s3cret@db.example/", "names no database"),
+            (
+                "postgres://me:s3cret@db.example/x?colour=red",
+                "cannot be read",
+            ),
+            ("mysql://me:s3cret@db.example/x", "cannot be read"),
+            ("s3cret", "cannot be read"),
+        ];
+        for (url, why) in rows {
+            let error = Options::new(url, None).unwrap_err().to_string();
+            assert!(error.contains(why), "{url}: {error}");
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_file_is_read_as_libpq_does() {
+        let config: Config = "postgres://me@db.example/talks".parse().unwrap();
+        let rows = [
+            ("db.example:5432:talks:me:one", Some("one")),
+            (
+                "# db.example:5432:talks:me:no\n*:*:*:me:a\\:b\\\\c",
+                Some("a:b\\c"),
+            ),
+            ("*:*:*:*:with:colon", Some("with:colon")),
+            ("db.example:5433:talks:me:no\nother:*:*:*:no", None),
+            ("broken\n\n*:*:*", None),
+        ];
+        for (text, password) in rows {
+            assert_eq!(passed(text, &config).as_deref(), password, "{text}");
+        }
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("password");
+        fs::write(&file, "from a file\n").unwrap();
+        let options = Options::new("postgres://me@db/talks", Some(&file)).unwrap();
+        assert_eq!(options.config.get_password(), Some(&b"from a file"[..]));
+    }
+}

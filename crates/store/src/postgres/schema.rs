@@ -1,0 +1,110 @@
+//! The tables, and how they are made and found.
+//!
+//! A session is one narrow row that is updated in place (its columns are in no index but the key, so
+//! that PostgreSQL updates it within its page); events are only ever added. All times are the
+//! database's.
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use super::trouble::{Failed, failed};
+use crate::error::{Error, Result};
+
+/// The version of the tables below.
+const VERSION: i32 = 1;
+
+/// Held while the tables are looked for and made: one program does so at a time.
+const LOCK: i64 = 0x0075_6e69_736f_6e6f;
+
+/// What makes the tables, as the database takes it.
+pub(super) const DDL: &str = "\
+CREATE TABLE unisono_schema (version integer PRIMARY KEY);
+CREATE TABLE unisono_sessions (
+    session uuid PRIMARY KEY,
+    epoch bigint NOT NULL,
+    last_seq bigint NOT NULL,
+    payload_bytes bigint NOT NULL,
+    deleted boolean NOT NULL,
+    created_unix_ms bigint NOT NULL,
+    updated_unix_ms bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE unisono_events (
+    session uuid NOT NULL,
+    seq bigint NOT NULL,
+    checksum bigint NOT NULL,
+    payload bytea NOT NULL,
+    PRIMARY KEY (session, seq)
+);
+CREATE TABLE unisono_checkpoints (
+    session uuid PRIMARY KEY,
+    seq bigint NOT NULL,
+    checksum bigint NOT NULL,
+    state bytea NOT NULL
+);
+INSERT INTO unisono_schema (version) VALUES (1);
+";
+
+/// Finds the tables, or makes them.
+pub(super) async fn prepare(client: &mut Client) -> Result<()> {
+    if let Some(version) = version(client).await? {
+        return known(version);
+    }
+    let transaction = client.transaction().await.map_err(failed("begin"))?;
+    let lock = transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]);
+    lock.await.map_err(failed("take the lock of the tables"))?;
+    let exists = "SELECT to_regclass('unisono_schema') IS NOT NULL";
+    let row = transaction.query_one(exists, &[]).await;
+    let exists: bool = row.map_err(failed("look for the tables"))?.get(0);
+    if exists {
+        // Another program made them meanwhile.
+        drop(transaction);
+        return version(client).await?.map_or(Ok(()), known);
+    }
+    if let Err(error) = transaction.batch_execute(DDL).await {
+        return Err(not_made(&error));
+    }
+    let made = transaction.commit().await;
+    made.map_err(failed("make the tables"))?;
+    tracing::info!("the tables of the store are made");
+    Ok(())
+}
+
+fn known(version: i32) -> Result<()> {
+    match version {
+        VERSION => Ok(()),
+        found => Err(Error::Database {
+            reason: format!(
+                "its tables have version {found}, this program knows {VERSION}: nothing was \
+                 touched; use the newer version of unisono"
+            ),
+        }),
+    }
+}
+
+/// The version of the tables that are there.
+async fn version(client: &Client) -> Result<Option<i32>> {
+    let row = client
+        .query_opt("SELECT max(version) FROM unisono_schema", &[])
+        .await;
+    match row {
+        Ok(row) => Ok(row.and_then(|row| row.get(0))),
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+        Err(error) => Err(failed("read the version of its tables")(error)),
+    }
+}
+
+fn not_made(error: &tokio_postgres::Error) -> Error {
+    let reason = Failed(error).to_string();
+    if error.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+        return Error::Database {
+            reason: format!("its tables cannot be made: {reason}"),
+        };
+    }
+    Error::Database {
+        reason: format!(
+            "its tables are not there, and this role may not make them ({reason}): let a role that \
+             may run what `unisono store schema` prints, and grant this one SELECT, INSERT, UPDATE \
+             and DELETE on them"
+        ),
+    }
+}

@@ -1,0 +1,99 @@
+//! What the database's errors mean here.
+
+use std::error::Error as _;
+use std::fmt;
+
+use tokio_postgres::error::SqlState;
+
+use crate::error::Error;
+
+/// An error as people read it. The client's own text has no details.
+pub(super) struct Failed<'e>(pub(super) &'e tokio_postgres::Error);
+
+impl fmt::Display for Failed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(error) = self.0.as_db_error() {
+            return write!(f, "{} ({})", error.message(), error.code().code());
+        }
+        write!(f, "{}", self.0)?;
+        match self.0.source() {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an error says about trying again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The connection is gone, and with it the answer: nobody knows what became of a write.
+    Connection,
+    /// Nothing was done, and the same may succeed.
+    Again,
+    /// It is refused.
+    Refused,
+}
+
+impl Trouble {
+    pub(super) fn of(error: &tokio_postgres::Error) -> Trouble {
+        match error.code() {
+            None => Trouble::Connection,
+            Some(code) => Trouble::of_code(code.code()),
+        }
+    }
+
+    fn of_code(code: &str) -> Trouble {
+        match code {
+            "40001" | "40P01" => Trouble::Again,
+            // The server stops or starts, or has no place for another connection.
+            "57P01" | "57P02" | "57P03" | "53300" => Trouble::Connection,
+            code if code.starts_with("08") => Trouble::Connection,
+            _ => Trouble::Refused,
+        }
+    }
+}
+
+/// An error of something that was tried.
+pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
+    move |error| match Trouble::of(&error) {
+        Trouble::Refused => refused(doing, &error),
+        Trouble::Connection | Trouble::Again => Error::Unreachable {
+            reason: Failed(&error).to_string(),
+        },
+    }
+}
+
+/// An error that stays.
+pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Error {
+    let reason = Failed(error).to_string();
+    match error.code() {
+        Some(code) if *code == SqlState::DISK_FULL => Error::Unwritable {
+            reason: format!("the disk of the database is full: {reason}"),
+        },
+        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::Unwritable {
+            reason: format!("the database only reads: {reason}"),
+        },
+        _ => Error::Database {
+            reason: format!("it refused to {doing}: {reason}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_whether_to_try_again() {
+        let rows = [
+            ("40P01", Trouble::Again),
+            ("57P01", Trouble::Connection),
+            ("08006", Trouble::Connection),
+            ("53100", Trouble::Refused),
+            ("42501", Trouble::Refused),
+        ];
+        for (code, trouble) in rows {
+            assert_eq!(Trouble::of_code(code), trouble, "{code}");
+        }
+    }
+}

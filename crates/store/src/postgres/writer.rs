@@ -1,0 +1,285 @@
+//! The one who appends: what came while a statement was under way goes with the next one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::batch::{self, Found, Settled, checksum};
+use super::link::{Link, Session};
+use super::trouble::{Trouble, failed, refused};
+use crate::engine::Append;
+use crate::error::{Error, Result};
+
+/// Appends that wait at most.
+pub(super) const QUEUE_MAX: usize = 4_096;
+/// A statement that has no answer for so long is given up with its connection.
+const STUCK_AFTER: Duration = Duration::from_secs(25);
+
+/// Moves each session that is as its writer knows it, and writes the events of those.
+const APPEND: &str = "\
+WITH wanted AS (
+    SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+        AS wanted (session, epoch, expected_seq, events, bytes)
+), moved AS (
+    UPDATE unisono_sessions AS known
+    SET last_seq = known.last_seq + wanted.events,
+        payload_bytes = known.payload_bytes + wanted.bytes,
+        updated_unix_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    FROM wanted
+    WHERE known.session = wanted.session AND known.epoch = wanted.epoch
+        AND known.last_seq = wanted.expected_seq AND NOT known.deleted
+    RETURNING known.session
+), written AS (
+    INSERT INTO unisono_events (session, seq, checksum, payload)
+    SELECT event.session, event.seq, event.checksum, event.payload
+    FROM unnest($6::uuid[], $7::bigint[], $8::bigint[], $9::bytea[])
+        AS event (session, seq, checksum, payload)
+    JOIN moved ON moved.session = event.session
+)
+SELECT session FROM moved";
+
+/// How sessions stand.
+const FOUND: &str = "\
+SELECT session, CASE WHEN deleted THEN 0 ELSE epoch END, last_seq
+FROM unisono_sessions WHERE session = ANY($1)";
+
+/// The checksums of some events of a session.
+const CHECKSUMS: &str = "\
+SELECT checksum FROM unisono_events
+WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq";
+
+/// An append, and who waits for it.
+pub(super) struct Job {
+    append: Append,
+    reply: oneshot::Sender<Result<u64>>,
+    /// When it fails if the database is away.
+    until: Instant,
+    /// How many statements with it went out.
+    sent: u32,
+}
+
+impl Job {
+    pub(super) fn new(append: Append, patience: Duration) -> (Job, oneshot::Receiver<Result<u64>>) {
+        let (reply, answer) = oneshot::channel();
+        let job = Job {
+            append,
+            reply,
+            until: Instant::now() + patience,
+            sent: 0,
+        };
+        (job, answer)
+    }
+
+    /// The events with their numbers.
+    fn events(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let first = self.append.expected_seq.saturating_add(1);
+        let payloads = self.append.payloads.iter().map(Vec::as_slice);
+        (0..).map(move |n| first.saturating_add(n)).zip(payloads)
+    }
+
+    fn checksums(&self) -> Vec<i64> {
+        let session = self.append.session;
+        let events = self.events();
+        events
+            .map(|(seq, payload)| checksum(session, seq, payload))
+            .collect()
+    }
+
+    fn answer(self, result: Result<u64>) {
+        // Whoever waited may have gone: the write is not taken back.
+        let _ = self.reply.send(result);
+    }
+}
+
+/// Appends until nobody can ask any more.
+pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
+    let mut queue = VecDeque::new();
+    loop {
+        if queue.is_empty() {
+            match jobs.recv().await {
+                Some(job) => queue.push_back(job),
+                None => break,
+            }
+        }
+        while queue.len() < QUEUE_MAX
+            && let Ok(job) = jobs.try_recv()
+        {
+            queue.push_back(job);
+        }
+        let mut batch = batch::next(&mut queue, |job: &Job| &job.append);
+        carry_out(&link, &mut batch).await;
+        // In front of what came since: the order within a session stays.
+        for job in batch.into_iter().rev() {
+            queue.push_front(job);
+        }
+    }
+    link.close().await;
+}
+
+/// Carries one statement out and answers those that are decided; the others stay.
+async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
+    let until = batch.iter().map(|job| job.until).min();
+    let session = match link.session(until.unwrap_or_else(Instant::now)).await {
+        Ok(session) => session,
+        Err(error) => return give_up(batch, &error),
+    };
+    let error = match timeout(STUCK_AFTER, append(&session, batch)).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(_) => {
+            link.broke(&session).await;
+            let reason = format!("it has not answered for {} s", STUCK_AFTER.as_secs());
+            return give_up(batch, &Error::Unreachable { reason });
+        }
+    };
+    match Trouble::of(&error) {
+        Trouble::Connection => {
+            link.broke(&session).await;
+            give_up(batch, &failed("append events")(error));
+        }
+        Trouble::Again => {}
+        Trouble::Refused => {
+            for job in batch.drain(..) {
+                job.answer(Err(refused("append events", &error)));
+            }
+        }
+    }
+}
+
+/// Fails those that waited long enough.
+fn give_up(batch: &mut Vec<Job>, error: &Error) {
+    let now = Instant::now();
+    let (over, left): (Vec<Job>, Vec<Job>) = batch.drain(..).partition(|job| job.until <= now);
+    *batch = left;
+    for job in over {
+        job.answer(Err(match error {
+            Error::Unreachable { reason } => Error::Unreachable {
+                reason: reason.clone(),
+            },
+            error => Error::Database {
+                reason: error.to_string(),
+            },
+        }));
+    }
+}
+
+/// Sends one statement. Those that are decided are answered.
+async fn append(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_postgres::Error> {
+    let statement = session.statement(APPEND).await?;
+    for job in &mut *batch {
+        job.sent += 1;
+    }
+    let moved: BTreeSet<Uuid> = {
+        let columns = Columns::new(batch);
+        let parameters = columns.parameters();
+        let rows = session.client.query(&statement, &parameters).await?;
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let (written, others): (Vec<Job>, Vec<Job>) = batch
+        .drain(..)
+        .partition(|job| moved.contains(&job.append.session.0));
+    *batch = others;
+    for job in written {
+        let last = job.append.expected_seq + job.append.payloads.len() as u64;
+        job.answer(Ok(last));
+    }
+    settle(session, batch).await
+}
+
+/// Decides about those that no row came back for.
+async fn settle(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_postgres::Error> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let sessions: Vec<Uuid> = batch.iter().map(|job| job.append.session.0).collect();
+    let rows = session.query(FOUND, &[&sessions]).await?;
+    let known = rows.iter().map(|row| {
+        let (epoch, last_seq): (i64, i64) = (row.get(1), row.get(2));
+        (row.get::<_, Uuid>(0), (epoch as u64, last_seq as u64))
+    });
+    let known: BTreeMap<Uuid, (u64, u64)> = known.collect();
+    let mut all = Vec::new();
+    for job in &*batch {
+        let id = job.append.session.0;
+        let (epoch, last_seq) = known.get(&id).copied().unwrap_or_default();
+        let mut found = Found {
+            epoch,
+            last_seq,
+            checksums: Vec::new(),
+        };
+        if job.sent > 1
+            && let Ok(from) = i64::try_from(job.append.expected_seq)
+        {
+            let to = from.saturating_add_unsigned(job.append.payloads.len() as u64);
+            let rows = session.query(CHECKSUMS, &[&id, &from, &to]).await?;
+            found.checksums = rows.iter().map(|row| row.get(0)).collect();
+        }
+        all.push(found);
+    }
+    for (job, found) in std::mem::take(batch).into_iter().zip(all) {
+        match batch::settle(&job.append, job.sent > 1, &job.checksums(), &found) {
+            Settled::Written(last) => job.answer(Ok(last)),
+            Settled::Refused(error) => job.answer(Err(error)),
+            Settled::Again => batch.push(job),
+        }
+    }
+    Ok(())
+}
+
+/// The parameters of [`APPEND`].
+#[derive(Default)]
+struct Columns<'b> {
+    sessions: Vec<Uuid>,
+    epochs: Vec<i64>,
+    expected: Vec<i64>,
+    counts: Vec<i64>,
+    bytes: Vec<i64>,
+    of: Vec<Uuid>,
+    seqs: Vec<i64>,
+    checksums: Vec<i64>,
+    payloads: Vec<&'b [u8]>,
+}
+
+impl<'b> Columns<'b> {
+    fn new(batch: &'b [Job]) -> Columns<'b> {
+        // What no row can have matches none.
+        let number = |number: u64| i64::try_from(number).unwrap_or(-1);
+        let mut columns = Columns::default();
+        for job in batch {
+            let append = &job.append;
+            let bytes: usize = append.payloads.iter().map(Vec::len).sum();
+            columns.sessions.push(append.session.0);
+            columns.epochs.push(number(append.epoch));
+            columns.expected.push(number(append.expected_seq));
+            columns.counts.push(number(append.payloads.len() as u64));
+            columns.bytes.push(number(bytes as u64));
+            for (seq, payload) in job.events() {
+                columns.of.push(append.session.0);
+                columns.seqs.push(number(seq));
+                columns
+                    .checksums
+                    .push(checksum(append.session, seq, payload));
+                columns.payloads.push(payload);
+            }
+        }
+        columns
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 9] {
+        [
+            &self.sessions,
+            &self.epochs,
+            &self.expected,
+            &self.counts,
+            &self.bytes,
+            &self.of,
+            &self.seqs,
+            &self.checksums,
+            &self.payloads,
+        ]
+    }
+}

@@ -1,0 +1,393 @@
+//! The PostgreSQL engine on a real server: fences, crashes, lost answers, and what it refuses.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio_postgres::NoTls;
+use unisono_store::postgres::{Options, Postgres};
+use unisono_store::{Append, Deletion, Engine, Error, Event, Health, SessionId, archive};
+use unisono_test_postgres::Server;
+
+const A: SessionId = SessionId::from_u128(0xA);
+
+/// Runs statements as the server's owner.
+async fn sql(server: &Server, schema: &str, statements: &str) {
+    let (client, connection) = tokio_postgres::connect(&server.url(schema), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(statements).await.unwrap();
+}
+
+fn options(url: &str) -> Options {
+    Options::new(url, None).unwrap()
+}
+
+/// A store in a new schema of the shared server; none where PostgreSQL is not installed.
+pub(crate) async fn store(schema: &str) -> Option<Postgres> {
+    let server = tokio::task::spawn_blocking(Server::shared).await.unwrap()?;
+    sql(server, "public", &format!("CREATE SCHEMA {schema}")).await;
+    Some(Postgres::open(options(&server.url(schema))).await.unwrap())
+}
+
+/// A server of the test's own with a schema for the store.
+async fn own(settings: &'static [&'static str]) -> Option<Arc<Server>> {
+    let started = tokio::task::spawn_blocking(move || Server::start(settings));
+    let server = started.await.unwrap()?;
+    sql(&server, "public", "CREATE SCHEMA talks").await;
+    Some(Arc::new(server))
+}
+
+fn append(epoch: u64, expected_seq: u64, payload: &[u8]) -> Append {
+    Append {
+        session: A,
+        epoch,
+        expected_seq,
+        payloads: vec![payload.to_vec()],
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_machine_fences_this_one() {
+    let Some(one) = store("two_machines").await else {
+        return;
+    };
+    let server = Server::shared().unwrap();
+    let other = Postgres::open(options(&server.url("two_machines")))
+        .await
+        .unwrap();
+    let claim = one.claim(A).await.unwrap();
+    one.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let theirs = other.claim(A).await.unwrap();
+    assert_eq!((theirs.epoch, theirs.last_seq), (claim.epoch + 1, 1));
+    let fenced = one.append(append(claim.epoch, 1, b"2")).await.unwrap_err();
+    assert!(
+        matches!(fenced, Error::Fenced { current, .. } if current == theirs.epoch),
+        "{fenced}"
+    );
+    other.append(append(theirs.epoch, 1, b"2")).await.unwrap();
+    let seen = one.read(A, 1, 9).await.unwrap();
+    assert_eq!(seen.len(), 2, "both see what either wrote");
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_program_at_a_time_has_the_database() {
+    let Some(engine) = store("alone").await else {
+        return;
+    };
+    engine.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    let alone = || options(&server.url("alone")).alone();
+    let one = Postgres::open(alone()).await.unwrap();
+    let error = Postgres::open(alone()).await.unwrap_err().to_string();
+    assert!(error.contains("used by unisono on"), "{error}");
+    one.close().await.unwrap();
+    let other = Postgres::open(alone()).await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once() {
+    let Some(server) = own(&[]).await else { return };
+    let engine = Arc::new(Postgres::open(options(&server.url("talks"))).await.unwrap());
+    let writing: Vec<_> = (1..=8_u128)
+        .map(|n| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let session = SessionId::from_u128(n);
+                let claim = engine.claim(session).await.unwrap();
+                let mut acknowledged = 0;
+                for seq in 0..200_u64 {
+                    let append = Append {
+                        session,
+                        epoch: claim.epoch,
+                        expected_seq: seq,
+                        payloads: vec![seq.to_be_bytes().to_vec()],
+                    };
+                    match engine.append(append).await {
+                        Ok(last) => acknowledged = last,
+                        Err(Error::Unreachable { .. }) => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                (session, acknowledged)
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let server = server.clone();
+        let crashed = tokio::task::spawn_blocking(move || {
+            server.crash();
+            server.up();
+        });
+        crashed.await.unwrap();
+    }
+    for writer in writing {
+        let (session, acknowledged) = writer.await.unwrap();
+        let events = engine.read(session, 1, 1_000).await.unwrap();
+        assert!(events.len() as u64 >= acknowledged, "{session}");
+        for (seq, event) in events.iter().enumerate() {
+            assert_eq!(
+                event.payload,
+                (seq as u64).to_be_bytes(),
+                "{session}: once, in order"
+            );
+        }
+    }
+    assert_eq!(engine.health(), Health::Ok);
+    engine.close().await.unwrap();
+}
+
+/// Passes bytes on to the server, and loses its next answer where it is told to.
+struct Proxy {
+    address: SocketAddr,
+    lose: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    fn start(port: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let lose = Arc::new(AtomicBool::new(false));
+        let losing = lose.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let never = Arc::new(AtomicBool::new(false));
+                thread::spawn(move || pass(from, to, &never));
+                let losing = losing.clone();
+                thread::spawn(move || pass(server, client, &losing));
+            }
+        });
+        Proxy { address, lose }
+    }
+}
+
+/// Passes bytes on until one side ends, or an answer is to be lost.
+fn pass(mut from: TcpStream, mut to: TcpStream, lose: &AtomicBool) {
+    let mut bytes = [0; 64 * 1024];
+    while let Ok(read) = from.read(&mut bytes) {
+        if read == 0 || lose.swap(false, Ordering::SeqCst) || to.write_all(&bytes[..read]).is_err()
+        {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_was_lost_is_not_written_twice() {
+    let Some(direct) = store("lost_answers").await else {
+        return;
+    };
+    let server = Server::shared().unwrap();
+    let proxy = Proxy::start(server.port());
+    let through = server.url("lost_answers").replace(
+        &format!("127.0.0.1:{}", server.port()),
+        &proxy.address.to_string(),
+    );
+    let engine = Postgres::open(options(&through)).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"0")).await.unwrap();
+    for seq in 1..40_u64 {
+        proxy.lose.store(seq % 2 == 0, Ordering::SeqCst);
+        let payload = seq.to_be_bytes();
+        let last = engine
+            .append(append(claim.epoch, seq, &payload))
+            .await
+            .unwrap();
+        assert_eq!(last, seq + 1);
+    }
+    let events = direct.read(A, 1, 99).await.unwrap();
+    assert_eq!(events.len(), 40);
+    assert_eq!(events[39].payload, 39_u64.to_be_bytes());
+    engine.close().await.unwrap();
+    direct.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
+    let Some(server) = own(&[]).await else { return };
+    let patience = Duration::from_millis(400);
+    let patient = options(&server.url("talks")).patience(patience);
+    let engine = Postgres::open(patient).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    server.crash();
+    for _ in 0..2 {
+        let error = engine
+            .append(append(claim.epoch, 1, b"2"))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, Error::Unreachable { .. }) && error.is_ephemeral(),
+            "{error}"
+        );
+    }
+    assert!(matches!(
+        engine.read(A, 1, 9).await,
+        Err(Error::Unreachable { .. })
+    ));
+    assert!(matches!(
+        engine.claim(A).await,
+        Err(Error::Unreachable { .. })
+    ));
+    assert!(matches!(engine.health(), Health::Unreachable { .. }));
+    let server = tokio::task::spawn_blocking(move || {
+        server.up();
+        server
+    });
+    let server = server.await.unwrap();
+    engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    assert_eq!(engine.health(), Health::Ok);
+    // One that hangs is as good as away.
+    server.pause(true);
+    let hangs = tokio::time::timeout(Duration::from_secs(20), engine.read(A, 1, 9)).await;
+    assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
+    server.pause(false);
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
+    let refused = async |url: String| match Postgres::open(options(&url)).await {
+        Ok(_) => panic!("it is not refused"),
+        Err(error) => error.to_string(),
+    };
+    let Some(server) = own(&["fsync=off"]).await else {
+        return;
+    };
+    let error = refused(server.url("talks")).await;
+    assert!(error.contains("`fsync = off`"), "{error}");
+    drop(server);
+    let Some(engine) = store("refusals").await else {
+        return;
+    };
+    engine.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    let base = format!("postgres://unisono@127.0.0.1:{}", server.port());
+    let none = refused(format!("{base}/nowhere?sslmode=disable")).await;
+    assert!(none.contains("\"nowhere\" does not exist"), "{none}");
+    sql(server, "refusals", "UPDATE unisono_schema SET version = 9").await;
+    let newer = refused(server.url("refusals")).await;
+    assert!(
+        newer.contains("version 9") && newer.contains("newer version"),
+        "{newer}"
+    );
+    sql(
+        server,
+        "public",
+        "CREATE ROLE guest LOGIN; CREATE SCHEMA guests; GRANT USAGE ON SCHEMA guests TO guest",
+    )
+    .await;
+    let guest = server.url("guests").replace("unisono@", "guest@");
+    let error = refused(guest.clone()).await;
+    assert!(error.contains("unisono store schema"), "{error}");
+    // Where the tables stand, no right to make any is needed.
+    sql(server, "guests", Postgres::schema()).await;
+    let granted = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA guests TO guest";
+    sql(server, "guests", granted).await;
+    let engine = Postgres::open(options(&guest)).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    engine.close().await.unwrap();
+    let nobody = refused("postgres://u:s3cret@127.0.0.1:1/db?sslmode=disable".to_owned()).await;
+    assert!(
+        nobody.contains("does not answer") && !nobody.contains("s3cret"),
+        "{nobody}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_event_is_named_and_never_given() {
+    let Some(engine) = store("changed").await else {
+        return;
+    };
+    let claim = engine.claim(A).await.unwrap();
+    for seq in 0..3 {
+        engine
+            .append(append(claim.epoch, seq, b"said"))
+            .await
+            .unwrap();
+    }
+    let server = Server::shared().unwrap();
+    sql(
+        server,
+        "changed",
+        "UPDATE unisono_events SET payload = 'sad' WHERE seq = 2",
+    )
+    .await;
+    let error = engine.read(A, 1, 9).await.unwrap_err().to_string();
+    assert!(
+        error.contains("event 2 of session") && error.contains("checksum"),
+        "{error}"
+    );
+    sql(
+        server,
+        "changed",
+        "DELETE FROM unisono_events WHERE seq = 2",
+    )
+    .await;
+    let error = engine.read(A, 1, 9).await.unwrap_err().to_string();
+    assert!(
+        error.contains("event 2 of session") && error.contains("missing"),
+        "{error}"
+    );
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_of_a_directory_becomes_the_same_journals_and_back() {
+    let Some(engine) = store("moved").await else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let disk = unisono_store::Disk::open(place.path().join("store"))
+        .unwrap()
+        .disk;
+    for n in 1..=5_u128 {
+        let session = SessionId::from_u128(n);
+        let claim = disk.claim(session).await.unwrap();
+        let payloads = (0..n as u8 * 3)
+            .map(|byte| vec![byte; 40_000 * n as usize])
+            .collect();
+        let append = Append {
+            session,
+            epoch: claim.epoch,
+            expected_seq: 0,
+            payloads,
+        };
+        disk.append(append).await.unwrap();
+    }
+    disk.delete_session(Deletion::of(SessionId::from_u128(3)))
+        .await
+        .unwrap();
+    let (there, back) = (place.path().join("there"), place.path().join("back"));
+    archive::export(&disk, &there).await.unwrap();
+    let moved = archive::import(&engine, &there).await.unwrap();
+    assert_eq!(moved.sessions, 4);
+    let journal = async |engine: &dyn Engine, session| -> Vec<Event> {
+        engine.read(session, 1, 99).await.unwrap()
+    };
+    for info in disk.sessions(None, 9).await.unwrap() {
+        let ours = journal(&disk, info.session).await;
+        assert!(!ours.is_empty() && ours == journal(&engine, info.session).await);
+    }
+    archive::export(&engine, &back).await.unwrap();
+    let again = unisono_store::Memory::new();
+    assert_eq!(
+        archive::import(&again, &back).await.unwrap().events,
+        moved.events
+    );
+    engine.close().await.unwrap();
+}

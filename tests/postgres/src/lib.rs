@@ -1,0 +1,224 @@
+//! A PostgreSQL server for tests: in a directory of its own, on loopback, ended with its test.
+//!
+//! `UNISONO_TEST_POSTGRES_REQUIRED=1` makes a test fail where PostgreSQL is not installed; else it says
+//! that it was skipped.
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test ends where its server cannot be had"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, mpsc};
+use std::thread;
+
+/// Whom the server runs as where the tests are root's, which it refuses: nobody.
+const NOBODY: u32 = 65_534;
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    directory: tempfile::TempDir,
+    programs: PathBuf,
+    port: u16,
+    settings: Vec<String>,
+    child: Mutex<Option<Child>>,
+}
+
+impl Server {
+    /// One that is shared by all tests of a process; none where PostgreSQL is not installed.
+    pub fn shared() -> Option<&'static Server> {
+        static SHARED: OnceLock<Option<Server>> = OnceLock::new();
+        SHARED.get_or_init(|| Server::start(&[])).as_ref()
+    }
+
+    /// A new one with these settings, `name=value`; none where PostgreSQL is not installed.
+    ///
+    /// # Panics
+    /// It does not start, or is required and not installed.
+    pub fn start(settings: &[&str]) -> Option<Server> {
+        let Some(programs) = programs() else {
+            let required = std::env::var_os("UNISONO_TEST_POSTGRES_REQUIRED").is_some();
+            assert!(!required, "PostgreSQL is not installed");
+            eprintln!("skipped: PostgreSQL is not installed");
+            return None;
+        };
+        let directory = tempfile::Builder::new()
+            .prefix("unisono-pg-")
+            .tempdir()
+            .unwrap();
+        if is_root() {
+            chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let data = directory.path().join("data");
+        let made = program(&programs.join("initdb"))
+            .args([
+                "--auth=trust",
+                "--username=unisono",
+                "--no-sync",
+                "--encoding=UTF8",
+            ])
+            .args(["--locale=C", "--pgdata"])
+            .arg(&data)
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.unwrap().success(), "initdb");
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let server = Server {
+            directory,
+            programs,
+            port,
+            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            child: Mutex::new(None),
+        };
+        server.up();
+        Some(server)
+    }
+
+    /// Starts it again.
+    ///
+    /// # Panics
+    /// It does not take connections.
+    pub fn up(&self) {
+        let mut command = program(&self.programs.join("postgres"));
+        command
+            .arg("-D")
+            .arg(self.directory.path().join("data"))
+            .args([
+                "-p",
+                &self.port.to_string(),
+                "-c",
+                "listen_addresses=127.0.0.1",
+            ])
+            .args([
+                "-c",
+                "unix_socket_directories=",
+                "-c",
+                "logging_collector=off",
+            ])
+            .args(["-c", "max_connections=60", "-c", "shared_buffers=16MB"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .stdin(Stdio::null());
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        let (told, ready) = mpsc::channel();
+        // The thread lives as long as the process: a server dies with the thread that started it.
+        thread::spawn(move || {
+            let mut child = command.spawn().unwrap();
+            let log = BufReader::new(child.stderr.take().unwrap());
+            let mut waiting = Some((told, child));
+            let mut said = Vec::new();
+            for line in log.lines().map_while(Result::ok) {
+                if line.contains("ready to accept connections")
+                    && let Some((told, child)) = waiting.take()
+                {
+                    told.send(Ok(child)).unwrap();
+                }
+                said.push(line);
+            }
+            if let Some((told, _)) = waiting.take() {
+                told.send(Err(said.join("\n"))).unwrap();
+            }
+            loop {
+                thread::park();
+            }
+        });
+        match ready.recv().unwrap() {
+            Ok(child) => *self.child.lock().unwrap() = Some(child),
+            Err(said) => panic!("PostgreSQL did not start:\n{said}"),
+        }
+    }
+
+    /// Ends it at once, as a crash does: every connection breaks.
+    pub fn crash(&self) {
+        self.end("QUIT");
+    }
+
+    /// Stops it and all of its processes where they are, or lets them go on.
+    pub fn pause(&self, stopped: bool) {
+        let signal = if stopped { "STOP" } else { "CONT" };
+        let child = self.child.lock().unwrap();
+        let pid = child.as_ref().unwrap().id().to_string();
+        // The children of the server, then the server.
+        let _ = Command::new("pkill")
+            .args([&format!("-{signal}"), "-P", &pid])
+            .status();
+        kill(&pid, signal);
+    }
+
+    fn end(&self, signal: &str) {
+        if let Some(mut child) = self.child.lock().unwrap().take() {
+            kill(&child.id().to_string(), signal);
+            child.wait().unwrap();
+        }
+    }
+
+    /// The port on loopback.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address, with the tables in that schema, which has to be made.
+    pub fn url(&self, schema: &str) -> String {
+        format!(
+            "postgres://unisono@127.0.0.1:{}/postgres?sslmode=disable&options=-csearch_path%3D{schema}",
+            self.port
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end("QUIT");
+    }
+}
+
+fn kill(pid: &str, signal: &str) {
+    let sent = Command::new("kill")
+        .args([&format!("-{signal}"), pid])
+        .status();
+    assert!(sent.unwrap().success(), "kill -{signal} {pid}");
+}
+
+fn is_root() -> bool {
+    let own = std::fs::metadata("/proc/self").unwrap();
+    std::os::unix::fs::MetadataExt::uid(&own) == 0
+}
+
+/// A program of the server's, which ends when the thread that started it does.
+fn program(path: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.arg("--pdeathsig=KILL");
+    if is_root() {
+        command.arg(format!("--reuid={NOBODY}"));
+        command.arg(format!("--regid={NOBODY}"));
+        command.arg("--clear-groups");
+    }
+    command.arg(path).env("LC_ALL", "C").current_dir("/");
+    command
+}
+
+/// Where `initdb` and `postgres` are.
+fn programs() -> Option<PathBuf> {
+    let installed = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten();
+    let installed = installed.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let mut all = std::env::split_paths(&paths).collect::<Vec<_>>();
+    all.extend(installed);
+    all.into_iter().find(|directory| {
+        directory.join("initdb").is_file() && directory.join("postgres").is_file()
+    })
+}
