@@ -142,6 +142,7 @@ fn rows() -> Vec<Row> {
         row("init", vec!["fresh"], 0, ""),
         row("doctor", vec![], 0, "were not checked"),
         row("vacuum", vec![], 0, "→"),
+        row("store schema", vec![], 0, "CREATE TABLE"),
         row("completions", vec!["bash"], 0, "unisono"),
         row("man", vec![], 0, "unisono"),
         row(
