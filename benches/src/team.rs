@@ -84,6 +84,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         work,
         team,
         policy,
+        instructions: Arc::from(""),
         phrases: Vec::new(),
         safety: Ppm::percent(5),
         tools: Vec::new(),

@@ -22,13 +22,13 @@ const LONG: &[(&str, &str, usize)] = &[
     ("server/src/http/openai.rs", "prepare", 70),
     ("server/src/mcp/tools.rs", "specs", 92),
     ("session/src/assignment.rs", "compaction_job", 66),
-    ("session/src/event/kinds.rs", "kind", 95),
-    ("session/src/event/summary.rs", "fmt", 236),
-    ("session/src/fold.rs", "apply_to_conversation", 75),
+    ("session/src/event/kinds.rs", "kind", 99),
+    ("session/src/event/summary.rs", "fmt", 237),
+    ("session/src/fold.rs", "apply_to_conversation", 76),
     ("session/src/fold.rs", "apply_to_turns", 89),
     ("session/src/handle.rs", "input", 82),
     ("session/src/handle/import.rs", "handle", 70),
-    ("unisono/src/ask.rs", "turn", 67),
+    ("unisono/src/ask.rs", "turn", 69),
     ("unisono/src/otel/spans.rs", "take", 77),
 ];
 

@@ -244,6 +244,7 @@ impl Scenario {
                 available: self.available.clone(),
             },
             policy: self.policy,
+            instructions: Arc::from(""),
             phrases: Vec::new(),
             safety: Ppm::percent(5),
             tools: if self.available.is_empty() {

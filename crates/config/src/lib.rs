@@ -14,6 +14,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod init;
 pub mod paths;
+pub mod project;
 pub mod providers;
 mod schema;
 pub mod settings;

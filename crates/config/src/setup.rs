@@ -2,6 +2,7 @@
 
 use crate::agents::Roster;
 use crate::diagnostic::Diagnostics;
+use crate::project::{self, Project};
 use crate::settings::{self, Loaded, Override, Own, Sources};
 use crate::summarisers;
 use crate::telemetry;
@@ -53,6 +54,15 @@ impl Setup {
         };
         let (roster, more) = self.roster.under(&loaded);
         Setup::of(loaded, roster, found, more)
+    }
+
+    /// What the project tells every agent, as its files say now.
+    pub fn instructions(&self) -> Project {
+        let (sources, most) = (
+            self.loaded.sources(),
+            self.loaded.config.run.agents_md_bytes,
+        );
+        project::instructions(&sources.directory, self.loaded.project.as_deref(), most)
     }
 
     fn checked(loaded: Loaded, found: Diagnostics) -> Result<Setup, Diagnostics> {

@@ -246,6 +246,11 @@ pub enum Fact {
         /// The topic's last message.
         last: MessageId,
     },
+    /// What the project tells every agent of turns that start from now on.
+    InstructionsSet {
+        /// All of it; may be empty.
+        text: Arc<str>,
+    },
     /// The rules about tools that turns accepted from now on keep.
     ToolRulesSet {
         /// All of them.

@@ -121,6 +121,7 @@ impl State {
             Fact::Unpinned { messages } => {
                 Arc::make_mut(&mut self.pinned).retain(|message| !messages.contains(message));
             }
+            Fact::InstructionsSet { text } => self.instructions = text.clone(),
             Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
             Fact::TopicSealed { last, .. } => {
                 Arc::make_mut(&mut self.topics).seal(*last, Some(at));

@@ -317,6 +317,8 @@ pub struct NewTurn {
     pub phrases: Vec<Arc<str>>,
     /// Safety margin as a share of the window.
     pub safety: Ppm,
+    /// What the project tells every agent, behind the session's system text; may be empty.
+    pub instructions: Arc<str>,
     /// The tools the agents are told of.
     pub tools: Vec<ToolSpec>,
     /// How far the counts of its models are off, where they are estimates.

@@ -45,6 +45,7 @@ pub struct State {
     pub(crate) id: Option<SessionId>,
     pub(crate) title: Arc<str>,
     pub(crate) system: Arc<str>,
+    pub(crate) instructions: Arc<str>,
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its own settings, for turns that are accepted from now on.
     pub(crate) settings: Arc<Settings>,
@@ -126,6 +127,15 @@ pub struct EndedTurn {
     pub answer: Option<MessageId>,
 }
 
+/// The system text of a session and what the project tells every agent, as agents see them.
+pub fn joined(system: &Arc<str>, instructions: &Arc<str>) -> Arc<str> {
+    match (system.is_empty(), instructions.is_empty()) {
+        (_, true) => system.clone(),
+        (true, false) => instructions.clone(),
+        (false, false) => format!("{system}\n\n{instructions}").into(),
+    }
+}
+
 impl State {
     /// Its id; none before the first event.
     pub fn id(&self) -> Option<SessionId> {
@@ -140,6 +150,11 @@ impl State {
     /// The system text every agent sees first.
     pub fn system(&self) -> &Arc<str> {
         &self.system
+    }
+
+    /// What the project told every agent of the newest turn; may be empty.
+    pub fn instructions(&self) -> &Arc<str> {
+        &self.instructions
     }
 
     /// Its labels, but for those that this program gives: what of them goes along with a copy.

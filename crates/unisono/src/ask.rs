@@ -1,6 +1,7 @@
 //! What a person asks of a session, as a turn with its agents and its policy.
 
 mod bounds;
+mod caps;
 mod request;
 mod tools;
 
@@ -19,7 +20,6 @@ use unisono_model::redact::redact;
 use unisono_runtime::{Reach, clock};
 use unisono_session::State;
 use unisono_session::agent::Team;
-use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, Work, Writing,
 };
@@ -35,6 +35,7 @@ use unisono_config::setup::Setup;
 use unisono_config::summarisers::{self, Unaskable};
 
 pub use bounds::{Bounds, Shape};
+pub use caps::caps;
 pub(crate) use tools::lend;
 pub(crate) use tools::offered_to;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
@@ -319,6 +320,7 @@ impl Ask {
             calibrations,
             delegation: setup.loaded.config.delegation.limits(),
             recall: setup.loaded.config.runtime.recall,
+            instructions: setup.instructions().text.into(),
         })
     }
 }
@@ -338,6 +340,8 @@ pub struct Measure {
     pub delegation: DelegationLimits,
     /// What `recall` may search, which its description says.
     pub recall: Reach,
+    /// What the project tells every agent.
+    pub instructions: Arc<str>,
 }
 
 /// How a turn ended.
@@ -364,6 +368,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         calibrations,
         delegation,
         recall,
+        instructions,
     } = ask.measured_by(setup, learnt)?;
     let caps = caps(setup, &team);
     let answer = |role, parts| Work::Answer {
@@ -412,6 +417,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         branch: ask.branch.clone(),
         work,
         tools: tools_of(&team, recall, []),
+        instructions,
         phrases: phrases(setup, &team.lead),
         calibrations,
         team,
@@ -422,30 +428,6 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         call_cap: CallCap(setup.loaded.config.run.calls_per_reply),
         caps,
     })
-}
-
-/// What a turn of that team may use, by the digests of the agents as it has them.
-pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
-    let budget = &setup.loaded.config.budget;
-    let own = team.definitions().filter_map(|agent| {
-        let cost = setup.roster.max_cost(&agent.id)?;
-        let caps = Caps {
-            cost: Some(cost),
-            ..Caps::NONE
-        };
-        Some((agent.digest(), caps))
-    });
-    let mut agents: Vec<_> = own.collect();
-    agents.sort_by_key(|(agent, _)| *agent);
-    agents.dedup();
-    let limit = setup.loaded.config.run.timeout().as_millis();
-    TurnCaps {
-        session: budget.session.caps(),
-        turn: budget.turn.caps(),
-        run: budget.run.caps(),
-        agents,
-        limit_ms: Some(u64::try_from(limit).unwrap_or(u64::MAX)),
-    }
 }
 
 /// When a team's conversation is compacted, and the share of the window that stays free: as

@@ -217,6 +217,7 @@ impl Evaluation {
             calibrations: models::calibrations(&self.local.setup(), &team, learnt),
             team,
             policy,
+            instructions: Arc::from(""),
             phrases: Vec::new(),
             safety: self.safety,
             tools: Vec::new(),

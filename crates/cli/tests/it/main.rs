@@ -57,6 +57,7 @@ mod own_settings;
 mod pins;
 mod pipeline;
 mod places;
+mod project;
 mod providers;
 mod purge;
 mod recalling;

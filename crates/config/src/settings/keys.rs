@@ -100,6 +100,7 @@ const APPROVALS: &[Key] = &[key("require", Kind::Texts), key("timeout", Kind::Du
 const RUN: &[Key] = &[
     key("lead", Kind::Text),
     key("agents", Kind::Texts),
+    key("agents_md_bytes", Kind::Whole(0, 1_048_576)),
     key("timeout_seconds", SECONDS),
     key("calls_per_reply", SOME),
 ];

@@ -132,6 +132,7 @@ impl Stage {
                 available: Vec::new(),
             },
             policy: self.policy,
+            instructions: "".into(),
             phrases: Vec::new(),
             safety: Ppm::percent(5),
             tools: Vec::new(),

@@ -120,6 +120,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
             trigger: Some(Trigger::Tokens(Tokens(600))),
             ..Policy::of(Preset::Checkpoint)
         },
+        instructions: Arc::from(""),
         phrases: Vec::new(),
         safety: Ppm::percent(5),
         tools: Vec::new(),

@@ -65,6 +65,10 @@ impl Fact {
             Fact::PhrasesSet { .. } => {
                 ("phrases_set", "the phrases that end a topic were recorded")
             }
+            Fact::InstructionsSet { .. } => (
+                "instructions_set",
+                "what the project tells every agent was recorded",
+            ),
             Fact::TopicsDecided { .. } => ("topics_decided", "it was decided where topics end"),
             Fact::TopicSealed { .. } => ("topic_sealed", "a person ended a topic"),
             Fact::TopicsImported { .. } => (

@@ -153,6 +153,7 @@ impl Display for Fact {
             Fact::Restored { checkpoint, .. } => {
                 write!(f, "checkpoint {}", Short(checkpoint.as_u128()))
             }
+            Fact::InstructionsSet { text } => write!(f, "{} bytes", text.len()),
             Fact::PhrasesSet { phrases } => write!(f, "{phrases:?}"),
             Fact::TopicsDecided { turn: id, ends, .. } => {
                 write!(f, "{}:", turn(*id))?;

@@ -10,7 +10,7 @@ use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens
 use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{self, Ending, Run};
-use crate::state::{EndedTurn, Keyed, State};
+use crate::state::{EndedTurn, Keyed, State, joined};
 use crate::tool;
 use crate::turn::{Cached, Lazy, Phase, Turn};
 
@@ -85,7 +85,7 @@ impl State {
     }
 
     pub(super) fn start(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
-        let system = self.system.clone();
+        let system = joined(&self.system, &self.instructions);
         let turn = self.turn_in(id, "start", |phase| *phase == Phase::Queued)?;
         turn.phase = Phase::Preparing;
         turn.started_at = at;

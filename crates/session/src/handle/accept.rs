@@ -38,6 +38,10 @@ pub(super) fn handle(
     let available = available
         .map(|agent| define(recorder, agent))
         .collect::<Result<_, _>>()?;
+    if *recorder.state.instructions != *new.instructions {
+        let text = new.instructions;
+        recorder.record(Fact::InstructionsSet { text })?;
+    }
     if new.policy.tiers().is_some() && *recorder.state.phrases != *new.phrases {
         let phrases = new.phrases;
         recorder.record(Fact::PhrasesSet { phrases })?;

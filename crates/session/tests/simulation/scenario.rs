@@ -317,6 +317,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
             available,
         },
         policy: policy(rng),
+        instructions: Arc::from(""),
         phrases: vec![format!("00000{}", rng.below(9)).into()],
         safety: Ppm::percent(5),
         tools,

@@ -326,6 +326,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         },
         team,
         policy: Policy::of(Preset::Off),
+        instructions: Arc::from(""),
         phrases: Vec::new(),
         safety: Ppm::percent(5),
         tools: Vec::new(),

@@ -62,6 +62,7 @@ layout! {
         38 Reserved { run, reservation },
         39 CallSettled { run, call, used, told },
         40 ToolsAnswered { run, round },
+        41 InstructionsSet { text },
     }
 }
 

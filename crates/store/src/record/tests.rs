@@ -66,6 +66,7 @@ facts![
     ToolStarted,
     ToolEnded,
     ToolsAnswered,
+    InstructionsSet,
     ToolInDoubt,
     ToolDecided,
     Reserved,

@@ -257,6 +257,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "InstructionsSet",
+            text()
+                .prop_map(|text| Fact::InstructionsSet { text })
+                .boxed(),
+        ),
+        (
             "PhrasesSet",
             list(text())
                 .prop_map(|phrases| Fact::PhrasesSet { phrases })

@@ -132,6 +132,12 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         (
+            "instructions_set",
+            Fact::InstructionsSet {
+                text: "Use figures.".into(),
+            },
+        ),
+        (
             "phrases_set",
             Fact::PhrasesSet {
                 phrases: vec!["new topic".into(), "übrigens".into()],

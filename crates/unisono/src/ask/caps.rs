@@ -1,0 +1,29 @@
+//! What a turn may use, as configured.
+
+use unisono_config::setup::Setup;
+use unisono_session::agent::Team;
+use unisono_session::budget::{Caps, TurnCaps};
+
+/// What a turn of that team may use, by the digests of the agents as it has them.
+pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
+    let budget = &setup.loaded.config.budget;
+    let own = team.definitions().filter_map(|agent| {
+        let cost = setup.roster.max_cost(&agent.id)?;
+        let caps = Caps {
+            cost: Some(cost),
+            ..Caps::NONE
+        };
+        Some((agent.digest(), caps))
+    });
+    let mut agents: Vec<_> = own.collect();
+    agents.sort_by_key(|(agent, _)| *agent);
+    agents.dedup();
+    let limit = setup.loaded.config.run.timeout().as_millis();
+    TurnCaps {
+        session: budget.session.caps(),
+        turn: budget.turn.caps(),
+        run: budget.run.caps(),
+        agents,
+        limit_ms: Some(u64::try_from(limit).unwrap_or(u64::MAX)),
+    }
+}
