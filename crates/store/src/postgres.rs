@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -96,11 +96,11 @@ impl Postgres {
         let mut client = link::connect(&options).await?;
         schema::prepare(&mut client).await?;
         drop(client);
+        let away = Away::default();
         let database = match options.is_alone {
-            true => Some(hold::take(&options).await?),
+            true => Some(hold::take(&options, &away).await?),
             false => None,
         };
-        let away = Away::default();
         let link = || Link::new(options.clone(), away.clone());
         let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
         let writer = tokio::spawn(writer::run(link(), asked));
@@ -130,6 +130,13 @@ impl Postgres {
         }
     }
 
+    /// Why nothing comes back: what was seen last of the database, or that.
+    fn unreachable(&self, why: &str) -> Error {
+        Error::Unreachable {
+            reason: self.away.reason().unwrap_or_else(|| why.to_owned()),
+        }
+    }
+
     fn reader(&self) -> Result<&Link> {
         self.check_open()?;
         let next = self.next.fetch_add(1, Ordering::Relaxed) % READERS;
@@ -148,7 +155,13 @@ impl Postgres {
         let until = Instant::now() + self.options.patience;
         loop {
             let held = self.changes.session(until).await?;
-            match held.client.query_one(&claim, &[&session.0]).await {
+            let parameters: [&(dyn ToSql + Sync); 1] = [&session.0];
+            let claimed = held.client.query_one(&claim, &parameters);
+            let Ok(claimed) = timeout_at(until, claimed).await else {
+                self.changes.broke(&held).await;
+                return Err(self.unreachable("it does not answer"));
+            };
+            match claimed {
                 Ok(row) => {
                     return Ok(Claim {
                         epoch: unsigned(&row, 0),
@@ -171,13 +184,8 @@ impl Postgres {
         self.check_open()?;
         let jobs = self.jobs.lock().await.clone().ok_or(Error::Closed)?;
         let (job, answer) = Job::new(append, self.options.patience);
-        let full = |_| Error::Unreachable {
-            reason: self
-                .away
-                .reason()
-                .unwrap_or_else(|| "as many writes wait as may".to_owned()),
-        };
         let sent = timeout(self.options.patience, jobs.send(job)).await;
+        let full = |_| self.unreachable("as many writes wait as may");
         sent.map_err(full)?.map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
     }

@@ -9,8 +9,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
+use super::Options;
+use super::link::{self, Away};
 use super::trouble::failed;
-use super::{Options, link};
 use crate::error::{Error, Result};
 
 /// How often it is looked whether the connection stands.
@@ -34,7 +35,7 @@ impl Drop for Hold {
 }
 
 /// Takes the database; or says who has it.
-pub(super) async fn take(options: &Options) -> Result<Hold> {
+pub(super) async fn take(options: &Options, away: &Away) -> Result<Hold> {
     let client = link::connect(options).await?;
     let until = Instant::now() + LEAVES_WITHIN;
     while !lock(&client).await? {
@@ -43,7 +44,8 @@ pub(super) async fn take(options: &Options) -> Result<Hold> {
         }
         sleep(TRY_EVERY).await;
     }
-    Ok(Hold(tokio::spawn(keep(client, options.clone()))))
+    let kept = keep(client, options.clone(), away.clone());
+    Ok(Hold(tokio::spawn(kept)))
 }
 
 async fn lock(client: &Client) -> Result<bool> {
@@ -52,17 +54,26 @@ async fn lock(client: &Client) -> Result<bool> {
     Ok(row.map_err(failed("take the database"))?.get(0))
 }
 
-/// Takes it again whenever its connection broke.
-async fn keep(mut client: Client, options: Options) {
+/// Takes it again whenever its connection broke, and says whether the database is away: also where
+/// nobody asks anything.
+async fn keep(mut client: Client, options: Options, away: Away) {
     loop {
         while !client.is_closed() {
             sleep(LOOK_EVERY).await;
         }
         client = loop {
-            sleep(LOOK_EVERY).await;
-            let Ok(new) = link::connect(&options).await else {
-                continue;
+            let new = match link::connect(&options).await {
+                Ok(new) => new,
+                Err(error) => {
+                    away.set(Some(match error {
+                        Error::Unreachable { reason } => reason,
+                        error => error.to_string(),
+                    }));
+                    sleep(LOOK_EVERY).await;
+                    continue;
+                }
             };
+            away.set(None);
             match lock(&new).await {
                 Ok(true) => break new,
                 Ok(false) => tracing::error!(
@@ -70,6 +81,7 @@ async fn keep(mut client: Client, options: Options) {
                 ),
                 Err(error) => tracing::warn!(%error, "the database cannot be taken again"),
             }
+            sleep(LOOK_EVERY).await;
         };
     }
 }

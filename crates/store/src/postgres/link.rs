@@ -31,7 +31,7 @@ impl Away {
             .clone()
     }
 
-    fn set(&self, reason: Option<String>) {
+    pub(super) fn set(&self, reason: Option<String>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 }

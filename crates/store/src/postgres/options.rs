@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// How long a write or a read waits for a database that is away.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A connection whose other end says nothing for so long is given up.
+const SILENT_AFTER: Duration = Duration::from_secs(30);
+
 /// Where the database is.
 #[derive(Clone)]
 pub struct Options {
@@ -66,6 +69,11 @@ impl Options {
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
+        }
+        // A machine that is gone without a word is noticed.
+        config.keepalives_idle(SILENT_AFTER);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENT_AFTER);
         }
         if config.get_user().is_none() {
             config.user(std::env::var("USER").unwrap_or_else(|_| "unisono".to_owned()));

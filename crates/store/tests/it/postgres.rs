@@ -259,6 +259,41 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
+    let Some(server) = own(&[]).await else {
+        return;
+    };
+    let engine = Postgres::open(options(&server.url("talks")).alone())
+        .await
+        .unwrap();
+    let becomes = async |is_there: bool| {
+        for _ in 0..600 {
+            if (engine.health() == Health::Ok) == is_there {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("health is {:?}", engine.health());
+    };
+    becomes(true).await;
+    server.crash();
+    becomes(false).await;
+    let server = tokio::task::spawn_blocking(move || {
+        server.up();
+        server
+    });
+    let server = server.await.unwrap();
+    becomes(true).await;
+    // One that hangs does not hold a claim up for ever.
+    server.pause(true);
+    let hangs = tokio::time::timeout(Duration::from_secs(20), engine.claim(A)).await;
+    assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
+    server.pause(false);
+    engine.claim(A).await.unwrap();
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
     let refused = async |url: String| match Postgres::open(options(&url)).await {
         Ok(_) => panic!("it is not refused"),
