@@ -16,6 +16,14 @@ const VERSION: i32 = 1;
 /// Held while the tables are looked for and made: one program does so at a time.
 const LOCK: i64 = 0x0075_6e69_736f_6e6f;
 
+/// Whether the tables are there. `to_regclass` would not see what another program made while this one
+/// waited for the lock.
+const EXISTS: &str = "\
+SELECT EXISTS (
+    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+    WHERE pg_class.relname = 'unisono_schema' AND pg_namespace.nspname = current_schema()
+)";
+
 /// What makes the tables, as the database takes it.
 pub(super) const DDL: &str = "\
 CREATE TABLE unisono_schema (version integer PRIMARY KEY);
@@ -52,8 +60,7 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     let transaction = client.transaction().await.map_err(failed("begin"))?;
     let lock = transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]);
     lock.await.map_err(failed("take the lock of the tables"))?;
-    let exists = "SELECT to_regclass('unisono_schema') IS NOT NULL";
-    let row = transaction.query_one(exists, &[]).await;
+    let row = transaction.query_one(EXISTS, &[]).await;
     let exists: bool = row.map_err(failed("look for the tables"))?.get(0);
     if exists {
         // Another program made them meanwhile.

@@ -52,6 +52,20 @@ fn append(epoch: u64, expected_seq: u64, payload: &[u8]) -> Append {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_open_a_new_schema_at_once() {
+    let Some(server) = tokio::task::spawn_blocking(Server::shared).await.unwrap() else {
+        return;
+    };
+    sql(server, "public", "CREATE SCHEMA crowded").await;
+    let opening: Vec<_> = (0..8)
+        .map(|_| tokio::spawn(Postgres::open(options(&server.url("crowded")))))
+        .collect();
+    for opened in opening {
+        opened.await.unwrap().unwrap().close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_machine_fences_this_one() {
     let Some(one) = store("two_machines").await else {
         return;
