@@ -3,7 +3,7 @@
 //! The epoch of a session's row is the fence. An append is one statement that moves the rows of its
 //! sessions, where epoch and last event are as the writer knows them, and writes the events of those;
 //! appends of many sessions go together. An acknowledgement is a commit. Where its answer is lost,
-//! what is there decides ([`batch::settle`]): nothing is written twice, and nothing that was written
+//! what is there decides: nothing is written twice, and nothing that was written
 //! is refused. A database that is away is waited for, for a bounded time.
 
 mod batch;

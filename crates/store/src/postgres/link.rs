@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::trouble::{Failed, Trouble};
+use super::trouble::{Failed, Trouble, failed};
 use super::{Options, check, tls};
 use crate::error::{Error, Result};
 
@@ -189,6 +189,9 @@ pub(super) async fn connect(options: &Options) -> Result<Client> {
     };
     let client = connected.map_err(|error| not_connected(&error))?;
     check::server(&client).await?;
+    // Tables that were just made have no statistics: rows are found by their keys all the same.
+    let by_keys = client.batch_execute("SET enable_seqscan = off").await;
+    by_keys.map_err(failed("prepare a connection"))?;
     Ok(client)
 }
 
