@@ -1,6 +1,6 @@
 //! The chat of AI SDK UI: what `useChat` sends, and the parts of the answer that it reads.
 //!
-//! Names and shapes are those of the UI message stream, version 1, that `ai` 7 speaks.
+//! The names and shapes are those of the UI message stream, version 1 (`ai` 7).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub struct ChatRequest {
     /// Why it is sent.
     #[serde(default)]
     pub trigger: Trigger,
-    /// The message that is written anew.
+    /// The message to regenerate.
     #[serde(default)]
     pub message_id: Option<String>,
     /// The branch of the first message of a chat; later ones go on where the one before was answered.
@@ -49,7 +49,7 @@ pub enum Trigger {
     /// A message, or an approval, is new.
     #[default]
     SubmitMessage,
-    /// The last answer is to be given anew.
+    /// The last answer is regenerated.
     RegenerateMessage,
 }
 
@@ -57,7 +57,7 @@ pub enum Trigger {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct UiMessage {
-    /// Its id; that of an answer is its turn's.
+    /// Its id. The id of an answer is the id of its turn.
     pub id: String,
     /// `user`, `assistant` or `system`.
     pub role: String,
@@ -215,7 +215,7 @@ pub enum Part {
     },
     /// The turn was cancelled.
     Abort {
-        /// By whom, if that is known.
+        /// Why.
         reason: String,
     },
     /// There is no answer.

@@ -11,57 +11,39 @@ const FILE: &str = "AGENTS.md";
 /// What a project's root has.
 const ROOT: &str = ".git";
 
-/// The instructions of a project.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Project {
-    /// As agents read them: each file under a line that names it. Empty where there are none.
-    pub text: String,
-    /// The files, with how many bytes of each there are and are given.
-    pub files: Vec<Given>,
-}
-
-/// A file of instructions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its size.
-    pub bytes: u64,
-    /// How many bytes of it are given.
-    pub given: u64,
-}
-
-/// Reads the instructions for a working directory: no more than so many bytes of all files together.
-/// The files nearest to the root come first, and are cut last. One that cannot be read is left out.
+/// The instructions for a working directory, each file under a line that names it; empty where there
+/// are none. All files together give at most so many bytes: the first that is too long is cut, and
+/// those after it are left out. A file that cannot be read is left out.
+///
 /// The root is the nearest directory with `.git`, else `project`, else the directory itself.
-pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> Project {
-    if most == 0 {
-        return Project::default();
-    }
-    let (mut found, mut left) = (Project::default(), most);
+pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> String {
+    let (mut all, mut left) = (String::new(), most);
     for path in paths(directory, project) {
+        if left == 0 {
+            break;
+        }
         let Some((text, bytes)) = read(&path, left) else {
             continue;
         };
         let given = text.len() as u64;
-        // What follows a file that is cut is not given at all.
         left = if given < bytes { 0 } else { left - given };
-        if !text.trim().is_empty() {
-            let shown = shown(&path, directory);
-            let cut = match given < bytes {
-                true => format!("\n[cut: {} more bytes of it are not shown]", bytes - given),
-                false => String::new(),
-            };
-            let separator = if found.text.is_empty() { "" } else { "\n\n" };
+        if text.trim().is_empty() {
+            continue;
+        }
+        if !all.is_empty() {
+            all.push_str("\n\n");
+        }
+        let (shown, text) = (shown(&path, directory), text.trim());
+        let _ = write!(all, "# Instructions of this project ({shown})\n\n{text}");
+        if given < bytes {
             let _ = write!(
-                found.text,
-                "{separator}# Instructions of this project ({shown})\n\n{}{cut}",
-                text.trim()
+                all,
+                "\n[cut: {} more bytes of it are not shown]",
+                bytes - given
             );
         }
-        found.files.push(Given { path, bytes, given });
     }
-    found
+    all
 }
 
 /// The files that are there, from the root of the project downwards.
@@ -131,23 +113,26 @@ mod tests {
             ("project/a/other/AGENTS.md", "of a sibling"),
         ]);
         let at = |name: &str| place.path().join(name);
-        let project = instructions(&at("project/a/b"), None, 10_000);
+        let text = instructions(&at("project/a/b"), None, 10_000);
         assert_eq!(
-            project.text,
+            text,
             "# Instructions of this project (../../AGENTS.md)\n\nBe brief.\n\n\
              # Instructions of this project (AGENTS.md)\n\nUse figures."
         );
-        assert_eq!(project.files.len(), 3);
         fs::remove_dir_all(at("project/.git")).unwrap();
-        let project = instructions(&at("project/a/b"), Some(&at("project/a")), 10_000);
-        assert_eq!(project.files.len(), 2);
-        // Without a root nothing above is looked at.
-        let project = instructions(&at("project/a/b"), None, 10_000);
-        assert_eq!(project.files.len(), 1);
-        assert_eq!(
-            instructions(&at("project/none"), None, 10),
-            Project::default()
+        fs::write(at("project/a/AGENTS.md"), "Name owners.").unwrap();
+        let text = instructions(&at("project/a/b"), Some(&at("project/a")), 10_000);
+        assert!(
+            text.contains("Name owners.") && !text.contains("Be brief."),
+            "{text}"
         );
+        // Without a root nothing above is looked at.
+        let text = instructions(&at("project/a/b"), None, 10_000);
+        assert!(
+            text.contains("Use figures.") && !text.contains("Name owners."),
+            "{text}"
+        );
+        assert_eq!(instructions(&at("project/none"), None, 10), "");
     }
 
     #[test]
@@ -157,17 +142,15 @@ mod tests {
             ("AGENTS.md", "äöü"),
             ("a/AGENTS.md", "never"),
         ]);
-        let project = instructions(&place.path().join("a"), None, 5);
+        let within = |most| instructions(&place.path().join("a"), None, most);
+        let text = within(5);
         assert!(
-            project.text.contains("äö\n[cut: 2 more bytes"),
-            "{}",
-            project.text
+            text.ends_with("äö\n[cut: 2 more bytes of it are not shown]"),
+            "{text}"
         );
-        let given = project.files.iter().map(|file| (file.bytes, file.given));
-        assert_eq!(given.collect::<Vec<_>>(), [(6, 4), (5, 0)]);
-        assert_eq!(instructions(&place.path().join("a"), None, 0).text, "");
+        assert!(within(11).ends_with("never") && within(10).contains("[cut: 1 more"));
+        assert_eq!(within(0), "");
         fs::write(place.path().join("AGENTS.md"), [0xff, 0xfe]).unwrap();
-        let project = instructions(place.path(), None, 100);
-        assert_eq!((project.text.as_str(), project.files[0].given), ("", 0));
+        assert_eq!(instructions(place.path(), None, 100), "");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::Roster;
 use crate::diagnostic::Diagnostics;
-use crate::project::{self, Project};
+use crate::project;
 use crate::settings::{self, Loaded, Override, Own, Sources};
 use crate::summarisers;
 use crate::telemetry;
@@ -57,7 +57,7 @@ impl Setup {
     }
 
     /// What the project tells every agent, as its files say now.
-    pub fn instructions(&self) -> Project {
+    pub fn instructions(&self) -> String {
         let (sources, most) = (
             self.loaded.sources(),
             self.loaded.config.run.agents_md_bytes,

@@ -320,7 +320,7 @@ impl Ask {
             calibrations,
             delegation: setup.loaded.config.delegation.limits(),
             recall: setup.loaded.config.runtime.recall,
-            instructions: setup.instructions().text.into(),
+            instructions: setup.instructions().into(),
         })
     }
 }

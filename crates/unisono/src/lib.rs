@@ -17,6 +17,7 @@
 //! - [`context`] is what a model sees of a branch; [`history`] reads turns and runs from a
 //!   journal, [`why`] the requests of a run; [`search_results`] are the messages that a search
 //!   found, [`message_tree`] shows the tree, [`short`] shortens texts.
+//! - [`chat`] is a session as the chat of a page.
 //! - [`turn_view`] is a turn as clients see it, [`follow`] its progress,
 //!   [`client_tools`] the tools that a client brings, [`values`] times and
 //!   amounts in JSON.
@@ -26,6 +27,7 @@ pub mod agents;
 pub mod append;
 mod approvals;
 pub mod ask;
+pub mod chat;
 pub mod client_tools;
 pub mod context;
 pub mod conversation;

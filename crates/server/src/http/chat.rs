@@ -18,17 +18,13 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
+use unisono::chat::{Continuation, continuation};
 use unisono::follow::Follower;
-use unisono_api::approval::{Decide, Verdict};
 use unisono_api::chat::{ChatRequest, Part};
-use unisono_api::service::{Approvals as _, Messages as _, Turns};
+use unisono_api::service::{Messages as _, Turns};
 use unisono_api::session::NewBranch;
 use unisono_api::turn::{Asked, NewTurn, Turn};
 use unisono_api::{Code, PageQuery};
-use unisono_context::{MessageId, TurnId};
-use unisono_runtime::Handle;
-use unisono_session::State as SessionState;
-use unisono_session::state::MAIN;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -37,7 +33,7 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::{Shared, sessions};
 use parts::Parts;
-use request::{Act, Decision, Task};
+use request::{Act, Task};
 
 /// Says which protocol a response speaks, and its version.
 const PROTOCOL: (HeaderName, &str) = (
@@ -76,32 +72,17 @@ async fn create(
             let follower = follower(&shared, &id, &turn, Some(0)).await?;
             Ok(answer(shared, follower, Parts::new(&turn, []), place))
         }
-        Act::Decide { turn, decisions } => {
+        Act::Answer { turn, calls } => {
             let turn = shared.local.turn(&id, &turn).await?;
-            let known = decisions.iter().map(|decision| decision.call.clone());
+            let known = calls.iter().map(|answer| answer.call.clone());
             let parts = Parts::new(&turn, known);
             // Before the calls go on, so that what they come back with is told.
             let follower = follower(&shared, &id, &turn, None).await?;
-            for decision in decisions {
-                decide(&shared, decision).await?;
-            }
+            let handle = sessions::open(&shared, &id).await?;
+            let of = extract::id("turn", &turn.turn)?;
+            shared.local.answer_calls(&handle, of, &calls).await?;
             Ok(answer(shared, follower, parts, place))
         }
-    }
-}
-
-/// Takes a decision. One that was taken before is left as it is.
-async fn decide(shared: &Shared, decision: Decision) -> Result<(), ApiError> {
-    let decide = Decide {
-        decision: match decision.is_approved {
-            true => Verdict::Approve,
-            false => Verdict::Deny,
-        },
-        text: decision.reason,
-    };
-    match shared.local.decide(&decision.call, &decide).await {
-        Err(error) if error.code() == Code::Conflict => Ok(()),
-        decided => decided.map(drop).map_err(ApiError::from),
     }
 }
 
@@ -130,7 +111,7 @@ async fn resume(
     }
 }
 
-/// Begins the turn of a task, where the chat goes on; the turn that it has begun where it is known.
+/// Begins the turn of a task; answers with the turn that has it already, where one has.
 async fn begin(
     shared: &Shared,
     session: &str,
@@ -142,12 +123,12 @@ async fn begin(
         Some(before) => {
             let handle = sessions::open(shared, session).await?;
             let before = extract::id("turn", before)?;
-            match continued(&handle, before, task.key.clone()).await? {
-                Continued::Known(turn) => {
+            match continuation(&handle, before, task.key.clone()).await? {
+                Continuation::Turn(turn) => {
                     return Ok(shared.local.turn(session, &turn.to_string()).await?);
                 }
-                Continued::At(branch) => branch,
-                Continued::From(message) => {
+                Continuation::Branch(branch) => branch,
+                Continuation::Message(message) => {
                     let fork = NewBranch {
                         name: task.fork,
                         at: message.to_string(),
@@ -172,44 +153,6 @@ async fn begin(
     });
     let begun = Turns::begin(&*shared.local, session, &asked, Some(&task.key));
     Ok(begun.await?)
-}
-
-/// Where a chat goes on.
-enum Continued {
-    /// It has: this turn has the task.
-    Known(TurnId),
-    /// At the end of a branch.
-    At(String),
-    /// From a message behind which its branch went on.
-    From(MessageId),
-}
-
-/// Where a task goes on behind the answer of a turn.
-async fn continued(session: &Handle, before: TurnId, key: String) -> Result<Continued, ApiError> {
-    let look = move |state: &SessionState| {
-        if let Some((_, turn)) = state.keyed(&key) {
-            return Ok(Continued::Known(turn));
-        }
-        let ended = state.ended(before).ok_or(state.turn(before).is_some())?;
-        let answer = ended.answer.ok_or(false)?;
-        let ending = state.tree().branches().filter(|(_, head)| *head == answer);
-        let named = ending
-            .map(|(name, _)| name)
-            .max_by_key(|name| *name == MAIN);
-        Ok(match named {
-            Some(name) => Continued::At(name.to_owned()),
-            None => Continued::From(answer),
-        })
-    };
-    session.inspect(look).await?.map_err(|is_open| {
-        let why = match is_open {
-            true => "has not ended",
-            false => "is not known, or has no answer",
-        };
-        let detail =
-            format!("messages: the answer before the last message is turn {before}, which {why}");
-        ApiError::new(Code::Conflict, detail)
-    })
 }
 
 async fn follower(

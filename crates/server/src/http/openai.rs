@@ -33,6 +33,7 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::ApiError;
 use super::{Shared, events, extract, sessions, turns};
+pub(super) use answer::is_cut_off;
 use continued::List;
 use ephemeral::EphemeralSession;
 use form::Form;

@@ -7,6 +7,8 @@ use unisono_api::chat::{Metadata, Part};
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::{TurnEnd, TurnEvent};
 
+use crate::http::openai::is_cut_off;
+
 /// An answer, as far as it was told.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -178,7 +180,7 @@ impl Parts {
         parts
     }
 
-    /// A call that the chat is told of once.
+    /// Tells the chat of a call, once.
     fn called(&mut self, call: String, tool: String, input: serde_json::Value) -> Vec<Part> {
         if !self.calls.insert(call.clone()) {
             return Vec::new();
@@ -225,6 +227,7 @@ impl Parts {
         let mut parts = self.members(end.agents);
         self.metadata.usage = Some(end.usage);
         let turn = end.turn;
+        let is_cut = is_cut_off(&turn);
         match (turn.state.as_str(), turn.answer) {
             ("cancelled", _) => {
                 parts.extend(self.end_step());
@@ -235,7 +238,10 @@ impl Parts {
             (_, Some(answer)) => {
                 parts.extend(self.rest(&answer));
                 parts.extend(self.end_step());
-                parts.push(self.finish("stop"));
+                parts.push(self.finish(match is_cut {
+                    true => "length",
+                    false => "stop",
+                }));
             }
             (state, None) => {
                 let why = turn.error.map_or_else(
@@ -287,6 +293,7 @@ fn output(call: String, content: String, is_error: bool) -> Part {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use unisono_session::run::CUT_OFF;
 
     use super::*;
 
@@ -340,6 +347,17 @@ mod tests {
     fn ended(state: &str, answer: Option<&str>) -> Value {
         json!({"kind": "ended", "turn": turn(state, answer), "agents": [], "answer_message": 2,
             "tokens_before": null, "tokens_after": null, "usage": usage(), "budgets": []})
+    }
+
+    #[test]
+    fn an_answer_that_was_cut_off_ends_by_its_length() {
+        let lead = json!({"run": "lead", "agent": "a", "model": null, "role": "lead", "stage": null,
+            "parent": null, "task": null, "state": "partial", "attempt": 1, "snapshot": null,
+            "prefix": "", "text": "It is", "error": {"code": "partial", "reason": CUT_OFF},
+            "usage": usage(), "opened": "2026-05-07T00:00:00Z", "duration_ms": 1});
+        let mut cut = ended("answered", Some("It is"));
+        cut["turn"]["runs"] = json!([lead]);
+        assert_eq!(parts(&[cut]).last().unwrap(), "finish length");
     }
 
     #[test]

@@ -1,26 +1,27 @@
 //! What a chat asks for, read from the messages that it shows.
 
+use unisono::chat::CallAnswer;
 use unisono_api::chat::{ChatRequest, Trigger, UiMessage, UiPart};
 use unisono_context::Digest;
 
-/// What is to be done.
+/// What a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// A task.
     Ask(Task),
-    /// Calls of a turn that waited are decided about.
-    Decide {
+    /// Answers to calls of a turn that wait.
+    Answer {
         /// The turn.
         turn: String,
-        /// The decisions.
-        decisions: Vec<Decision>,
+        /// The answers.
+        calls: Vec<CallAnswer>,
     },
 }
 
 /// A task, and where it goes on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
-    /// What is to be done.
+    /// The text of the last message.
     pub(super) text: String,
     /// The turn whose answer stands before it.
     pub(super) after: Option<String>,
@@ -30,17 +31,6 @@ pub(super) struct Task {
     pub(super) fork: String,
 }
 
-/// What a person decided about a call.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decision {
-    /// The call.
-    pub(super) call: String,
-    /// Whether it may be made.
-    pub(super) is_approved: bool,
-    /// Why not.
-    pub(super) reason: Option<String>,
-}
-
 /// Reads a request; or what it lacks, with the field.
 pub(super) fn read(request: &ChatRequest) -> Result<Act, String> {
     let Some((last, before)) = request.messages.split_last() else {
@@ -48,7 +38,7 @@ pub(super) fn read(request: &ChatRequest) -> Result<Act, String> {
     };
     match last.role.as_str() {
         "user" => task(request, last, before).map(Act::Ask),
-        "assistant" => decisions(last),
+        "assistant" => answers(last),
         role => Err(format!(
             "messages: the last one is of role {role:?}; it must be the user's, or an answer with decided calls"
         )),
@@ -99,25 +89,25 @@ fn text(message: &UiMessage) -> Result<String, String> {
     }
 }
 
-fn decisions(last: &UiMessage) -> Result<Act, String> {
-    let decisions: Vec<Decision> = last.parts.iter().filter_map(decision).collect();
-    if decisions.is_empty() {
+fn answers(last: &UiMessage) -> Result<Act, String> {
+    let calls: Vec<CallAnswer> = last.parts.iter().filter_map(answer).collect();
+    if calls.is_empty() {
         return Err(
             "messages: the last one is an answer, and decides about no call that waits".to_owned(),
         );
     }
-    Ok(Act::Decide {
+    Ok(Act::Answer {
         turn: last.id.clone(),
-        decisions,
+        calls,
     })
 }
 
-fn decision(part: &UiPart) -> Option<Decision> {
+fn answer(part: &UiPart) -> Option<CallAnswer> {
     let approval = part.approval.as_ref()?;
-    let decided = part.state.as_deref() == Some("approval-responded");
-    Some(Decision {
+    let is_answered = part.state.as_deref() == Some("approval-responded");
+    Some(CallAnswer {
         call: approval.id.clone(),
-        is_approved: approval.approved.filter(|_| decided)?,
+        is_approved: approval.approved.filter(|_| is_answered)?,
         reason: approval.reason.clone(),
     })
 }
@@ -175,9 +165,9 @@ mod tests {
             {"type": "text", "text": "I ask."},
             part("approval-responded", json!(false))
         ])));
-        let expected = Act::Decide {
+        let expected = Act::Answer {
             turn: "t1".into(),
-            decisions: vec![Decision {
+            calls: vec![CallAnswer {
                 call: "c1".into(),
                 is_approved: false,
                 reason: Some("too dear".into()),

@@ -53,7 +53,7 @@ impl Used {
 }
 
 /// Whether the answer ends where its model might say no more.
-pub(super) fn is_cut_off(turn: &Turn) -> bool {
+pub(in crate::http) fn is_cut_off(turn: &Turn) -> bool {
     let lead = turn.runs.iter().rfind(|run| run.role == "lead");
     let lacking = lead.and_then(|run| run.error.as_ref());
     lacking.is_some_and(|lacking| lacking.reason.starts_with(CUT_OFF))

@@ -1,0 +1,155 @@
+//! A session as the chat of a page: where its next message goes on, and what a person's answers to
+//! waiting calls mean.
+
+use std::collections::BTreeMap;
+
+use unisono_api::Code;
+use unisono_api::approval::{Decide, Verdict};
+use unisono_api::service::Approvals as _;
+use unisono_context::{MessageId, TurnId};
+use unisono_runtime::Handle;
+use unisono_session::State;
+use unisono_session::run::calls::Status;
+use unisono_session::state::MAIN;
+
+use crate::error::Error;
+use crate::local::Local;
+
+/// What the model is told of a call in doubt that a person does not want repeated.
+const NOT_REPEATED: &str = "nobody knows whether this call was made before a crash; a person did not \
+                            want it repeated";
+
+/// Where a message goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Continuation {
+    /// This turn has the message already.
+    Turn(TurnId),
+    /// At the end of this branch.
+    Branch(String),
+    /// After this message, which is not the last one of any branch.
+    Message(MessageId),
+}
+
+/// A person's answer to a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallAnswer {
+    /// The call's id.
+    pub call: String,
+    /// Whether it may be made.
+    pub is_approved: bool,
+    /// Why not.
+    pub reason: Option<String>,
+}
+
+/// Where a message goes on that follows the answer of a turn. `key` is the key of the message's turn.
+///
+/// # Errors
+/// `conflict`: the turn has not ended, is not known, or has no answer.
+pub async fn continuation(
+    session: &Handle,
+    before: TurnId,
+    key: String,
+) -> Result<Continuation, Error> {
+    let look = move |state: &State| {
+        if let Some((_, turn)) = state.keyed(&key) {
+            return Ok(Continuation::Turn(turn));
+        }
+        let ended = state.ended(before).ok_or(state.turn(before).is_some())?;
+        let answer = ended.answer.ok_or(false)?;
+        let ending = state.tree().branches().filter(|(_, head)| *head == answer);
+        let names = ending.map(|(name, _)| name);
+        Ok(match names.max_by_key(|name| *name == MAIN) {
+            Some(name) => Continuation::Branch(name.to_owned()),
+            None => Continuation::Message(answer),
+        })
+    };
+    session.inspect(look).await?.map_err(|is_open| {
+        let why = match is_open {
+            true => "has not ended",
+            false => "is not known, or has no answer",
+        };
+        let detail =
+            format!("messages: the answer before the last message is turn {before}, which {why}");
+        Error::new(Code::Conflict, detail)
+    })
+}
+
+impl Local {
+    /// Decides about calls of a turn that wait. Calls that do not wait in it, because they were
+    /// decided about before or are another turn's, stay as they are.
+    ///
+    /// # Errors
+    /// The session is gone, or its store takes no writes.
+    pub async fn answer_calls(
+        &self,
+        session: &Handle,
+        turn: TurnId,
+        answers: &[CallAnswer],
+    ) -> Result<(), Error> {
+        let look = move |state: &State| -> BTreeMap<String, bool> {
+            let own = state.waiting_calls().filter(|one| one.turn == turn);
+            let calls = own.map(|one| (one.id.to_string(), one.call.status == Status::InDoubt));
+            calls.collect()
+        };
+        let waiting = session.inspect(look).await?;
+        for answer in answers {
+            let Some(is_in_doubt) = waiting.get(&answer.call) else {
+                continue;
+            };
+            match self
+                .decide(&answer.call, &decision(answer, *is_in_doubt))
+                .await
+            {
+                // Somebody else was faster.
+                Err(error) if error.code() == Code::Conflict => {}
+                decided => {
+                    drop(decided.map_err(|error| Error::new(error.code(), error.to_string()))?)
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an answer means: a call in doubt is repeated or left, any other is made or not.
+fn decision(answer: &CallAnswer, is_in_doubt: bool) -> Decide {
+    let (decision, text) = match (answer.is_approved, is_in_doubt) {
+        (true, false) => (Verdict::Approve, None),
+        (true, true) => (Verdict::Repeat, None),
+        (false, false) => (Verdict::Deny, answer.reason.clone()),
+        (false, true) => {
+            let reason = answer.reason.as_deref().map(|reason| format!(": {reason}"));
+            let text = format!("{NOT_REPEATED}{}", reason.unwrap_or_default());
+            (Verdict::Failed, Some(text))
+        }
+    };
+    Decide { decision, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_a_call_in_doubt_repeats_or_leaves_it() {
+        let rows = [
+            (true, false, Verdict::Approve, None),
+            (true, true, Verdict::Repeat, None),
+            (false, false, Verdict::Deny, Some("too dear")),
+            (false, true, Verdict::Failed, Some("repeated: too dear")),
+        ];
+        for (is_approved, is_in_doubt, verdict, text) in rows {
+            let answer = CallAnswer {
+                call: "c".into(),
+                is_approved,
+                reason: Some("too dear".into()),
+            };
+            let decided = decision(&answer, is_in_doubt);
+            assert_eq!(decided.decision, verdict);
+            match text {
+                None => assert_eq!(decided.text, None),
+                Some(end) => assert!(decided.text.unwrap().ends_with(end)),
+            }
+        }
+    }
+}
