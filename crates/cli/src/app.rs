@@ -317,16 +317,9 @@ pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
 
 /// A store as people name it: its directory, or its database without user and password.
 pub(crate) fn named(store: &Store) -> String {
-    let Some(url) = &store.url else {
-        return store.path.display().to_string();
-    };
-    let place = url.split(['?', '#']).next().unwrap_or_default();
-    match place.split_once("://") {
-        Some((scheme, rest)) => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{host}")
-        }
-        None => "a database".to_owned(),
+    match &store.url {
+        Some(url) => unisono_store::postgres::place(url),
+        None => store.path.display().to_string(),
     }
 }
 

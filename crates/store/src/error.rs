@@ -73,7 +73,7 @@ pub enum Error {
     /// The database does not answer, or the connection broke before it did: what was sent is on disk
     /// or not.
     #[error(
-        "the database does not answer ({reason}): writing goes on by itself when it does, and nothing acknowledged is lost"
+        "the database does not answer ({reason}): check that it runs and that `store.url` names it; writing goes on by itself when it answers, and nothing acknowledged is lost"
     )]
     Unreachable {
         /// What was seen of it.

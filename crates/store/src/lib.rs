@@ -7,7 +7,7 @@
 //! - [`Memory`] forgets, for tests and throw-away sessions.
 //! - [`Disk`] is sled 0.34.7 under the discipline described in its module; [`doctor`], [`repair`] and
 //!   [`vacuum`] work on the directory of a closed one, [`ReadOnlyDisk`] on one that cannot be written.
-//! - `Postgres`, behind the feature `postgres`, has the sessions of several machines in one database.
+//! - `postgres::Postgres`, behind the feature `postgres`, keeps them in a database.
 //! - [`archive`] moves whole sessions between any two engines.
 //!
 //! [`Journal`] speaks in the events of sessions over any engine.

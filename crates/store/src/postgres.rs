@@ -1,4 +1,4 @@
-//! The PostgreSQL engine: sessions and events as rows, for several machines at one database.
+//! The PostgreSQL engine: sessions and events as rows.
 //!
 //! The epoch of a session's row is the fence. An append is one statement that moves the rows of its
 //! sessions, where epoch and last event are as the writer knows them, and writes the events of those;
@@ -41,7 +41,7 @@ use link::{Away, Link};
 use trouble::failed;
 use writer::Job;
 
-pub use options::Options;
+pub use options::{Options, place};
 
 /// Connections that read.
 const READERS: usize = 3;

@@ -164,6 +164,14 @@ impl Server {
         }
     }
 
+    /// Lets a role in with its password alone, from the next start on.
+    pub fn require_password(&self, role: &str) {
+        let file = self.directory.path().join("data/pg_hba.conf");
+        let before = std::fs::read_to_string(&file).unwrap();
+        let rule = format!("host all {role} 127.0.0.1/32 scram-sha-256\n");
+        std::fs::write(&file, rule + &before).unwrap();
+    }
+
     /// The port on loopback.
     pub fn port(&self) -> u16 {
         self.port

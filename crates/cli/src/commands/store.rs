@@ -7,8 +7,8 @@ use crate::problem::Result;
 pub(crate) enum Command {
     /// Prints the statements that make the tables in a PostgreSQL database
     ///
-    /// A role that may make tables makes them by itself. Another one needs SELECT, INSERT, UPDATE and
-    /// DELETE on them.
+    /// unisono makes the tables itself where its role may. Any other role needs SELECT, INSERT, UPDATE
+    /// and DELETE on tables that exist.
     Schema,
 }
 

@@ -7,7 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 use unisono_test_postgres::Server;
 
 use crate::http::Daemon;
-use crate::support::{Place, example};
+use crate::support::{Going, Place, example, finish};
 
 /// A machine that uses the database, with more settings.
 fn machine(server: &Server, more: &str) -> Place {
@@ -92,6 +92,46 @@ fn sessions_move_to_a_database_and_back_with_their_ids() {
         assert!(of(&here) == of(&there) && of(&here) == of(&back), "{id}");
         assert_eq!(here.events(id), back.events(id));
     }
+}
+
+#[test]
+fn another_machine_takes_over_a_turn_whose_machine_is_gone() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let script = Script::always(Act::from(Answer::text("All is well.")).hold(&gate));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let settings = format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n",
+        provider.url()
+    );
+    let (one, other) = (machine(&server, &settings), machine(&server, &settings));
+    let file = example();
+    let mut run = one.command(&["run", &file, "--agents", "facts", "-t", "Well?"]);
+    run.env("TEST_KEY", "sk-test");
+    let going = Going::start(run);
+    block_on(provider.wait_for(1));
+    going.signal("KILL");
+    assert_eq!(going.finish().code, None);
+
+    gate.open();
+    let args = ["resume", "--json"];
+    let mut resume = other.command(&args);
+    resume.env("TEST_KEY", "sk-test");
+    let report = finish(resume.spawn().unwrap(), &args).expect(0).json();
+    assert_eq!(report["state"], "answered");
+    let bodies: Vec<_> = provider
+        .requests()
+        .into_iter()
+        .map(|one| one.body)
+        .collect();
+    assert_eq!(bodies.len(), 3, "one was killed, then two");
+    assert!(
+        bodies[0] == bodies[1],
+        "the same bytes from another machine"
+    );
 }
 
 #[test]

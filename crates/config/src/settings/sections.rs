@@ -77,7 +77,7 @@ pub struct Run {
     pub timeout_seconds: u64,
     /// Calls of tools that one reply of a model may make.
     pub calls_per_reply: u32,
-    /// The most bytes of `AGENTS.md` files that every agent is told; 0: none are looked for.
+    /// How many bytes of `AGENTS.md` files go into the system text; 0: none.
     pub agents_md_bytes: u64,
 }
 

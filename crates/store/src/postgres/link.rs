@@ -131,7 +131,7 @@ impl Link {
             let session = self.session(until).await?;
             let reason = match timeout_at(until, session.query(text, parameters)).await {
                 Ok(Ok(rows)) => return Ok(rows),
-                Ok(Err(error)) if Trouble::of(&error) == Trouble::Refused => {
+                Ok(Err(error)) if Trouble::from(&error) == Trouble::Refused => {
                     return Err(super::trouble::refused("read", &error));
                 }
                 Ok(Err(error)) => Failed(&error).to_string(),
@@ -207,16 +207,15 @@ where
     });
 }
 
-/// What the server refuses by itself stays refused; a server that starts, stops or is full does not.
+/// What a server refuses stays refused, and so does a TLS that does not hold; one that starts, stops
+/// or has no place for a connection does not.
 fn not_connected(error: &tokio_postgres::Error) -> Error {
     let reason = Failed(error).to_string();
-    let passes = error
-        .code()
-        .is_none_or(|code| matches!(&code.code()[..2], "57" | "53" | "08"));
-    match passes && !error.to_string().contains("TLS") {
-        true => Error::Unreachable { reason },
-        false => Error::Database {
+    let is_refused = Trouble::from(error) == Trouble::Refused;
+    match is_refused || error.to_string().contains("TLS") {
+        true => Error::Database {
             reason: format!("it lets nobody in: {reason}"),
         },
+        false => Error::Unreachable { reason },
     }
 }

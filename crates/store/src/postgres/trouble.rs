@@ -34,15 +34,15 @@ pub(super) enum Trouble {
     Refused,
 }
 
-impl Trouble {
-    pub(super) fn of(error: &tokio_postgres::Error) -> Trouble {
-        match error.code() {
-            None => Trouble::Connection,
-            Some(code) => Trouble::of_code(code.code()),
-        }
+impl From<&tokio_postgres::Error> for Trouble {
+    fn from(error: &tokio_postgres::Error) -> Trouble {
+        let code = error.code();
+        code.map_or(Trouble::Connection, |code| Trouble::from_code(code.code()))
     }
+}
 
-    fn of_code(code: &str) -> Trouble {
+impl Trouble {
+    fn from_code(code: &str) -> Trouble {
         match code {
             "40001" | "40P01" => Trouble::Again,
             // The server stops or starts, or has no place for another connection.
@@ -55,7 +55,7 @@ impl Trouble {
 
 /// An error of something that was tried.
 pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
-    move |error| match Trouble::of(&error) {
+    move |error| match Trouble::from(&error) {
         Trouble::Refused => refused(doing, &error),
         Trouble::Connection | Trouble::Again => Error::Unreachable {
             reason: Failed(&error).to_string(),
@@ -93,7 +93,7 @@ mod tests {
             ("42501", Trouble::Refused),
         ];
         for (code, trouble) in rows {
-            assert_eq!(Trouble::of_code(code), trouble, "{code}");
+            assert_eq!(Trouble::from_code(code), trouble, "{code}");
         }
     }
 }

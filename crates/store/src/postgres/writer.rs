@@ -136,7 +136,7 @@ async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
             return give_up(batch, &Error::Unreachable { reason });
         }
     };
-    match Trouble::of(&error) {
+    match Trouble::from(&error) {
         Trouble::Connection => {
             link.broke(&session).await;
             give_up(batch, &failed("append events")(error));

@@ -35,7 +35,7 @@ pub(crate) async fn store(schema: &str) -> Option<Postgres> {
 }
 
 /// A server of the test's own with a schema for the store.
-async fn own(settings: &'static [&'static str]) -> Option<Arc<Server>> {
+async fn own_server(settings: &'static [&'static str]) -> Option<Arc<Server>> {
     let started = tokio::task::spawn_blocking(move || Server::start(settings));
     let server = started.await.unwrap()?;
     sql(&server, "public", "CREATE SCHEMA talks").await;
@@ -108,7 +108,9 @@ async fn one_program_at_a_time_has_the_database() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once() {
-    let Some(server) = own(&[]).await else { return };
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
     let engine = Arc::new(Postgres::open(options(&server.url("talks"))).await.unwrap());
     let writing: Vec<_> = (1..=8_u128)
         .map(|n| {
@@ -229,7 +231,9 @@ async fn a_commit_whose_answer_was_lost_is_not_written_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
-    let Some(server) = own(&[]).await else { return };
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
     let patience = Duration::from_millis(400);
     let patient = options(&server.url("talks")).patience(patience);
     let engine = Postgres::open(patient).await.unwrap();
@@ -274,7 +278,7 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
-    let Some(server) = own(&[]).await else {
+    let Some(server) = own_server(&[]).await else {
         return;
     };
     let engine = Postgres::open(options(&server.url("talks")).alone())
@@ -313,7 +317,7 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
         Ok(_) => panic!("it is not refused"),
         Err(error) => error.to_string(),
     };
-    let Some(server) = own(&["fsync=off"]).await else {
+    let Some(server) = own_server(&["fsync=off"]).await else {
         return;
     };
     let error = refused(server.url("talks")).await;
@@ -358,6 +362,44 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
+    sql(
+        &server,
+        "public",
+        "CREATE ROLE keeper LOGIN PASSWORD 'right'; GRANT ALL ON SCHEMA talks TO keeper",
+    )
+    .await;
+    server.require_password("keeper");
+    let server = tokio::task::spawn_blocking(move || {
+        server.crash();
+        server.up();
+        server
+    });
+    let server = server.await.unwrap();
+    let url = server.url("talks").replace("unisono@", "keeper@");
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("password");
+    std::fs::write(&file, "wr0ng\n").unwrap();
+    let refused = Postgres::open(Options::new(&url, Some(&file)).unwrap()).await;
+    let refused = refused.unwrap_err();
+    let text = refused.to_string();
+    assert!(matches!(refused, Error::Database { .. }), "{text}");
+    assert!(
+        text.contains("password authentication failed") && !text.contains("wr0ng"),
+        "{text}"
+    );
+    std::fs::write(&file, "right\n").unwrap();
+    let engine = Postgres::open(Options::new(&url, Some(&file)).unwrap())
+        .await
+        .unwrap();
+    engine.claim(A).await.unwrap();
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_changed_event_is_named_and_never_given() {
     let Some(engine) = store("changed").await else {
         return;
@@ -381,6 +423,18 @@ async fn a_changed_event_is_named_and_never_given() {
         error.contains("event 2 of session") && error.contains("checksum"),
         "{error}"
     );
+    let checkup = unisono_store::check(&engine).await.unwrap();
+    let found: Vec<String> = checkup
+        .findings
+        .iter()
+        .map(|one| one.record.to_string())
+        .collect();
+    assert_eq!(
+        (checkup.sessions, checkup.events),
+        (1, 2),
+        "the others are whole"
+    );
+    assert_eq!(found, [format!("event 2 of session {A}")]);
     sql(
         server,
         "changed",

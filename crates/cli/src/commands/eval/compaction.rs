@@ -35,9 +35,8 @@ be done or answered); ordinals are the messages that say it, from 1. Case does n
 
 Each preset's compaction is carried out as before a turn, its trigger set so that it ends at the
 size; the configured preset has the configured numbers. `one summary` is the whole conversation in
-one summary of the size. Nothing is stored, and without --summarisers nobody is asked. Where
-one is named, quotes of the same size (`extractive`) are measured too, and a summary that keeps less
-is reported.
+one summary of the size. Nothing is stored, and without --summarisers nobody is asked. With them,
+quotes of the same size (`extractive`) are measured too, and a summary that keeps less is reported.
 
 Examples:
   unisono eval compaction examples/orders-migration.jsonl \\
