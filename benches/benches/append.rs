@@ -5,47 +5,21 @@
 )]
 
 use std::fs::File;
-use std::future::Future;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use unisono_benches::{Samples, Table, bytes, time};
-use unisono_store::{Append, Disk, Engine, SessionId};
+use unisono_benches::appending::{EVENT_BYTES, Session, Side, Writer};
+use unisono_benches::{Table, bytes, time};
+use unisono_store::{Disk, Engine};
 
 const WRITERS: u128 = 64;
-const EVENT_BYTES: usize = 1024;
 /// How long each side works before it is the other's turn.
 const SLICE: Duration = Duration::from_millis(500);
 const SLICES: usize = 12;
 const RAW_BYTES: u64 = 256 << 20;
-
-/// Appends one event and returns when it is on disk.
-trait Writer: Send + 'static {
-    fn append(&mut self) -> impl Future<Output = ()> + Send;
-}
-
-/// One session of the store.
-struct Session {
-    disk: Arc<Disk>,
-    id: SessionId,
-    epoch: u64,
-    last: u64,
-}
-
-impl Writer for Session {
-    async fn append(&mut self) {
-        let append = Append {
-            session: self.id,
-            epoch: self.epoch,
-            expected_seq: self.last,
-            payloads: vec![vec![self.last as u8; EVENT_BYTES]],
-        };
-        self.last = self.disk.append(append).await.unwrap();
-    }
-}
 
 /// One writer to the raw file.
 struct Raw(mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>);
@@ -58,86 +32,22 @@ impl Writer for Raw {
     }
 }
 
-/// What one side has done.
-#[derive(Default)]
-struct Side {
-    latencies: Samples,
-    busy: Duration,
-    rates: Vec<f64>,
-}
-
-impl Side {
-    /// Lets all writers append for a slice; what they began is finished.
-    async fn work<W: Writer>(&mut self, writers: Vec<W>) -> Vec<W> {
-        let start = Instant::now();
-        let working: Vec<_> = writers
-            .into_iter()
-            .map(|mut writer| {
-                tokio::spawn(async move {
-                    let mut latencies = Vec::new();
-                    while start.elapsed() < SLICE {
-                        let sent = Instant::now();
-                        writer.append().await;
-                        latencies.push(sent.elapsed());
-                    }
-                    (writer, latencies)
-                })
-            })
-            .collect();
-        let (mut back, mut appends) = (Vec::new(), 0);
-        for one in working {
-            let (writer, latencies) = one.await.unwrap();
-            appends += latencies.len();
-            self.latencies.extend(latencies);
-            back.push(writer);
-        }
-        self.busy += start.elapsed();
-        self.rates
-            .push(appends as f64 / start.elapsed().as_secs_f64());
-        back
-    }
-
-    /// Appends a second, over all slices.
-    fn rate(&self) -> f64 {
-        self.latencies.len() as f64 / self.busy.as_secs_f64()
-    }
-
-    fn shown(&self) -> String {
-        format!(
-            "{:.0}/s, p50 {}, p99 {}",
-            self.rate(),
-            time(self.latencies.median()),
-            time(self.latencies.at(0.99))
-        )
-    }
-}
-
 #[tokio::main]
 async fn main() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let store = dir.path().join("store");
-    let disk = Arc::new(Disk::open(&store).unwrap().disk);
-    let mut sessions = Vec::new();
-    for n in 0..WRITERS {
-        let id = SessionId::from_u128(n);
-        let epoch = disk.claim(id).await.unwrap().epoch;
-        sessions.push(Session {
-            disk: disk.clone(),
-            id,
-            epoch,
-            last: 0,
-        });
-    }
+    let disk: Arc<dyn Engine> = Arc::new(Disk::open(&store).unwrap().disk);
+    let mut sessions = Session::claim(&disk, WRITERS).await;
     let queue = raw_file(&dir.path().join("raw"));
     let mut raws: Vec<Raw> = (0..WRITERS).map(|_| Raw(queue.clone())).collect();
     drop(queue);
     // Not counted: the first slice of each grows files and threads.
-    raws = Side::default().work(raws).await;
-    sessions = Side::default().work(sessions).await;
+    raws = Side::default().work(SLICE, raws).await;
+    sessions = Side::default().work(SLICE, sessions).await;
     let (mut raw, mut durable) = (Side::default(), Side::default());
     for _ in 0..SLICES {
-        raws = raw.work(raws).await;
-        sessions = durable.work(sessions).await;
+        raws = raw.work(SLICE, raws).await;
+        sessions = durable.work(SLICE, sessions).await;
     }
     let events: u64 = sessions.iter().map(|session| session.last).sum();
     drop(sessions);

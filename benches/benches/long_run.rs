@@ -28,7 +28,7 @@ const MESSAGES: u32 = 1_045;
 /// Calls that the run makes, one a reply, and the bytes of each result.
 const CALLS: usize = 100;
 const RESULT: usize = 5 * 1_024;
-/// Runs whose medians are told, after one that is not counted.
+/// Runs that are measured, after one that is not.
 const RUNS: usize = 5;
 /// Delegates of the lead, about how long their answers are, and the lead's window.
 const DELEGATES: usize = 64;
@@ -62,7 +62,7 @@ impl LanguageModel for Caller {
     }
 }
 
-/// Answers with a page of its own for each call.
+/// Answers each call with another page.
 struct LookUp;
 
 impl Tool for LookUp {
@@ -97,7 +97,7 @@ impl LanguageModel for Speaker {
     }
 }
 
-/// A store of its own, and models whose windows are known.
+/// A new store, and models with these windows.
 fn builder(dir: &Path, windows: &[(&str, u64)]) -> Builder {
     let window = |(model, window): &(&str, u64)| {
         format!("[models.\"{model}\"]\nwindow = {window}\nmax_output = 9000\n")

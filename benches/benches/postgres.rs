@@ -6,45 +6,20 @@
 )]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
-use unisono_benches::{Samples, Table, time};
+use unisono_benches::appending::{EVENT_BYTES, Session, Side, Writer};
+use unisono_benches::{Table, time};
 use unisono_store::postgres::{Options, Postgres};
-use unisono_store::{Append, Disk, Engine, SessionId};
+use unisono_store::{Disk, Engine};
 use unisono_test_postgres::Server;
 
 const WRITERS: u128 = 64;
-const EVENT_BYTES: usize = 1_024;
 /// How long each side works before it is the next one's turn.
 const SLICE: Duration = Duration::from_secs(1);
 const SLICES: usize = 6;
-
-/// Appends one event and returns when it is on disk.
-trait Writer: Send + 'static {
-    fn append(&mut self) -> impl Future<Output = ()> + Send;
-}
-
-/// One session of an engine.
-struct Session {
-    engine: Arc<dyn Engine>,
-    id: SessionId,
-    epoch: u64,
-    last: u64,
-}
-
-impl Writer for Session {
-    async fn append(&mut self) {
-        let append = Append {
-            session: self.id,
-            epoch: self.epoch,
-            expected_seq: self.last,
-            payloads: vec![vec![self.last as u8; EVENT_BYTES]],
-        };
-        self.last = self.engine.append(append).await.unwrap();
-    }
-}
 
 /// One connection that inserts a row at a time.
 struct Row {
@@ -62,60 +37,6 @@ impl Writer for Row {
         let inserted = self.client.execute(&self.insert, &row);
         inserted.await.unwrap();
     }
-}
-
-/// What a side did in its slices.
-#[derive(Default)]
-struct Side {
-    appends: usize,
-    took: Duration,
-    each: Samples,
-}
-
-impl Side {
-    fn rate(&self) -> f64 {
-        self.appends as f64 / self.took.as_secs_f64()
-    }
-}
-
-async fn slice<W: Writer>(writers: Vec<W>, side: &mut Side) -> Vec<W> {
-    let start = Instant::now();
-    let working = writers.into_iter().map(|mut writer| {
-        tokio::spawn(async move {
-            let mut took = Vec::new();
-            while start.elapsed() < SLICE {
-                let begun = Instant::now();
-                writer.append().await;
-                took.push(begun.elapsed());
-            }
-            (writer, took)
-        })
-    });
-    let working: Vec<_> = working.collect();
-    let mut writers = Vec::new();
-    for worker in working {
-        let (writer, took) = worker.await.unwrap();
-        side.appends += took.len();
-        side.each.extend(took);
-        writers.push(writer);
-    }
-    side.took += start.elapsed();
-    writers
-}
-
-async fn sessions(engine: Arc<dyn Engine>) -> Vec<Session> {
-    let mut sessions = Vec::new();
-    for n in 1..=WRITERS {
-        let id = SessionId::from_u128(n);
-        let claim = engine.claim(id).await.unwrap();
-        sessions.push(Session {
-            engine: engine.clone(),
-            id,
-            epoch: claim.epoch,
-            last: claim.last_seq,
-        });
-    }
-    sessions
 }
 
 async fn connect(server: &Server) -> Client {
@@ -155,15 +76,17 @@ fn main() {
 async fn measure(server: &Server) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let disk = Disk::open(dir.path().join("store")).unwrap().disk;
+    let disk: Arc<dyn Engine> = Arc::new(disk);
     let engine = Postgres::open(Options::new(&server.url("public"), None).unwrap());
     let engine: Arc<dyn Engine> = Arc::new(engine.await.unwrap());
-    let (mut ours, mut sled) = (sessions(engine).await, sessions(Arc::new(disk)).await);
+    let mut ours = Session::claim(&engine, WRITERS).await;
+    let mut sled = Session::claim(&disk, WRITERS).await;
     let mut plain = rows(server).await;
     let [mut by_ours, mut by_plain, mut by_sled] = [(); 3].map(|()| Side::default());
     for _ in 0..SLICES {
-        ours = slice(ours, &mut by_ours).await;
-        plain = slice(plain, &mut by_plain).await;
-        sled = slice(sled, &mut by_sled).await;
+        ours = by_ours.work(SLICE, ours).await;
+        plain = by_plain.work(SLICE, plain).await;
+        sled = by_sled.work(SLICE, sled).await;
     }
     let table = Table::new(
         "postgres",
@@ -173,27 +96,18 @@ async fn measure(server: &Server) {
             time(SLICE)
         ),
     );
-    let told = |side: &Side| {
-        let (middle, late) = (side.each.median(), side.each.at(0.99));
-        format!(
-            "{:.0} a second, p50 {}, p99 {}",
-            side.rate(),
-            time(middle),
-            time(late)
-        )
-    };
     let ratio = by_ours.rate() / by_plain.rate();
     table.row(
         "one row a transaction, a connection each",
         "",
-        &told(&by_plain),
+        &by_plain.shown(),
         None,
         true,
     );
     table.row(
         "the engine",
         "≥ 3 × of these",
-        &told(&by_ours),
+        &by_ours.shown(),
         Some(ratio),
         ratio >= 3.0,
     );
@@ -201,7 +115,7 @@ async fn measure(server: &Server) {
     table.row(
         "of the engine on sled",
         "≥ 0.35 ×",
-        &told(&by_sled),
+        &by_sled.shown(),
         Some(ratio),
         ratio >= 0.35,
     );

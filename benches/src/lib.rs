@@ -8,6 +8,7 @@
     reason = "a measurement ends where it cannot go on"
 )]
 
+pub mod appending;
 pub mod bare;
 pub mod conversation;
 pub mod counting;

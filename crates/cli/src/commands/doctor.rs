@@ -88,12 +88,10 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let works = around.iter().all(|check| check.found.is_ok());
     let losses = losses(store)?;
     if app.out.json {
-        let mut report = json(&store.display().to_string(), &checkup);
+        let store = store.display().to_string();
+        let mut report = report(&setup, &store, &checkup, &losses, &around);
         report["search"] = search.as_ref().map(condition).into();
-        report["losses"] = json!(losses);
-        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
         report["catalogue"] = known_of_models(&setup);
-        report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
         deployment(app, &around);
@@ -152,12 +150,8 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
     };
     let around = app.wait_for(around(setup, false))?;
     if app.out.json {
-        let mut report = json(&store, &checkup);
-        report["search"] = Value::Null;
-        report["losses"] = json!([]);
-        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        let mut report = report(setup, &store, &checkup, &[], &around);
         report["catalogue"] = known_of_models(setup);
-        report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
         deployment(app, &around);
@@ -175,12 +169,8 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
     let around = app.wait_for(around(setup, false))?;
     let store = setup.loaded.config.store.path.display().to_string();
     if app.out.json {
-        let mut report = json(&store, &Checkup::default());
-        report["search"] = Value::Null;
-        report["losses"] = json!([]);
-        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
-        report["deployment"] = around.iter().map(looked_at).collect();
-        app.out.json(&report);
+        let checkup = Checkup::default();
+        app.out.json(&report(setup, &store, &checkup, &[], &around));
     } else {
         deployment(app, &around);
         app.out.data(format_args!(
@@ -228,12 +218,9 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
     let losses = losses(store)?;
     let around = app.wait_for(around(setup, false))?;
     if app.out.json {
-        let mut report = json(&store.display().to_string(), &checkup);
+        let store = store.display().to_string();
+        let mut report = report(setup, &store, &checkup, &losses, &around);
         report["only_looked_at"] = reason.into();
-        report["search"] = Value::Null;
-        report["losses"] = json!(losses);
-        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
-        report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
         deployment(app, &around);
@@ -451,7 +438,14 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
     losses.iter().for_each(|loss| tell_loss(app, loss));
 }
 
-fn json(store: &str, checkup: &Checkup) -> serde_json::Value {
+/// What was found, as JSON; without a search index.
+fn report(
+    setup: &Setup,
+    store: &str,
+    checkup: &Checkup,
+    losses: &[Loss],
+    around: &[Check],
+) -> Value {
     let findings = checkup.findings.iter().map(
         |finding| json!({"record": finding.record.to_string(), "fault": finding.fault.to_string()}),
     );
@@ -470,5 +464,9 @@ fn json(store: &str, checkup: &Checkup) -> serde_json::Value {
         "narrowed": checkup.narrowed,
         "findings": findings.collect::<Vec<_>>(),
         "salvage": checkup.salvage.as_ref().map(salvage),
+        "search": null,
+        "losses": losses,
+        "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
+        "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
     })
 }
