@@ -99,8 +99,10 @@ pub(crate) enum Msg {
     Drain(Busy),
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
-    /// Look at the state.
-    Inspect(Look),
+    /// Look at the state. The reply waits until all that was seen is on disk.
+    Inspect(Look, Ack),
+    /// Look at the state as it is, for a run of this session.
+    Peek(Look, Ack),
     /// Tell when a turn has ended.
     Wait {
         turn: TurnId,
@@ -129,8 +131,8 @@ pub(crate) type Busy = mpsc::Sender<Infallible>;
 /// The reply to a request.
 pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
 
-/// A look at the state, or why there is none.
-pub(crate) type Look = Box<dyn FnOnce(Result<&SessionState, Error>) + Send>;
+/// A look at the state.
+pub(crate) type Look = Box<dyn FnOnce(&SessionState) + Send>;
 
 /// What a session is made of.
 pub(crate) struct Args {
@@ -295,13 +297,26 @@ impl State {
         );
     }
 
-    fn on_inspect(&self, look: Look) {
-        match &self.phase {
-            Phase::Live(live) => look(Ok(live.machine.state())),
-            Phase::Shown(shown) => look(Ok(shown.state())),
-            Phase::Broken(error) => look(Err(error.clone())),
-            Phase::Loading => look(Err(Error::Unavailable("session"))),
+    fn on_inspect(&mut self, look: Look, reply: Ack) {
+        match &mut self.phase {
+            Phase::Live(live) => {
+                look(live.machine.state());
+                live.acks.push((live.decided, reply));
+                live.acknowledge();
+            }
+            _ => self.on_peek(look, reply),
         }
+    }
+
+    fn on_peek(&self, look: Look, reply: Ack) {
+        let state = match &self.phase {
+            Phase::Live(live) => Ok(live.machine.state()),
+            Phase::Shown(shown) => Ok(shown.state()),
+            Phase::Broken(error) => Err(error.clone()),
+            Phase::Loading => Err(Error::Unavailable("session")),
+        };
+        // Whoever asked may have given up.
+        let _ = reply.send(state.map(look));
     }
 
     fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
@@ -442,7 +457,8 @@ impl Actor for Session {
             Msg::Flush => state.on_flush(&myself),
             Msg::Drain(busy) => state.on_drain(&myself, busy),
             Msg::Committed(result) => state.on_committed(&myself, result)?,
-            Msg::Inspect(look) => state.on_inspect(look),
+            Msg::Inspect(look, reply) => state.on_inspect(look, reply),
+            Msg::Peek(look, reply) => state.on_peek(look, reply),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
             Msg::TryAgain => state.try_again(&myself).await,

@@ -46,7 +46,16 @@ impl Place {
         session: &str,
         branch: &str,
     ) -> Result<Place, Trouble> {
-        let about = service.session(session).await?;
+        Place::within(service, service.session(session).await?, branch).await
+    }
+
+    /// A branch of a session that was read before anything else of its page: what changes from
+    /// then on is an event that brings the page up to date.
+    pub(crate) async fn within(
+        service: &dyn Service,
+        about: Session,
+        branch: &str,
+    ) -> Result<Place, Trouble> {
         let found = branch_named(service, &about, branch).await?;
         if found.is_none() && branch != main_branch() {
             let detail = format!("there is no branch {branch:?}");

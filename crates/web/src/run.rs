@@ -23,10 +23,11 @@ pub(crate) async fn show(
     Path((id, run)): Path<(String, String)>,
     Query(beside): Query<WhyQuery>,
 ) -> Result<Response, Trouble> {
+    let session = service.session(&id).await?;
     let detail = service.run(&id, &run).await?;
     let why = service.why(&id, &run, &beside).await?;
     let turn = service.turn(&id, &detail.turn).await?;
-    let place = Place::of(&*service, &id, &turn.branch).await?;
+    let place = Place::within(&*service, session, &turn.branch).await?;
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
         (about(&detail))

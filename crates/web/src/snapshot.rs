@@ -19,8 +19,8 @@ pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, snapshot)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
-    let frozen = service.snapshot(&id, &snapshot).await?;
     let place = Place::of(&*service, &id, &main_branch()).await?;
+    let frozen = service.snapshot(&id, &snapshot).await?;
     let seen = Seen {
         system: &frozen.system,
         tools: &frozen.tools,

@@ -26,8 +26,9 @@ pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
+    let about = service.session(&id).await?;
     let found = service.compaction(&id, &turn).await?;
-    let place = Place::of(&*service, &id, &found.turn.branch).await?;
+    let place = Place::within(&*service, about, &found.turn.branch).await?;
     let noted = noted(&*service, &place).await?;
     let title = title(&found.turn);
     let body = place.page(&html! {

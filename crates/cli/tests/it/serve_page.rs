@@ -178,6 +178,39 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
 }
 
 #[test]
+fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let own = format!("http://{}", daemon.address);
+    let messages: Vec<_> = (0..40)
+        .map(|at| json!({"role": "user", "content": format!("Fact {at}: the move is on day {at}. {}", "Boxes are packed. ".repeat(20))}))
+        .collect();
+    let mut went_on = 0;
+    for _ in 0..40 {
+        let new = json!({"title": "A move", "messages": messages});
+        let made = daemon.post("/v1/sessions", &new).expect(201).json();
+        let path = format!("/sessions/{}", made["session"].as_str().unwrap());
+        let form = "branch=main&keep=4&instructions=";
+        let begun = browser.post(&format!("{path}/compact"), Some(&own), form);
+        let begun = begun.expect(303);
+        let shown = browser.get(begun.header("location").unwrap());
+        let shown = shown.expect(200).text();
+        let (_, after) = shown.split_once("data-after=\"").unwrap();
+        let (after, _) = after.split_once('"').unwrap();
+        if !shown.contains("The context is being compacted") {
+            continue;
+        }
+        went_on += 1;
+        let events = daemon.get(&format!("/v1{path}/events?after={after}"));
+        let mut ended = events.expect(200).events();
+        assert!(ended.any(|event| event.name == "turn_ended"), "{shown}");
+    }
+    assert!(went_on > 0, "each was over before its page was shown");
+    daemon.stop();
+}
+
+#[test]
 fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

@@ -1,7 +1,7 @@
 //! What clients hold of a session.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot};
@@ -283,7 +283,8 @@ impl Handle {
         self.ask(|reply| Msg::Wait { turn, reply }).await?
     }
 
-    /// Looks at the session's state, inside its actor: keep it short.
+    /// Looks at the session's state, inside its actor: keep it short. It is told what was seen once
+    /// all of that is on disk.
     ///
     /// # Errors
     /// The session cannot be opened.
@@ -291,11 +292,18 @@ impl Handle {
         &self,
         look: impl Fn(&State) -> T + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let make = move |reply: oneshot::Sender<Result<T, Error>>| {
-            let look = look.clone();
-            Msg::Inspect(Box::new(move |state| drop(reply.send(state.map(look)))))
+        let seen = Arc::new(Mutex::new(None));
+        let slot = seen.clone();
+        let make = move |reply| {
+            let (look, seen) = (look.clone(), slot.clone());
+            let look = move |state: &State| {
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(look(state));
+            };
+            Msg::Inspect(Box::new(look), reply)
         };
-        self.ask(make).await?
+        self.ask(make).await??;
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.take().ok_or(Error::Unavailable("session"))
     }
 
     /// The session's durable events after sequence number `after` (0: all), and those to come.

@@ -54,20 +54,22 @@ impl ActorPort {
         }
     }
 
-    /// Looks at the session's state.
+    /// Looks at the session's state, also at what is not on disk yet: what a run does next is written
+    /// after what it saw.
     fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&SessionState) -> T + Send + 'static,
     ) -> Later<'_, Result<T, Failure>> {
-        let (reply, seen) = oneshot::channel();
-        let look = Msg::Inspect(Box::new(move |state| {
-            let _ = reply.send(state.map(look));
-        }));
-        let sent = self.session.send_message(look);
+        let (tell, seen) = oneshot::channel();
+        let (reply, looked) = oneshot::channel();
+        // The run may have ended meanwhile.
+        let look = move |state: &SessionState| drop(tell.send(look(state)));
+        let sent = self.session.send_message(Msg::Peek(Box::new(look), reply));
         Box::pin(async move {
             sent.map_err(|_| gone())?;
-            let seen = seen.await.map_err(|_| gone())?;
-            seen.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+            let looked = looked.await.map_err(|_| gone())?;
+            looked.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+            seen.await.map_err(|_| gone())
         })
     }
 

@@ -86,22 +86,47 @@ async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
     runtime.shutdown().await;
 }
 
+/// Lets one agent end. No time passes while there is something to do, so its end is decided then,
+/// and held back still.
+async fn ends_one(agent: &Gated) {
+    agent.concurrency.add_permits(1);
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What the journal has after that event.
+async fn after(journal: &Journal, id: SessionId, seq: u64) -> Vec<Fact> {
+    let events = journal.read(id, seq + 1, 10).await.unwrap();
+    let facts = events.into_iter().map(|(_, event)| event.fact);
+    facts.collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let (handle, _) = at_work(&runtime, &agent).await;
     let decided = handle.inspect(SessionState::events).await.unwrap();
-    agent.concurrency.add_permits(1);
-    // No time passes while there is something to do, so its end is held back still.
-    let mut looks = 0;
-    while handle.inspect(SessionState::events).await.unwrap() == decided {
-        looks += 1;
-        assert!(looks < 100_000, "it ends");
-    }
+    ends_one(&agent).await;
     let (id, journal) = (handle.id(), runtime.journal().clone());
+    assert_eq!(after(&journal, id, decided).await, []);
     runtime.shutdown().await;
-    let events = journal.read(id, decided + 1, 10).await.unwrap();
-    let facts: Vec<Fact> = events.into_iter().map(|(_, event)| event.fact).collect();
+    let facts = after(&journal, id, decided).await;
     assert_eq!((facts.len(), ends(&facts)), (1, 1), "{facts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_seen_of_a_session_is_on_disk() {
+    let agent = Gated::new();
+    let runtime = start(&agent, Options::default()).await;
+    let (handle, _) = at_work(&runtime, &agent).await;
+    let decided = handle.inspect(SessionState::events).await.unwrap();
+    ends_one(&agent).await;
+    let seen = handle.inspect(SessionState::events).await.unwrap();
+    assert_eq!(seen, decided + 1);
+    let facts = after(runtime.journal(), handle.id(), decided).await;
+    assert_eq!((facts.len(), ends(&facts)), (1, 1), "{facts:?}");
+    agent.let_go();
+    runtime.shutdown().await;
 }
