@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("unisono-api", &[]),
     ("unisono-client", &["unisono-api"]),
     ("unisono-web", &["unisono-api"]),
+    ("unisono-acp", &["unisono-api"]),
     (
         "unisono-config",
         &[
@@ -90,6 +91,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono",
             "unisono-api",
             "unisono-client",
+            "unisono-acp",
         ],
     ),
 ];

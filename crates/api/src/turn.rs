@@ -53,6 +53,25 @@ pub struct NewTurn {
     pub wait: bool,
 }
 
+impl NewTurn {
+    /// A task for the agents that are configured, on the branch that a session starts with. It is
+    /// accepted and not waited for.
+    pub fn new(task: impl Into<String>) -> NewTurn {
+        NewTurn {
+            task: task.into(),
+            branch: main_branch(),
+            lead: None,
+            agents: None,
+            tools: Vec::new(),
+            tool_choice: None,
+            parallel_tool_calls: None,
+            results: Vec::new(),
+            settings: Settings::new(),
+            wait: false,
+        }
+    }
+}
+
 /// Settings by key, dotted.
 pub type Settings = BTreeMap<String, Value>;
 

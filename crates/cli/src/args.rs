@@ -10,9 +10,9 @@ use unisono_context::policy::Preset;
 use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{
-    agents, append, approvals, chat, checkpoints, compact, completions, config, context, delegate,
-    doctor, eval, export, history, import, init, man, mcp, models, pin, replay, resume, run, runs,
-    seal, serve, sessions, store, usage, vacuum, why,
+    acp, agents, append, approvals, chat, checkpoints, compact, completions, config, context,
+    delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay, resume,
+    run, runs, seal, serve, sessions, store, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -318,6 +318,8 @@ pub(crate) enum Command {
     Serve(serve::Args),
     /// Answers programs that speak the Model Context Protocol, on standard input and output
     Mcp(mcp::Args),
+    /// Answers editors that speak the Agent Client Protocol, on standard input and output
+    Acp(acp::Args),
     /// Continues interrupted turns
     Resume(resume::Args),
     /// Imports a conversation, or a whole store's archive

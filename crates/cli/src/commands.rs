@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod append;
 pub(crate) mod approvals;
@@ -27,6 +28,7 @@ pub(crate) mod runs;
 pub(crate) mod seal;
 pub(crate) mod serve;
 pub(crate) mod sessions;
+mod stdio;
 pub(crate) mod store;
 pub(crate) mod usage;
 pub(crate) mod vacuum;
@@ -46,6 +48,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Append(args) => app.wait_for(append::run(app, args)),
         Command::Serve(args) => app.wait_for(serve::run(app, args)),
         Command::Mcp(args) => app.wait_for(mcp::run(app, args)),
+        Command::Acp(args) => app.wait_for(acp::run(app, args)),
         Command::Resume(args) => app.wait_for(resume::run(app, args)),
         Command::Import(args) => app.wait_for(import::run(app, args)),
         Command::Export(args) => app.wait_for(export::run(app, args)),

@@ -36,12 +36,16 @@ pub use seen::Seen;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::settings::Loaded;
+use crate::skills::{self, Skills};
 pub(crate) use define::BUILT_IN_KINDS;
 
 /// The built-in tools that agents may be given.
-pub const TOOLS: [&str; 4] = unisono_runtime::tools::BUILT_IN;
+pub const TOOLS: [&str; 5] = {
+    let [compact, delegate, read_message, recall] = unisono_runtime::tools::BUILT_IN;
+    [compact, delegate, read_message, recall, skills::TOOL]
+};
 /// Those that a model has whose agent names none.
-pub const DEFAULT_TOOLS: [&str; 2] = ["read_message", "recall"];
+pub const DEFAULT_TOOLS: [&str; 3] = ["read_message", "recall", skills::TOOL];
 
 /// An agent and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +66,7 @@ pub struct Roster {
     agents: BTreeMap<AgentId, Agent>,
     /// The definitions as they were written.
     sources: Arc<[files::Source]>,
+    skills: Arc<Skills>,
 }
 
 /// No agent of that name, or a team that does not fit.
@@ -108,19 +113,25 @@ impl Roster {
     /// Reads every agent that is right.
     pub(crate) fn read(loaded: &Loaded) -> (Roster, Diagnostics) {
         let mut found = Diagnostics::default();
-        let sources = files::collect(loaded, &mut found);
-        Roster::define(sources.into(), loaded, found)
+        let places = loaded.sources().skills();
+        let skills = Skills::read(&places, &loaded.sources().directory, &mut found);
+        let mut sources = files::collect(loaded, &mut found);
+        for source in &mut sources {
+            source.take_skills(&skills, &mut found);
+        }
+        Roster::define(sources.into(), skills.into(), loaded, found)
     }
 
     /// The same definitions under another configuration. Nothing is read.
     pub(crate) fn under(&self, loaded: &Loaded) -> (Roster, Diagnostics) {
         let found = Diagnostics::default();
-        Roster::define(self.sources.clone(), loaded, found)
+        Roster::define(self.sources.clone(), self.skills.clone(), loaded, found)
     }
 
     /// What is wrong with a definition already is not said in other words: `found` goes on.
     fn define(
         sources: Arc<[files::Source]>,
+        skills: Arc<Skills>,
         loaded: &Loaded,
         mut found: Diagnostics,
     ) -> (Roster, Diagnostics) {
@@ -145,7 +156,12 @@ impl Roster {
         }
         check_run(loaded, &known, &mut found);
         found.sort();
-        (Roster { agents, sources }, found)
+        let roster = Roster {
+            agents,
+            sources,
+            skills,
+        };
+        (roster, found)
     }
 
     /// The agent of that name.
@@ -170,6 +186,11 @@ impl Roster {
     /// The most that one run of an agent may cost, if it says so itself.
     pub fn max_cost(&self, id: &AgentId) -> Option<Cost> {
         self.agents.get(id)?.max_cost
+    }
+
+    /// The skills that agents may read.
+    pub fn skills(&self) -> &Arc<Skills> {
+        &self.skills
     }
 
     /// Every agent, by name.

@@ -5,6 +5,7 @@
 //! - [`agents`] reads agent definitions into a roster.
 //! - [`setup`] does both at once: what a program starts from.
 //! - [`summarisers`] says which models write summaries.
+//! - [`skills`] reads folders that say how a kind of task is done.
 //! - [`init`] writes a starter project.
 //!
 //! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
@@ -19,6 +20,7 @@ pub mod providers;
 mod schema;
 pub mod settings;
 pub mod setup;
+pub mod skills;
 pub mod summarisers;
 pub mod telemetry;
 mod thresholds;

@@ -56,13 +56,23 @@ impl Setup {
         Setup::of(loaded, roster, found, more)
     }
 
-    /// What the project tells every agent, as its files say now.
+    /// What every agent is told: what the project's files say now, and which skills there are.
     pub fn instructions(&self) -> String {
-        let (sources, most) = (
-            self.loaded.sources(),
-            self.loaded.config.run.agents_md_bytes,
-        );
-        project::instructions(&sources.directory, self.loaded.project.as_deref(), most)
+        let (sources, run) = (self.loaded.sources(), &self.loaded.config.run);
+        let (directory, project) = (&sources.directory, self.loaded.project.as_deref());
+        let said = project::instructions(directory, project, run.agents_md_bytes);
+        let skills = self.roster.skills().catalogue(run.skills_bytes);
+        let gap = if said.is_empty() || skills.is_empty() {
+            ""
+        } else {
+            "\n\n"
+        };
+        format!("{said}{gap}{skills}")
+    }
+
+    /// Whether agents are told of skills.
+    pub fn has_skills(&self) -> bool {
+        !self.roster.skills().is_empty() && self.loaded.config.run.skills_bytes > 0
     }
 
     fn checked(loaded: Loaded, found: Diagnostics) -> Result<Setup, Diagnostics> {

@@ -146,6 +146,8 @@ pub struct Known<'k> {
     pub catalogue: &'k Catalogue,
     /// The names of the servers of tools that are configured.
     pub servers: &'k BTreeSet<String>,
+    /// The names of the skills that are found.
+    pub skills: &'k BTreeSet<String>,
     /// The agents that there are, or will be: those that may be given tasks.
     pub agents: &'k BTreeSet<String>,
 }

@@ -73,7 +73,8 @@ use openai::ephemeral::EphemeralSessions;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
-use unisono::Local;
+use unisono::{Local, Service};
+
 use unisono::retention;
 
 /// How long a call of a tool may take to notice that the time to finish is over.
@@ -221,6 +222,11 @@ impl Server {
     pub fn mcp(&self) -> crate::mcp::Server {
         let stopping = self.shared.stopping.clone();
         crate::mcp::Server::new(&self.shared.local, stopping, self.calls.clone())
+    }
+
+    /// The sessions, for clients that are answered elsewhere than over HTTP.
+    pub fn service(&self) -> Arc<dyn Service> {
+        self.shared.local.clone()
     }
 
     /// The address it listens at.

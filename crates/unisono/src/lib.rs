@@ -49,6 +49,7 @@ pub mod retention;
 pub mod search_results;
 pub mod service;
 pub mod short;
+mod skill_tool;
 pub mod spool;
 #[cfg(feature = "log")]
 pub mod telemetry;

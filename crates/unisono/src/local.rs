@@ -44,8 +44,10 @@ use crate::history::usage::Folds;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
+use crate::skill_tool::SkillTool;
 use crate::view::View;
 use unisono_config::setup::Setup;
+use unisono_config::skills;
 
 pub use builder::Builder;
 pub use opened::{Opened, open_configured, open_degraded, open_read_only, open_store};
@@ -132,8 +134,10 @@ impl Local {
     fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
         let deadline = compaction_deadline(&setup).into();
+        let setup = Current::new(setup);
+        let extensions = extensions.tool(SkillTool(setup.clone()));
         Ok(Local {
-            setup: Current::new(setup),
+            setup,
             deadline,
             extensions,
             reloading: Mutex::default(),
@@ -369,7 +373,7 @@ impl Local {
         self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
-        let offers = self.offers(&turn).await?;
+        let offers = self.offers(&setup, &turn).await?;
         if !offers.is_empty() {
             let reach = setup.loaded.config.runtime.recall;
             let offered = offers.iter().map(|offer| &offer.spec);
@@ -396,7 +400,7 @@ impl Local {
 
     /// The tools of servers and of the program that a turn's agents may call. All servers are asked
     /// at once.
-    async fn offers(&self, turn: &NewTurn) -> Result<Vec<Offer>, Error> {
+    async fn offers(&self, setup: &Setup, turn: &NewTurn) -> Result<Vec<Offer>, Error> {
         if !matches!(turn.work, Work::Answer { .. }) {
             return Ok(Vec::new());
         }
@@ -404,7 +408,11 @@ impl Local {
         let runtime = self.runtime()?;
         let offers = servers.map(|server| runtime.offers(server));
         let mut offers = try_join_all(offers).await?.concat();
-        offers.extend(ask::offered_to(&turn.team, self.extensions.offers()));
+        let mut own = self.extensions.offers();
+        if !setup.has_skills() {
+            own.retain(|offer| *offer.spec.name != *skills::TOOL);
+        }
+        offers.extend(ask::offered_to(&turn.team, own));
         Ok(offers)
     }
 

@@ -16,7 +16,7 @@ use unisono_api::service::{self, Service};
 use unisono_api::session::{NewBranch, main_branch};
 use unisono_api::store::LostEvents;
 use unisono_api::topic::Topic;
-use unisono_api::turn::{Asked, NewTurn, Settings, Turn};
+use unisono_api::turn::{Asked, NewTurn, Turn};
 use unisono_api::{Code, Page, PageQuery, Problem};
 
 use crate::configured::Configured;
@@ -258,16 +258,9 @@ pub(crate) async fn ask(
     let agents = form.agents.split(',').map(str::trim);
     let agents = agents.filter(|agent| !agent.is_empty());
     let new = NewTurn {
-        task: form.task,
         branch: form.branch.clone(),
-        lead: None,
         agents: Some(agents.map(str::to_owned).collect()),
-        tools: Vec::new(),
-        tool_choice: None,
-        parallel_tool_calls: None,
-        results: Vec::new(),
-        settings: Settings::new(),
-        wait: false,
+        ..NewTurn::new(form.task)
     };
     service.begin(&id, &Asked::Task(new), None).await?;
     Ok(back(&id, &form.branch))

@@ -2,18 +2,13 @@
 
 mod bridge;
 
-use tokio::sync::Notify;
-use unisono_config::settings::Override;
 use unisono_server::http::Server;
 
-use super::serve::running;
+use super::stdio;
 use crate::app::App;
 use crate::live::Interrupts;
 use crate::place::Place;
-use crate::problem::{Problem, Result};
-
-/// Where other calls of the program reach this one.
-const BIND: &str = "127.0.0.1:0";
+use crate::problem::Result;
 
 const HELP: &str = "\
 For programs that start their servers themselves; the daemon answers the same at /mcp. Where a
@@ -32,40 +27,12 @@ those before it.
 pub(crate) struct Args {}
 
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
-    let setup = app.setup(vec![Override::new("unisono mcp", "server.bind", BIND)])?;
+    let setup = app.setup(vec![stdio::bind("mcp")])?;
     let mut interrupts = Interrupts::listen()?;
     let opened = match app.store_or_daemon(&setup).await? {
         Place::Process(opened) => opened,
         Place::Daemon(client) => return bridge::run(&app.out, client, &mut interrupts).await,
     };
-    let store = setup.loaded.config.store.path.clone();
-    let local = app.daemon(opened, setup).await?;
-    let server = Server::bind(local).await?;
-    let announced = running(&server).announce(&store);
-    if let Err(error) = &announced {
-        let store = store.display();
-        app.out.warn(format_args!(
-            "cannot write {store}: {error}; other calls do not find this process"
-        ));
-    }
-    let clients = server.mcp();
-    let left = Notify::new();
-    let serving = async {
-        let served = clients.serve_stdio().await;
-        left.notify_one();
-        served
-    };
-    let stop = async {
-        tokio::select! {
-            _ = interrupts.next() => {}
-            () = left.notified() => {}
-        }
-    };
-    let (served, failed) = tokio::join!(serving, server.answer(stop));
-    drop(announced);
-    served.map_err(|error| Problem::failed(format!("the client cannot be served: {error}")))?;
-    match failed {
-        None => Ok(()),
-        Some(reason) => Err(Problem::failed(format!("the runtime gave up: {reason}"))),
-    }
+    let client = |server: &Server| server.mcp().serve_stdio();
+    stdio::serve(app, (opened, setup), &mut interrupts, client).await
 }

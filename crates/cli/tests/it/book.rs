@@ -104,6 +104,16 @@ fn a_service_is_run_as_the_page_says() {
 }
 
 #[test]
+fn an_editor_is_answered() {
+    let done = run("how-to/editors.md").expect(0);
+    assert!(
+        done.stdout.contains("\"loadSession\":true"),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
 fn coding_tools_are_served_as_the_page_says() {
     let done = run("how-to/coding-tools.md").expect(0);
     assert!(done.stdout.contains("\"serverInfo\""), "{done:#?}");

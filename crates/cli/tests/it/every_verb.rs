@@ -55,6 +55,7 @@ fn rows() -> Vec<Row> {
         row("chat", vec!["latest", "--agents", ""], 0, "daemon"),
         row("serve", vec!["--bind", "127.0.0.1:0"], 1, "use that one"),
         row("mcp", vec![], 0, "\"delegate\""),
+        row("acp", vec![], 0, "\"loadSession\":true"),
         row("resume", vec![], 0, "nothing to resume"),
         row("export", vec!["latest"], 0, "unisono"),
         row("sessions list", vec![], 0, "PostgreSQL"),
@@ -165,6 +166,10 @@ fn input(verb: &str) -> &'static str {
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
             "\n",
             r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#,
+            "\n"
+        ),
+        "acp" => concat!(
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
             "\n"
         ),
         _ => "",

@@ -39,7 +39,7 @@ fn a_project_is_searched_and_what_is_lost_is_listed() {
     let shown = place.json(&["agents", "show", "night-watch"]);
     assert_eq!(
         shown["tools"],
-        serde_json::json!(["delegate", "read_message", "recall"])
+        serde_json::json!(["delegate", "read_message", "recall", "skill"])
     );
     assert_eq!(shown["max_turns"], 8);
     assert_eq!(place.json(&["agents", "show", "beekeeper"])["max_turns"], 3);

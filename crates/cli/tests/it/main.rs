@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod acp;
 mod agents;
 mod appending;
 mod asking;
@@ -74,6 +75,7 @@ mod serve_load;
 mod serve_page;
 mod serve_routes;
 mod settings;
+mod skills;
 mod small_disk;
 mod small_windows;
 mod steering;

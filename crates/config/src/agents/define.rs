@@ -35,7 +35,7 @@ impl Setting<'_> {
         Some(Definition {
             id: source.id.clone(),
             description: description?,
-            instructions: source.text("instructions").unwrap_or_default().into(),
+            instructions: instructions(source),
             tools: tools::allowed(source, &kind, &self.loaded.tools, found),
             kind,
             limits: limits(&model),
@@ -175,6 +175,12 @@ impl Setting<'_> {
         }
         Some(entry)
     }
+}
+
+/// What it is told, with what its skills say.
+fn instructions(source: &Source) -> Arc<str> {
+    let own = source.text("instructions").unwrap_or_default();
+    format!("{own}{}", source.skills).trim_start().into()
 }
 
 /// Warns of keys that say how a program is started.

@@ -1,6 +1,7 @@
 //! Where agents are defined, and which definition of an id counts.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use crate::document::{self, Entry, Node, Table, Value};
 use crate::paths;
 use crate::schema;
 use crate::settings::Loaded;
+use crate::skills::Skills;
 
 /// The agents built into the program: file names and texts.
 pub const EMBEDDED: [(&str, &str); 6] = [
@@ -38,6 +40,8 @@ pub(super) struct Source {
     pub(super) id: AgentId,
     pub(super) place: Place,
     pub(super) table: Table,
+    /// What its skills say, which it is told after its instructions.
+    pub(super) skills: String,
 }
 
 /// An item of a list of texts.
@@ -55,6 +59,29 @@ impl Source {
 
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.table.get(key)?.value.as_text()
+    }
+
+    /// Reads the skills that it names.
+    pub(super) fn take_skills(&mut self, skills: &Skills, found: &mut Diagnostics) {
+        let mut all = String::new();
+        for item in self.texts("skills") {
+            let name = item.text;
+            let unknown = !skills.names().any(|known| known == name);
+            let wrong = match skills.instructions(name) {
+                Ok(text) => {
+                    let _ = write!(all, "\n\n# Skill {name}\n\n{text}");
+                    continue;
+                }
+                Err(_) if unknown => format!("agent `{}` names an unknown skill `{name}`", self.id),
+                Err(wrong) => format!("agent `{}`: skill `{name}`: {wrong}", self.id),
+            };
+            let diagnostic = Diagnostic::error(item.place.clone(), wrong).on("skills");
+            found.push(match unknown {
+                true => diagnostic.suggest(name, skills.names()),
+                false => diagnostic,
+            });
+        }
+        self.skills = all;
     }
 
     /// The items of a list of texts; nothing where there is none.
@@ -124,6 +151,7 @@ fn overlay(loaded: &Loaded, all: &mut BTreeMap<AgentId, Source>, found: &mut Dia
                     id: id.clone(),
                     place: place.clone(),
                     table: table.clone(),
+                    skills: String::new(),
                 };
                 all.insert(id, source);
             }
@@ -250,6 +278,7 @@ fn read(
         id,
         place: whole,
         table,
+        skills: String::new(),
     })
 }
 

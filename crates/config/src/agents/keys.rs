@@ -13,6 +13,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("tools", Kind::Texts),
     key("deny_tools", Kind::Texts),
     key("mcp_servers", Kind::Texts),
+    key("skills", Kind::Texts),
     key("approve", Kind::Texts),
     key("max_turns", SOME),
     key("timeout", Kind::Duration),

@@ -10,13 +10,14 @@ use std::time::SystemTime;
 
 use super::files;
 use crate::settings::Loaded;
+use crate::skills;
 
 /// The files there are, each with its size in bytes and the time it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl Seen {
-    /// The files of agents and of settings, as they look now. Reads directories: not for an async
+    /// The files of agents, of skills and of settings, as they look now. Reads directories: not for an async
     /// thread.
     pub fn now(loaded: &Loaded) -> Seen {
         let all = files::of_agents(loaded).into_iter();
@@ -25,7 +26,10 @@ impl Seen {
             let about = std::fs::metadata(&path).ok()?;
             Some((path, (about.len(), about.modified().ok())))
         });
-        Seen(seen.collect())
+        Seen(
+            seen.chain(skills::seen(&loaded.sources().skills()))
+                .collect(),
+        )
     }
 }
 

@@ -101,6 +101,7 @@ const RUN: &[Key] = &[
     key("lead", Kind::Text),
     key("agents", Kind::Texts),
     key("agents_md_bytes", Kind::Whole(0, 1_048_576)),
+    key("skills_bytes", Kind::Whole(0, 1_048_576)),
     key("timeout_seconds", SECONDS),
     key("calls_per_reply", SOME),
 ];

@@ -79,6 +79,9 @@ pub struct Run {
     pub calls_per_reply: u32,
     /// How many bytes of `AGENTS.md` files go into the system text; 0: none.
     pub agents_md_bytes: u64,
+    /// How many bytes of the list of skills go into the system text; 0: none, and there is no tool
+    /// to read them.
+    pub skills_bytes: u64,
 }
 
 impl Run {

@@ -14,6 +14,8 @@ use crate::paths::Home;
 pub const FILE: &str = "unisono.toml";
 /// The settings of a machine.
 pub const SYSTEM: &str = "/etc/unisono/unisono.toml";
+/// The directories of skills in a project, the first one in a person's as well.
+const SKILLS: [&str; 3] = ["skills", ".agents/skills", ".claude/skills"];
 /// Environment variables that start with this are settings: `UNISONO__SECTION__KEY`.
 pub const PREFIX: &str = "UNISONO__";
 
@@ -149,6 +151,14 @@ impl Sources {
         let person = self.home.settings().map(|dir| dir.join(FILE));
         let files = [self.system.clone(), person, self.project_path()];
         files.into_iter().flatten()
+    }
+
+    /// Where skills are: the project's directories, then the person's.
+    pub fn skills(&self) -> Vec<PathBuf> {
+        let project = self.project().unwrap_or_else(|| self.directory.clone());
+        let of_project = SKILLS.into_iter().map(|place| project.join(place));
+        let of_person = self.home.settings().map(|base| base.join(SKILLS[0]));
+        of_project.chain(of_person).collect()
     }
 
     /// The project's settings: the file given, or the one found.

@@ -40,10 +40,7 @@ const CLAUDE: Keys = &[
     ("model", Model(Some("anthropic"))),
     ("maxTurns", Whole("max_turns")),
     ("permissionMode", Asks),
-    (
-        "skills",
-        Lost("skills are not read; put what the agent has to know in its instructions"),
-    ),
+    ("skills", Skills),
     ("mcpServers", Servers),
     ("hooks", HOOKS),
     (
@@ -79,10 +76,7 @@ const CODEX: Keys = &[
         Lost("tools are named in `tools`, and none of these is one"),
     ),
     ("mcp_servers", Servers),
-    (
-        "skills",
-        Lost("skills are not read; put what the agent has to know in its instructions"),
-    ),
+    ("skills", Skills),
     ("nickname_candidates", LOOK),
 ];
 

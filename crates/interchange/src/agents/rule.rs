@@ -35,6 +35,8 @@ pub(super) enum Rule {
     Switches,
     /// Servers of tools, by name.
     Servers,
+    /// Skills, by name.
+    Skills,
     /// When a person is asked before a call.
     Asks,
     /// Which tools it may call, and which only if a person agrees.
@@ -91,6 +93,20 @@ impl Setting<'_> {
         draft.finish(self.format)
     }
 
+    fn skills(&self, key: &Taken<'_>, draft: &mut Draft) {
+        for name in key.names(draft) {
+            if self.known.skills.contains(&name) {
+                draft.skills.insert(name);
+            } else {
+                let reason = format!(
+                    "there is no skill `{name}`: put its folder into `skills/`, then import it \
+                     again with --force"
+                );
+                key.lost(draft, &reason);
+            }
+        }
+    }
+
     fn take(&self, entry: &Entry, key: &str, draft: &mut Draft) -> Result<(), Error> {
         let keys = formats::keys(self.format);
         let deeper = format!("{key}.");
@@ -139,6 +155,7 @@ impl Setting<'_> {
             Rule::Denied => self.denied(&key.names(draft), draft),
             Rule::Switches => self.switches(key, draft),
             Rule::Servers => self.servers().take(key, draft),
+            Rule::Skills => self.skills(key, draft),
             Rule::Asks => self.servers().asks(key, draft, NOTHING_TO_PERMIT),
             Rule::Rights => {
                 if let Value::Table(rights) = key.value {

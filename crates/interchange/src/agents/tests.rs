@@ -18,6 +18,7 @@ fn known(catalogue: &Catalogue) -> Known<'_> {
     Known {
         catalogue,
         servers: &NONE,
+        skills: &NONE,
         agents: &NONE,
     }
 }
@@ -140,7 +141,7 @@ fn what_was_read_is_right_here() {
     let beekeeper = setup.roster.get("beekeeper").unwrap();
     assert_eq!((beekeeper.max_turns, beekeeper.timeout_ms), (9, 90_000));
     let tools: Vec<&str> = beekeeper.tools.iter().map(|tool| &**tool).collect();
-    assert_eq!(tools, ["delegate", "read_message", "recall"]);
+    assert_eq!(tools, ["delegate", "read_message", "recall", "skill"]);
 }
 
 #[test]
@@ -208,6 +209,7 @@ fn what_is_said_of_servers_carries_over_where_they_are_configured() {
         catalogue: &catalogue,
         servers: &servers,
         agents: &servers,
+        ..known(&catalogue)
     };
     let none = |_: &str| Err(io::Error::other("nothing is included"));
     let read = |path: &str, text: &str| {
@@ -287,6 +289,37 @@ fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
     let none = |_: &str| Err(io::Error::other("nothing is included"));
     let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
     all.pop().unwrap().unwrap()
+}
+
+#[test]
+fn skills_that_are_found_carry_over() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let skills = BTreeSet::from(["pdf-forms".to_owned()]);
+    let known = Known {
+        skills: &skills,
+        ..known(&catalogue)
+    };
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let text = "---\nname: clerk\ndescription: Fills in forms\nskills: pdf-forms, invoices\n---\nBe exact.\n";
+    let mut all = read_text(
+        Path::new(".claude/agents/clerk.md"),
+        text,
+        None,
+        known,
+        &none,
+    )
+    .unwrap();
+    let clerk = all.pop().unwrap().unwrap();
+    assert!(
+        clerk.text.contains("skills:\n- pdf-forms\n"),
+        "{}",
+        clerk.text
+    );
+    let lost = reasons(&clerk.lost);
+    assert!(
+        lost.contains("skills: there is no skill `invoices`"),
+        "{lost}"
+    );
 }
 
 fn reasons(lost: &[Lost]) -> String {

@@ -27,6 +27,8 @@ pub(super) struct Draft {
     pub(super) denied: Vec<String>,
     /// Servers all of whose tools it has.
     pub(super) servers: BTreeSet<String>,
+    /// Skills that it is told whole.
+    pub(super) skills: BTreeSet<String>,
     /// Calls that wait for a person.
     pub(super) approve: Vec<String>,
     /// Whether calls of all servers' tools do.
@@ -197,6 +199,10 @@ impl Draft {
             .collect();
         if !servers.is_empty() {
             set("mcp_servers", Value::Sequence(servers));
+        }
+        if !self.skills.is_empty() {
+            let all = self.skills.iter().map(|name| name.as_str().into());
+            set("skills", Value::Sequence(all.collect()));
         }
         if !self.delegates.is_empty() {
             let all = self.delegates.iter().map(|name| name.as_str().into());

@@ -140,16 +140,11 @@ async fn begin(
         }
     };
     let asked = Asked::Task(NewTurn {
-        task: task.text,
         branch,
         lead: request.lead,
         agents: request.agents,
-        tools: Vec::new(),
-        tool_choice: None,
-        parallel_tool_calls: None,
-        results: Vec::new(),
         settings: request.settings,
-        wait: false,
+        ..NewTurn::new(task.text)
     });
     let begun = Turns::begin(&*shared.local, session, &asked, Some(&task.key));
     Ok(begun.await?)

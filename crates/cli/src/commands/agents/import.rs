@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use unisono_config::agents;
 use unisono_config::settings;
+use unisono_config::skills::Skills;
 use unisono_interchange::agents::{self as interchange, Format, Imported, Lost};
 
 use crate::app::App;
@@ -92,6 +93,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let mut known = interchange::Known {
         catalogue: &loaded.catalogue,
         servers: &loaded.tools.names,
+        skills: &Skills::names_of(&loaded.sources().skills()),
         agents: &BTreeSet::new(),
     };
     let files = files(&args.paths)?;
@@ -100,8 +102,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let ids = each.flatten().flatten().map(|agent| agent.id);
     let there: BTreeSet<String> = names_in_use(&to).chain(ids).collect();
     known.agents = &there;
-    let mut problems: Vec<(PathBuf, String)> = Vec::new();
-    let mut skipped: Vec<(PathBuf, String)> = Vec::new();
+    let (mut problems, mut skipped) = (Vec::<(PathBuf, String)>::new(), Vec::new());
     let mut done = Vec::new();
     let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
     for Candidate { path: file, named } in files {

@@ -1,0 +1,170 @@
+//! The client's end of the connection: what it is sent, what it is asked, and errors as the protocol
+//! has them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use unisono_api::Code;
+use unisono_api::service;
+
+use crate::protocol::Update;
+
+/// Messages that may wait to be written. A client that reads slowly holds up nobody but itself.
+const QUEUE: usize = 256;
+
+/// Codes of JSON-RPC.
+pub(crate) const UNREADABLE: i64 = -32_700;
+pub(crate) const INVALID_REQUEST: i64 = -32_600;
+pub(crate) const UNKNOWN_METHOD: i64 = -32_601;
+pub(crate) const INVALID_PARAMS: i64 = -32_602;
+const INTERNAL: i64 = -32_603;
+
+/// An error that a client is answered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Error {
+    code: i64,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+}
+
+impl Error {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Error {
+        Error {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::new(INVALID_PARAMS, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Error {
+        Error::new(INTERNAL, message)
+    }
+}
+
+impl From<service::Error> for Error {
+    fn from(error: service::Error) -> Error {
+        let code = match error.code() {
+            Code::InvalidRequest | Code::Refused | Code::Conflict | Code::NotFound => {
+                INVALID_PARAMS
+            }
+            _ => INTERNAL,
+        };
+        Error {
+            data: Some(json!({"code": error.code()})),
+            ..Error::new(code, error.to_string())
+        }
+    }
+}
+
+/// Where a client is written to. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Client {
+    lines: mpsc::Sender<String>,
+    requests: Arc<Mutex<OpenRequests>>,
+}
+
+/// The client has left.
+#[derive(Debug)]
+pub(crate) struct Left;
+
+impl From<Left> for Error {
+    fn from(_: Left) -> Error {
+        Error::internal("the client has left")
+    }
+}
+
+/// What it was asked and has not answered.
+#[derive(Default)]
+struct OpenRequests {
+    last: u64,
+    open: HashMap<u64, oneshot::Sender<Value>>,
+    is_closed: bool,
+}
+
+impl Client {
+    /// A client, and the lines that are to be written to it.
+    pub(crate) fn new() -> (Client, mpsc::Receiver<String>) {
+        let (lines, to_write) = mpsc::channel(QUEUE);
+        let requests = Arc::default();
+        (Client { lines, requests }, to_write)
+    }
+
+    /// Tells of a session.
+    pub(crate) async fn tell(&self, session: &str, update: &Update) -> Result<(), Left> {
+        let params = json!({"sessionId": session, "update": update});
+        self.send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+            .await
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer(
+        &self,
+        id: &Value,
+        answer: Result<Value, Error>,
+    ) -> Result<(), Left> {
+        let message = match answer {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+        };
+        self.send(&message).await
+    }
+
+    /// Asks the client. None: it has left, or its answer is none.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, method: &str, params: Value) -> Option<T> {
+        let (id, answer) = {
+            let mut asked = self.open_requests();
+            if asked.is_closed {
+                return None;
+            }
+            asked.last += 1;
+            let (tell, answer) = oneshot::channel();
+            let id = asked.last;
+            asked.open.insert(id, tell);
+            (id, answer)
+        };
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(&request).await.ok()?;
+        let answer = answer.await.ok()?;
+        let read = T::deserialize(&answer["result"]);
+        if let Err(wrong) = &read {
+            tracing::warn!(%wrong, %answer, "the client's answer to {method} cannot be read");
+        }
+        read.ok()
+    }
+
+    /// Takes an answer of the client's.
+    pub(crate) fn answered(&self, id: &Value, message: Value) {
+        let asked = id
+            .as_u64()
+            .and_then(|id| self.open_requests().open.remove(&id));
+        match asked {
+            // Whoever asked may have stopped waiting.
+            Some(tell) => drop(tell.send(message)),
+            None => tracing::debug!(%id, "the client answers what it was not asked"),
+        }
+    }
+
+    /// The client says nothing more: who waits for an answer gets none.
+    pub(crate) fn close(&self) {
+        let mut asked = self.open_requests();
+        asked.is_closed = true;
+        asked.open.clear();
+    }
+
+    async fn send(&self, message: &Value) -> Result<(), Left> {
+        self.lines.send(message.to_string()).await.map_err(|_| Left)
+    }
+
+    fn open_requests(&self) -> MutexGuard<'_, OpenRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

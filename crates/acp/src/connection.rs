@@ -1,0 +1,211 @@
+//! One client: its requests are answered in the order in which they come. Prompts are worked on
+//! beside them, so that they can be cancelled.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::sync::CancellationToken;
+use unisono_api::service::Service;
+
+use crate::client::{Client, Error, INVALID_REQUEST, Left, UNKNOWN_METHOD, UNREADABLE};
+use crate::prompt;
+use crate::protocol::{OneSession, Prompt};
+use crate::sessions::Sessions;
+
+/// The version of the protocol.
+const VERSION: u32 = 1;
+/// Bytes of one message of a client at most.
+const LONGEST_MESSAGE: usize = 32 << 20;
+
+/// Serves one client until its input ends. `directory` is the working directory. Turns that were
+/// begun go on.
+///
+/// # Errors
+/// The input cannot be read, or the output not be written.
+pub async fn serve(
+    service: Arc<dyn Service>,
+    directory: PathBuf,
+    input: impl AsyncRead,
+    output: impl AsyncWrite,
+) -> io::Result<()> {
+    let (client, lines) = Client::new();
+    let connection = Connection {
+        sessions: Sessions::new(service.clone(), directory),
+        service,
+        client,
+        working: JoinSet::new(),
+        prompts: HashMap::new(),
+    };
+    let writing = write(lines, output);
+    tokio::pin!(writing);
+    tokio::select! {
+        read = connection.read(input) => read?,
+        written = &mut writing => return written,
+    }
+    // What was answered is written.
+    writing.await
+}
+
+async fn write(mut lines: mpsc::Receiver<String>, output: impl AsyncWrite) -> io::Result<()> {
+    tokio::pin!(output);
+    while let Some(mut line) = lines.recv().await {
+        line.push('\n');
+        output.write_all(line.as_bytes()).await?;
+        if lines.is_empty() {
+            output.flush().await?;
+        }
+    }
+    output.flush().await
+}
+
+struct Connection {
+    service: Arc<dyn Service>,
+    sessions: Sessions,
+    client: Client,
+    working: JoinSet<()>,
+    /// What cancels the prompts that are worked on, by session.
+    prompts: HashMap<String, Vec<CancellationToken>>,
+}
+
+impl Connection {
+    async fn read(mut self, input: impl AsyncRead) -> io::Result<()> {
+        let codec = LinesCodec::new_with_max_length(LONGEST_MESSAGE);
+        let lines = FramedRead::new(input, codec);
+        tokio::pin!(lines);
+        while let Some(line) = lines.next().await {
+            while self.working.try_join_next().is_some() {}
+            let taken = match line {
+                Ok(line) => self.take(&line).await,
+                Err(LinesCodecError::Io(error)) => return Err(error),
+                Err(too_long) => {
+                    let error = Error::new(INVALID_REQUEST, too_long.to_string());
+                    self.client.answer(&Value::Null, Err(error)).await
+                }
+            };
+            if taken.is_err() {
+                break;
+            }
+        }
+        self.client.close();
+        Ok(())
+    }
+
+    async fn take(&mut self, line: &str) -> Result<(), Left> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let message: Value = match serde_json::from_str(line) {
+            Ok(message) => message,
+            Err(wrong) => {
+                let error = Error::new(UNREADABLE, wrong.to_string());
+                return self.client.answer(&Value::Null, Err(error)).await;
+            }
+        };
+        let id = message.get("id").filter(|id| !id.is_null()).cloned();
+        let params = message.get("params").cloned().unwrap_or(json!({}));
+        match (message["method"].as_str(), id) {
+            (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
+            (Some(method), Some(id)) => {
+                let answer = self.answer(method, params).await;
+                self.client.answer(&id, answer).await
+            }
+            (Some("session/cancel"), None) => {
+                if let Ok(OneSession { session_id }) = read(params) {
+                    self.cancel(&session_id);
+                }
+                Ok(())
+            }
+            (Some(_), None) => Ok(()),
+            (None, Some(id))
+                if message.get("result").is_some() || message.get("error").is_some() =>
+            {
+                self.client.answered(&id, message);
+                Ok(())
+            }
+            (None, id) => {
+                let error = Error::new(INVALID_REQUEST, "a message has a method or a result");
+                let id = id.unwrap_or_default();
+                self.client.answer(&id, Err(error)).await
+            }
+        }
+    }
+
+    async fn answer(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+        let sessions = &self.sessions;
+        match method {
+            "initialize" => Ok(initialized()),
+            "session/new" => written(sessions.create(read(params)?).await?),
+            "session/load" => written(sessions.load(read(params)?, &self.client).await?),
+            "session/resume" => written(sessions.resume(read(params)?).await?),
+            "session/list" => written(sessions.list(read(params)?).await?),
+            "session/set_config_option" => written(sessions.set(read(params)?).await?),
+            "session/close" => {
+                let OneSession { session_id } = read(params)?;
+                self.cancel(&session_id);
+                Ok(json!({}))
+            }
+            _ => Err(Error::new(
+                UNKNOWN_METHOD,
+                format!("there is no method {method:?}"),
+            )),
+        }
+    }
+
+    async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Left> {
+        let asked: Prompt = match read(params) {
+            Ok(asked) => asked,
+            Err(error) => return self.client.answer(&id, Err(error)).await,
+        };
+        // Registered before the next message is read, which may cancel it.
+        let token = CancellationToken::new();
+        let of_session = self.prompts.entry(asked.session_id.clone()).or_default();
+        of_session.retain(|token| !token.is_cancelled());
+        of_session.push(token.clone());
+        let (service, client) = (self.service.clone(), self.client.clone());
+        self.working.spawn(async move {
+            let stopped = prompt::run(service, asked, &token, &client).await;
+            token.cancel();
+            let answer = stopped.map(|reason| json!({"stopReason": reason}));
+            // The client may have left.
+            let _ = client.answer(&id, answer).await;
+        });
+        Ok(())
+    }
+
+    fn cancel(&mut self, session: &str) {
+        let tokens = self.prompts.remove(session).unwrap_or_default();
+        tokens.iter().for_each(CancellationToken::cancel);
+    }
+}
+
+fn initialized() -> Value {
+    json!({
+        "protocolVersion": VERSION,
+        "agentCapabilities": {
+            "loadSession": true,
+            "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+            "mcpCapabilities": {"http": false, "sse": false},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        },
+        "authMethods": [],
+        "agentInfo": {"name": "unisono", "title": "unisono", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
+    serde_json::from_value(params).map_err(|wrong| Error::invalid(wrong.to_string()))
+}
+
+fn written(answer: impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(answer).map_err(|wrong| Error::internal(wrong.to_string()))
+}

@@ -1,0 +1,89 @@
+//! What a person writes, as the text of a task.
+
+use crate::client::Error;
+use crate::protocol::Block;
+
+/// The text of a prompt. Text files that come with it stand in it under their address.
+///
+/// # Errors
+/// A part is no text.
+pub(crate) fn text(blocks: &[Block]) -> Result<String, Error> {
+    let parts: Result<Vec<String>, Error> = blocks.iter().map(part).collect();
+    let text = parts?.join("\n").trim().to_owned();
+    match text.is_empty() {
+        true => Err(Error::invalid("the prompt has no text")),
+        false => Ok(text),
+    }
+}
+
+fn part(block: &Block) -> Result<String, Error> {
+    let wrong = match block {
+        Block::Text { text } => return Ok(text.clone()),
+        Block::ResourceLink { name, uri } => return Ok(format!("[{name}]({uri})")),
+        Block::Resource { resource } => match &resource.text {
+            Some(text) => {
+                let fence = fence(text);
+                let (uri, text) = (&resource.uri, text.trim_end());
+                return Ok(format!("\n{uri}:\n{fence}\n{text}\n{fence}\n"));
+            }
+            None => "a file that is no text cannot be taken",
+        },
+        Block::Image {} => "images cannot be taken",
+        Block::Audio {} => "sound cannot be taken",
+        Block::Unknown => "a part of the prompt has an unknown type",
+    };
+    Err(Error::invalid(wrong))
+}
+
+/// A fence that does not stand in the text.
+fn fence(text: &str) -> String {
+    let runs = text.split(|c| c != '`').map(str::len);
+    "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn text_of(blocks: &Value) -> Result<String, Error> {
+        let blocks: Vec<Block> = serde_json::from_value(blocks.clone()).unwrap();
+        text(&blocks)
+    }
+
+    #[test]
+    fn files_stand_in_the_text_and_what_is_no_text_is_refused() {
+        let prompt = json!([
+            {"type": "text", "text": "Review", "annotations": {"priority": 1}},
+            {"type": "resource_link", "name": "plan.md", "uri": "file:///w/plan.md", "size": 7},
+            {"type": "resource", "resource": {"uri": "file:///w/a.md", "text": "```sh\nls\n```\n"}},
+        ]);
+        assert_eq!(
+            text_of(&prompt).unwrap(),
+            "Review\n[plan.md](file:///w/plan.md)\n\nfile:///w/a.md:\n````\n```sh\nls\n```\n````"
+        );
+        let table = [
+            (json!([]), "the prompt has no text"),
+            (
+                json!([{"type": "text", "text": " "}]),
+                "the prompt has no text",
+            ),
+            (
+                json!([{"type": "image", "data": "AA==", "mimeType": "image/png"}]),
+                "images cannot be taken",
+            ),
+            (
+                json!([{"type": "resource", "resource": {"uri": "file:///a", "blob": "AA=="}}]),
+                "a file that is no text cannot be taken",
+            ),
+            (
+                json!([{"type": "scent"}]),
+                "a part of the prompt has an unknown type",
+            ),
+        ];
+        for (prompt, reason) in table {
+            assert_eq!(text_of(&prompt).unwrap_err(), Error::invalid(reason));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Calls of tools that wait for a person: the client asks theirs.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use unisono_api::approval::{Approval, Decide, Verdict};
+use unisono_api::service::Service;
+
+use crate::client::Client;
+use crate::protocol::{Call, Outcome, Permission};
+
+/// An answer that a person can give: its id, its name, its kind, what it decides, and what the model
+/// is told.
+type Choice = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Verdict,
+    Option<&'static str>,
+);
+
+/// What is answered to a call that is not made yet.
+const BEFORE: [Choice; 2] = [
+    ("approve", "Allow", "allow_once", Verdict::Approve, None),
+    ("deny", "Deny", "reject_once", Verdict::Deny, None),
+];
+
+/// What is answered to a call of which nobody knows whether it was made.
+const IN_DOUBT: [Choice; 3] = [
+    (
+        "repeat",
+        "Make it again",
+        "allow_once",
+        Verdict::Repeat,
+        None,
+    ),
+    (
+        "done",
+        "It was made",
+        "allow_once",
+        Verdict::Done,
+        Some("The person says that it was made."),
+    ),
+    (
+        "failed",
+        "It was not made",
+        "reject_once",
+        Verdict::Failed,
+        Some("The person says that it was not made."),
+    ),
+];
+
+/// Asks the client's person about a call, and decides as they say. Whoever decides first counts.
+pub(crate) async fn ask(
+    service: Arc<dyn Service>,
+    session: String,
+    call: Approval,
+    client: Client,
+) {
+    let choices: &[Choice] = match call.waits_for.as_str() {
+        "in_doubt" => &IN_DOUBT,
+        _ => &BEFORE,
+    };
+    let options = choices
+        .iter()
+        .map(|(id, name, kind, ..)| json!({"optionId": id, "name": name, "kind": kind}));
+    let options: Vec<Value> = options.collect();
+    let about = Call {
+        tool_call_id: call.call.clone(),
+        title: Some(format!("{}: {}", call.agent, call.tool)),
+        raw_input: Some(call.arguments),
+        ..Call::default()
+    };
+    let params = json!({"sessionId": session, "toolCall": about, "options": options});
+    let answer = client.ask("session/request_permission", params).await;
+    let Some(Permission {
+        outcome: Outcome::Selected { option_id },
+    }) = answer
+    else {
+        return;
+    };
+    let chosen = choices.iter().find(|(id, ..)| *id == option_id);
+    let Some((.., decision, text)) = chosen else {
+        tracing::warn!(option_id, "the client chose what was not offered");
+        return;
+    };
+    let decide = Decide {
+        decision: *decision,
+        text: text.map(str::to_owned),
+    };
+    if let Err(error) = service.decide(&call.call, &decide).await {
+        tracing::debug!(%error, "the call was decided elsewhere");
+    }
+}

@@ -1,0 +1,244 @@
+//! Messages of the protocol, version 1: what is read of those that a client sends, and those that
+//! it is sent.
+//!
+//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. The official crates have all of it,
+//! and make every JSON object of a program that uses them keep the order in which it was written:
+//! the bytes that models are sent depend on that order.
+
+use std::path::PathBuf;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `session/new`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewSession {
+    pub(crate) cwd: PathBuf,
+    #[serde(default)]
+    pub(crate) mcp_servers: Vec<IgnoredAny>,
+}
+
+/// `session/load` and `session/resume`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LoadSession {
+    pub(crate) session_id: String,
+    #[serde(default)]
+    pub(crate) mcp_servers: Vec<IgnoredAny>,
+}
+
+/// `session/list`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ListSessions {
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) cursor: Option<String>,
+}
+
+/// `session/set_config_option`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SetOption {
+    pub(crate) session_id: String,
+    pub(crate) config_id: String,
+    pub(crate) value: Value,
+}
+
+/// `session/close` and `session/cancel`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OneSession {
+    pub(crate) session_id: String,
+}
+
+/// `session/prompt`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Prompt {
+    pub(crate) session_id: String,
+    pub(crate) prompt: Vec<Block>,
+}
+
+/// A part of a prompt.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Block {
+    Text {
+        text: String,
+    },
+    ResourceLink {
+        name: String,
+        uri: String,
+    },
+    Resource {
+        resource: Resource,
+    },
+    Image {},
+    Audio {},
+    #[serde(other)]
+    Unknown,
+}
+
+/// A file that comes with a prompt.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Resource {
+    pub(crate) uri: String,
+    /// None: it is no text.
+    #[serde(default)]
+    pub(crate) text: Option<String>,
+}
+
+/// A text as the protocol has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Content {
+    Text { text: String },
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Content {
+        Content::Text { text }
+    }
+}
+
+/// What a call came back with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum CallContent {
+    Content { content: Content },
+}
+
+impl From<String> for CallContent {
+    fn from(text: String) -> CallContent {
+        CallContent::Content {
+            content: text.into(),
+        }
+    }
+}
+
+/// `session/update`: what a client is told of a session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "sessionUpdate", rename_all = "snake_case")]
+pub(crate) enum Update {
+    UserMessageChunk(Chunk),
+    AgentMessageChunk(Chunk),
+    #[serde(rename = "tool_call")]
+    Call(Call),
+    /// What is none stays as it was.
+    #[serde(rename = "tool_call_update")]
+    CallChange(Call),
+    Plan {
+        entries: Vec<PlanEntry>,
+    },
+    #[serde(rename = "usage_update")]
+    Usage {
+        /// Tokens.
+        used: u64,
+        /// Tokens.
+        size: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<Cost>,
+    },
+}
+
+/// A piece of a message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Chunk {
+    pub(crate) content: Content,
+    pub(crate) message_id: String,
+}
+
+/// A call of a tool, or what is shown as one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Call {
+    pub(crate) tool_call_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<CallKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<CallStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) content: Vec<CallContent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) raw_input: Option<Value>,
+}
+
+/// What kind of call it is, for an icon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallKind {
+    Think,
+    Other,
+}
+
+/// How far a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+/// An item of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PlanEntry {
+    pub(crate) content: String,
+    pub(crate) priority: Priority,
+    pub(crate) status: PlanStatus,
+}
+
+/// The one priority that is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Priority {
+    Medium,
+}
+
+/// How far an item of the plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PlanStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+/// An amount of money.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Cost {
+    pub(crate) amount: f64,
+    pub(crate) currency: &'static str,
+}
+
+/// Why a prompt has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StopReason {
+    EndTurn,
+    Cancelled,
+}
+
+/// The answer to `session/request_permission`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Permission {
+    pub(crate) outcome: Outcome,
+}
+
+/// What a person has chosen.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Cancelled,
+    #[serde(rename_all = "camelCase")]
+    Selected {
+        option_id: String,
+    },
+}

@@ -1,0 +1,205 @@
+//! Sessions: begun, loaded, listed; and which agent leads them.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use unisono_api::agent::AgentQuery;
+use unisono_api::message::{Message, MessageQuery, Part};
+use unisono_api::service::Service;
+use unisono_api::session::{Listed, NewSession as New, SessionQuery, main_branch};
+use unisono_api::settings::Changes;
+
+use crate::client::{Client, Error};
+use crate::protocol::{Chunk, ListSessions, LoadSession, NewSession, SetOption, Update};
+
+/// The label of a session's working directory.
+const DIRECTORY: &str = "cwd";
+/// The label of sessions that an editor began.
+const CHANNEL: (&str, &str) = ("channel", "acp");
+/// The option of a session, and its setting, that says which agent answers.
+const LEAD: &str = "lead";
+const LEAD_SETTING: &str = "run.lead";
+/// The setting that says which agents work before it.
+const AGENTS_SETTING: &str = "run.agents";
+/// Sessions of one part of a list.
+const PART: usize = 50;
+/// Messages that are read at a time.
+const MESSAGES: usize = 500;
+
+pub(crate) struct Sessions {
+    service: Arc<dyn Service>,
+    /// Where sessions are shown that no editor began.
+    directory: PathBuf,
+}
+
+impl Sessions {
+    pub(crate) fn new(service: Arc<dyn Service>, directory: PathBuf) -> Sessions {
+        Sessions { service, directory }
+    }
+
+    pub(crate) async fn create(&self, asked: NewSession) -> Result<Value, Error> {
+        no_servers(asked.mcp_servers.len());
+        if !asked.cwd.is_absolute() {
+            return Err(Error::invalid("`cwd` is to be an absolute path"));
+        }
+        let labels = [
+            (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
+            (DIRECTORY.to_owned(), asked.cwd.display().to_string()),
+        ];
+        let new = New {
+            title: Some(title(&asked.cwd)),
+            labels: labels.into(),
+            ..New::default()
+        };
+        let session = self.service.create_session(new).await?.session;
+        let options = self.options(&session).await?;
+        Ok(json!({"sessionId": session, "configOptions": options}))
+    }
+
+    /// Sends all that was said, then answers.
+    pub(crate) async fn load(&self, asked: LoadSession, client: &Client) -> Result<Value, Error> {
+        let session = asked.session_id.as_str();
+        let mut query = MessageQuery {
+            branch: main_branch(),
+            cursor: None,
+            limit: NonZeroUsize::new(MESSAGES),
+        };
+        loop {
+            let page = self.service.messages(session, &query).await?;
+            for update in page.items.iter().filter_map(shown) {
+                client.tell(session, &update).await?;
+            }
+            if page.next.is_none() {
+                break;
+            }
+            query.cursor = page.next;
+        }
+        self.resume(asked).await
+    }
+
+    pub(crate) async fn resume(&self, asked: LoadSession) -> Result<Value, Error> {
+        no_servers(asked.mcp_servers.len());
+        Ok(json!({"configOptions": self.options(&asked.session_id).await?}))
+    }
+
+    pub(crate) async fn list(&self, asked: ListSessions) -> Result<Value, Error> {
+        let query = SessionQuery {
+            cursor: asked.cursor,
+            limit: NonZeroUsize::new(PART),
+            ..SessionQuery::default()
+        };
+        let page = self.service.sessions(&query).await?;
+        let with_place = page.items.into_iter().map(|listed| {
+            let directory = listed.labels.get(DIRECTORY).map(PathBuf::from);
+            (directory.unwrap_or_else(|| self.directory.clone()), listed)
+        });
+        let wanted = |place: &Path| asked.cwd.as_deref().is_none_or(|cwd| cwd == place);
+        let listed = with_place.filter(|(place, _)| wanted(place));
+        let listed = listed.map(|(place, listed)| info(&place, &listed));
+        let sessions: Vec<Value> = listed.collect();
+        Ok(json!({"sessions": sessions, "nextCursor": page.next}))
+    }
+
+    /// Changes which agent answers in a session, from its next prompt on.
+    pub(crate) async fn set(&self, asked: SetOption) -> Result<Value, Error> {
+        let id = asked.config_id;
+        let Some(lead) = asked.value.as_str() else {
+            return Err(Error::invalid(format!("option {id:?} takes a text")));
+        };
+        if id != LEAD {
+            return Err(Error::invalid(format!("there is no option {id:?}")));
+        }
+        let settings = self.service.settings().await?;
+        let mut settings = settings.iter();
+        let agents = settings.find(|setting| setting.key == AGENTS_SETTING);
+        let others = agents.and_then(|setting| without(&setting.value, lead));
+        let changes = BTreeMap::from([
+            (LEAD_SETTING.to_owned(), Some(lead.into())),
+            (AGENTS_SETTING.to_owned(), others),
+        ]);
+        let (session, changes) = (&asked.session_id, Changes { changes });
+        self.service
+            .change_session_settings(session, &changes)
+            .await?;
+        Ok(json!({"configOptions": self.options(session).await?}))
+    }
+
+    /// What can be chosen in a session: the agent that answers.
+    async fn options(&self, session: &str) -> Result<Vec<Value>, Error> {
+        let query = AgentQuery {
+            session: Some(session.to_owned()),
+            ..AgentQuery::default()
+        };
+        let agents = self.service.agents(&query).await?;
+        let leads = |role: &Option<String>| role.as_deref() == Some("lead");
+        let Some(lead) = agents.iter().find(|agent| leads(&agent.role)) else {
+            return Ok(Vec::new());
+        };
+        let choices = agents.iter().map(|agent| {
+            let (name, about) = (&agent.agent, &agent.description);
+            json!({"value": name, "name": name, "description": about})
+        });
+        let choices: Vec<Value> = choices.collect();
+        Ok(vec![json!({"id": LEAD, "name": "Agent", "type": "select",
+            "currentValue": lead.agent, "options": choices})])
+    }
+}
+
+fn title(directory: &Path) -> String {
+    let name = directory.file_name().map(|name| name.to_string_lossy());
+    format!("In {}", name.as_deref().unwrap_or("/"))
+}
+
+fn info(place: &Path, listed: &Listed) -> Value {
+    json!({"sessionId": listed.session, "cwd": place, "title": listed.title,
+        "updatedAt": listed.updated})
+}
+
+/// What a person or an agent wrote in a message; calls of tools and their results are not shown, nor
+/// are system texts.
+fn shown(message: &Message) -> Option<Update> {
+    let texts = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if text.trim().is_empty() {
+        return None;
+    }
+    let chunk = Chunk {
+        content: text.into(),
+        message_id: message.id.clone(),
+    };
+    match message.role.as_str() {
+        "user" => Some(Update::UserMessageChunk(chunk)),
+        "assistant" => Some(Update::AgentMessageChunk(chunk)),
+        _ => None,
+    }
+}
+
+/// The agents that work before the one that answers, where that is one of them as configured.
+/// `agents` is the setting, as TOML.
+fn without(agents: &str, lead: &str) -> Option<Value> {
+    let table: toml::Table = format!("agents = {agents}").parse().ok()?;
+    let agents = table.get("agents")?.as_array()?.iter();
+    let agents: Vec<&str> = agents.filter_map(toml::Value::as_str).collect();
+    // One may come with its task: `agent=task`.
+    let is_lead = |agent: &str| agent.split('=').next() == Some(lead);
+    agents.iter().any(|agent| is_lead(agent)).then(|| {
+        let others = agents.iter().filter(|agent| !is_lead(agent));
+        others.copied().collect()
+    })
+}
+
+/// The servers of tools that an editor has are not asked: agents have those that are configured.
+fn no_servers(count: usize) {
+    if count > 0 {
+        tracing::warn!(
+            count,
+            "tool servers of the editor are not used: configure them as [mcp]"
+        );
+    }
+}

@@ -1,0 +1,303 @@
+//! What a client is told of a turn, made from the turn's updates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use unisono_api::approval::Approval;
+use unisono_api::turn::Member;
+use unisono_api::turn_event::{FrozenContext, TurnEnd, TurnEvent};
+
+use crate::client::Error;
+use crate::protocol::{
+    Call, CallKind, CallStatus, Chunk, Cost, PlanEntry, PlanStatus, Priority, StopReason, Update,
+};
+
+/// A turn, as far as it was told.
+#[derive(Debug)]
+pub(crate) struct Updates {
+    turn: String,
+    /// The run that answers.
+    lead: Option<String>,
+    /// What was told of the reply that is coming.
+    reply: String,
+    /// Whether pieces of it were missed.
+    is_missed: bool,
+    /// How many replies were told before it.
+    replies: usize,
+    /// Calls that the client knows.
+    calls: BTreeSet<String>,
+    /// The state of each agent that the client knows, by place.
+    members: BTreeMap<u64, String>,
+    /// Who works on what, by place.
+    plan: BTreeMap<u64, PlanEntry>,
+    context: Option<FrozenContext>,
+    compactions: usize,
+}
+
+impl Updates {
+    pub(crate) fn new(turn: &str) -> Updates {
+        Updates {
+            turn: turn.to_owned(),
+            lead: None,
+            reply: String::new(),
+            is_missed: false,
+            replies: 0,
+            calls: BTreeSet::new(),
+            members: BTreeMap::new(),
+            plan: BTreeMap::new(),
+            context: None,
+            compactions: 0,
+        }
+    }
+
+    /// What is told of the next update.
+    pub(crate) fn take(&mut self, event: TurnEvent) -> Vec<Update> {
+        match event {
+            TurnEvent::State(state) => {
+                let mut all = self.agents(state.agents);
+                all.extend(state.context.map(|context| self.frozen(context)));
+                all.extend(self.waiting(state.waiting));
+                all
+            }
+            TurnEvent::Accepted { agents, .. } | TurnEvent::Runs { agents } => self.agents(agents),
+            TurnEvent::Compacting { step, .. } => vec![self.compacting(&step)],
+            TurnEvent::Compacted { checkpoint } => self.compacted(checkpoint.preview, false),
+            TurnEvent::StepFailed { reason, .. } => self.compacted(reason, true),
+            TurnEvent::Frozen { context } => vec![self.frozen(context)],
+            TurnEvent::Text { run, text } if self.is_lead(&run) => self.piece(text),
+            TurnEvent::Missed => {
+                self.is_missed = true;
+                Vec::new()
+            }
+            TurnEvent::RunStepped { run } if self.is_lead(&run) => {
+                self.end_reply();
+                Vec::new()
+            }
+            TurnEvent::RunRetried { agent, .. } => {
+                if agent.run.as_deref().is_some_and(|run| self.is_lead(run)) {
+                    self.end_reply();
+                }
+                self.agents(vec![agent])
+            }
+            TurnEvent::Waiting { calls } => self.waiting(calls),
+            TurnEvent::ToolStarted {
+                call,
+                tool,
+                arguments,
+                ..
+            } => vec![self.called(call, tool, arguments, CallStatus::InProgress)],
+            TurnEvent::ToolEnded {
+                call,
+                content,
+                is_error,
+                ..
+            } => vec![ended(call, content, is_error)],
+            TurnEvent::Decided { call, decision }
+                if decision == "denied" || decision == "expired" =>
+            {
+                vec![ended(call, decision, true)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_lead(&self, run: &str) -> bool {
+        self.lead.as_deref() == Some(run)
+    }
+
+    /// The agents that changed, each as a call, and the plan, where it changed.
+    fn agents(&mut self, agents: Vec<Member>) -> Vec<Update> {
+        let (mut all, mut is_changed) = (Vec::new(), false);
+        for agent in agents {
+            let entry = planned(&agent);
+            is_changed |= self.plan.get(&agent.place) != Some(&entry);
+            self.plan.insert(agent.place, entry);
+            if agent.role == "lead" {
+                self.lead = agent.run.or(self.lead.take());
+            } else {
+                all.extend(self.member(agent));
+            }
+        }
+        // One that works alone is no plan.
+        if is_changed && self.plan.len() > 1 {
+            let entries = self.plan.values().cloned().collect();
+            all.push(Update::Plan { entries });
+        }
+        all
+    }
+
+    /// An agent that works before the answer, where it changed.
+    fn member(&mut self, agent: Member) -> Option<Update> {
+        let before = self.members.insert(agent.place, agent.state.clone());
+        if before.as_ref() == Some(&agent.state) {
+            return None;
+        }
+        let status = match agent.state.as_str() {
+            "waiting" => CallStatus::Pending,
+            "running" => CallStatus::InProgress,
+            "done" | "partial" => CallStatus::Completed,
+            _ => CallStatus::Failed,
+        };
+        let error = agent
+            .error
+            .map(|error| format!("{}: {}", error.code, error.reason));
+        let result = agent.text.or(error).map(Into::into);
+        let call = Call {
+            tool_call_id: format!("{}:{}", self.turn, agent.place),
+            status: Some(status),
+            content: result.into_iter().collect(),
+            ..Call::default()
+        };
+        Some(match before {
+            Some(_) => Update::CallChange(call),
+            None => Update::Call(Call {
+                title: Some(agent.agent),
+                kind: Some(CallKind::Think),
+                ..call
+            }),
+        })
+    }
+
+    fn compaction(&self) -> String {
+        format!("{}:compaction:{}", self.turn, self.compactions)
+    }
+
+    fn compacting(&mut self, step: &str) -> Update {
+        self.compactions += 1;
+        Update::Call(Call {
+            tool_call_id: self.compaction(),
+            title: Some(format!("Compacting: {step}")),
+            kind: Some(CallKind::Think),
+            status: Some(CallStatus::InProgress),
+            ..Call::default()
+        })
+    }
+
+    fn compacted(&self, text: String, is_error: bool) -> Vec<Update> {
+        if self.compactions == 0 {
+            return Vec::new();
+        }
+        vec![ended(self.compaction(), text, is_error)]
+    }
+
+    fn frozen(&mut self, context: FrozenContext) -> Update {
+        let used = used(&context, None);
+        self.context = Some(context);
+        used
+    }
+
+    /// The next piece of the lead's reply.
+    fn piece(&mut self, text: String) -> Vec<Update> {
+        if self.is_missed || text.is_empty() {
+            return Vec::new();
+        }
+        self.reply.push_str(&text);
+        vec![Update::AgentMessageChunk(Chunk {
+            content: text.into(),
+            message_id: format!("{}:{}", self.turn, self.replies),
+        })]
+    }
+
+    fn end_reply(&mut self) {
+        self.reply.clear();
+        self.is_missed = false;
+        self.replies += 1;
+    }
+
+    /// Tells of a call, or how far it is by now.
+    fn called(&mut self, id: String, tool: String, input: Value, status: CallStatus) -> Update {
+        let call = Call {
+            tool_call_id: id.clone(),
+            status: Some(status),
+            ..Call::default()
+        };
+        match self.calls.insert(id) {
+            false => Update::CallChange(call),
+            true => Update::Call(Call {
+                title: Some(tool),
+                kind: Some(CallKind::Other),
+                raw_input: Some(input),
+                ..call
+            }),
+        }
+    }
+
+    fn waiting(&mut self, calls: Vec<Approval>) -> Vec<Update> {
+        let each = calls.into_iter();
+        let told =
+            each.map(|call| self.called(call.call, call.tool, call.arguments, CallStatus::Pending));
+        told.collect()
+    }
+
+    /// What is told of the end, and what the prompt is answered.
+    pub(crate) fn end(&mut self, end: TurnEnd) -> (Vec<Update>, Result<StopReason, Error>) {
+        let mut all = self.agents(end.agents);
+        if let Some(context) = &self.context {
+            all.push(used(context, end.usage.cost_usd));
+        }
+        let ended = match (end.turn.state.as_str(), end.turn.answer) {
+            ("cancelled", _) => Ok(StopReason::Cancelled),
+            (_, Some(answer)) => {
+                all.extend(self.rest(&answer));
+                Ok(StopReason::EndTurn)
+            }
+            (state, None) => Err(Error::internal(end.turn.error.map_or_else(
+                || format!("the turn has no answer: it is {state}"),
+                |error| format!("{}: {}", error.code, error.reason),
+            ))),
+        };
+        (all, ended)
+    }
+
+    /// What was not told of the answer.
+    fn rest(&mut self, answer: &str) -> Vec<Update> {
+        self.is_missed = false;
+        let rest = answer.strip_prefix(self.reply.as_str()).map(str::to_owned);
+        let rest = rest.unwrap_or_else(|| {
+            self.end_reply();
+            answer.to_owned()
+        });
+        self.piece(rest)
+    }
+}
+
+/// An agent in the plan.
+fn planned(agent: &Member) -> PlanEntry {
+    let name = &agent.agent;
+    PlanEntry {
+        content: match agent.role.as_str() {
+            "lead" => format!("{name} answers"),
+            _ => format!("{name} works for the answer"),
+        },
+        priority: Priority::Medium,
+        status: match agent.state.as_str() {
+            "waiting" => PlanStatus::Pending,
+            "running" => PlanStatus::InProgress,
+            _ => PlanStatus::Completed,
+        },
+    }
+}
+
+/// How full the context is, and what the turn has cost.
+fn used(context: &FrozenContext, cost: Option<f64>) -> Update {
+    Update::Usage {
+        used: context.tokens,
+        size: context.usable_tokens,
+        cost: cost.map(|amount| Cost {
+            amount,
+            currency: "USD",
+        }),
+    }
+}
+
+fn ended(call: String, content: String, is_error: bool) -> Update {
+    Update::CallChange(Call {
+        tool_call_id: call,
+        status: Some(match is_error {
+            true => CallStatus::Failed,
+            false => CallStatus::Completed,
+        }),
+        content: vec![content.into()],
+        ..Call::default()
+    })
+}

@@ -1,0 +1,56 @@
+//! `unisono acp`: an agent for editors, on standard input and output.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use unisono::Service;
+use unisono_server::http::Server;
+
+use super::stdio;
+use crate::app::App;
+use crate::live::Interrupts;
+use crate::place::Place;
+use crate::problem::{Problem, Result};
+use crate::service::request_settings;
+
+const HELP: &str = "\
+For editors that start their agents themselves. Where a daemon has the store open, the editor works
+on the daemon's sessions. Where none has, this process listens on a free port of loopback, and
+other verbs work through it.
+
+An editor begins, loads, lists and resumes sessions, chooses the agent that answers, sees who works
+on what, and asks its user about calls of tools that wait for approval. Version 1 of the protocol.
+
+  {\"agent_servers\": {\"unisono\": {\"command\": \"unisono\", \"args\": [\"acp\"]}}}";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
+    let setup = app.setup(vec![stdio::bind("acp")])?;
+    let mut interrupts = Interrupts::listen()?;
+    let directory = setup.loaded.sources().directory.clone();
+    let opened = match app.store_or_daemon(&setup).await? {
+        Place::Process(opened) => opened,
+        Place::Daemon(client) => {
+            let mut settings = request_settings(&setup);
+            settings.remove(stdio::BIND_KEY);
+            let service = Arc::new(client.flagged(settings));
+            let served = tokio::select! {
+                served = serve(service, directory) => served,
+                _ = interrupts.next() => Ok(()),
+            };
+            let failed = |error| Problem::failed(format!("the client cannot be served: {error}"));
+            return served.map_err(failed);
+        }
+    };
+    let client = |server: &Server| serve(server.service(), directory);
+    stdio::serve(app, (opened, setup), &mut interrupts, client).await
+}
+
+async fn serve(service: Arc<dyn Service>, directory: PathBuf) -> Result<(), String> {
+    let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+    let served = unisono_acp::serve(service, directory, input, output).await;
+    served.map_err(|error| error.to_string())
+}

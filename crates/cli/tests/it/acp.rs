@@ -1,0 +1,373 @@
+//! Editors: `unisono acp`, spoken to in lines of JSON.
+
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
+
+use crate::http::Daemon;
+use crate::support::{Place, example, finish};
+
+/// An editor that has started the program.
+struct Editor {
+    program: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+    asked: u64,
+    /// What came besides answers.
+    updates: Vec<Value>,
+    /// Which option is chosen where a person is asked.
+    choice: &'static str,
+    permissions: Vec<Value>,
+}
+
+impl Editor {
+    fn start(place: &Place) -> Editor {
+        Editor::of(place.command(&["acp"]))
+    }
+
+    fn of(mut command: Command) -> Editor {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().unwrap();
+        let output = BufReader::new(program.stdout.take().unwrap()).lines();
+        let mut editor = Editor {
+            input: program.stdin.take(),
+            program,
+            output,
+            asked: 0,
+            updates: Vec::new(),
+            choice: "approve",
+            permissions: Vec::new(),
+        };
+        let params = json!({"protocolVersion": 1, "clientCapabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let made = editor.ask("initialize", &params).unwrap();
+        assert_eq!(made["protocolVersion"], 1);
+        assert_eq!(made["agentInfo"]["name"], "unisono");
+        assert_eq!(made["agentCapabilities"]["loadSession"], true);
+        editor
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.line(&message.to_string());
+    }
+
+    fn line(&mut self, text: &str) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{text}").unwrap();
+    }
+
+    fn begin(&mut self, method: &str, params: &Value) -> u64 {
+        self.asked += 1;
+        let id = self.asked;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// The next message; requests of the program are answered.
+    fn next(&mut self) -> Value {
+        let line = self.output.next().expect("the program goes on").unwrap();
+        let message: Value = serde_json::from_str(&line).expect("a line of JSON");
+        match message["method"].as_str() {
+            Some("session/update") => self.updates.push(message["params"].clone()),
+            Some("session/request_permission") => {
+                self.permissions.push(message["params"].clone());
+                let outcome = json!({"outcome": "selected", "optionId": self.choice});
+                self.send(&json!({"jsonrpc": "2.0", "id": message["id"],
+                    "result": {"outcome": outcome}}));
+            }
+            Some(other) => panic!("it asks for {other}"),
+            None => {}
+        }
+        message
+    }
+
+    fn end(&mut self, id: u64) -> Result<Value, Value> {
+        loop {
+            let message = self.next();
+            if message.get("method").is_none() && message["id"] == id {
+                return match message.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(message["result"].clone()),
+                };
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
+        let id = self.begin(method, params);
+        self.end(id)
+    }
+
+    fn new_session(&mut self) -> String {
+        let params = json!({"cwd": "/work/harbour", "mcpServers": []});
+        let made = self.ask("session/new", &params).unwrap();
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    fn prompt(&mut self, session: &str, text: &str) -> Result<Value, Value> {
+        self.ask("session/prompt", &prompt(session, text))
+    }
+
+    /// What the updates of a kind have at a place.
+    fn told(&self, kind: &str, place: &str) -> Vec<String> {
+        let of_kind = |update: &&Value| update["update"]["sessionUpdate"] == kind;
+        let all = self.updates.iter().filter(of_kind);
+        let texts =
+            all.filter_map(|update| Some(update["update"].pointer(place)?.as_str()?.into()));
+        texts.collect()
+    }
+
+    fn said(&self) -> String {
+        self.told("agent_message_chunk", "/content/text").concat()
+    }
+
+    /// Leaves; the program ends by itself.
+    fn leave(mut self) {
+        drop(self.input.take());
+        assert!(self.program.wait().unwrap().success());
+    }
+}
+
+fn prompt(session: &str, text: &str) -> Value {
+    json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+}
+
+#[test]
+fn an_editor_asks_lists_loads_and_resumes_sessions() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place);
+    let session = editor.new_session();
+    let done = editor.prompt(&session, "The move is on Friday 6 March. When is the move?");
+    assert_eq!(done.unwrap()["stopReason"], "end_turn");
+    assert!(editor.said().contains("6 March"), "{}", editor.said());
+    let sizes = editor
+        .updates
+        .iter()
+        .filter(|u| u["update"]["sessionUpdate"] == "usage_update");
+    assert!(
+        sizes
+            .clone()
+            .all(|u| u["update"]["size"].as_u64() > u["update"]["used"].as_u64())
+    );
+    assert!(sizes.count() > 0);
+    editor.leave();
+
+    let mut editor = Editor::start(&place);
+    let listed = editor.ask("session/list", &json!({})).unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], session.as_str());
+    assert_eq!(listed["sessions"][0]["cwd"], "/work/harbour");
+    let elsewhere = editor
+        .ask("session/list", &json!({"cwd": "/elsewhere"}))
+        .unwrap();
+    assert_eq!(elsewhere["sessions"], json!([]));
+    let params = json!({"sessionId": session, "cwd": "/work/harbour", "mcpServers": []});
+    let loaded = editor.ask("session/load", &params).unwrap();
+    assert_eq!(loaded["configOptions"][0]["currentValue"], "lead");
+    let shown = editor.told("user_message_chunk", "/content/text");
+    assert_eq!(shown, ["The move is on Friday 6 March. When is the move?"]);
+    assert!(editor.said().contains("6 March"));
+    editor.updates.clear();
+    editor.ask("session/resume", &params).unwrap();
+    assert!(editor.updates.is_empty(), "nothing is said again");
+
+    let set = json!({"sessionId": session, "configId": "lead", "value": "facts"});
+    let set = editor.ask("session/set_config_option", &set).unwrap();
+    assert_eq!(set["configOptions"][0]["currentValue"], "facts");
+    editor.prompt(&session, "When?").unwrap();
+    let shown = place.json(&["sessions", "show", &session]);
+    assert!(shown.to_string().contains("facts"), "{shown}");
+    editor.leave();
+}
+
+#[test]
+fn an_editor_of_a_daemon_sees_who_works_on_what() {
+    let place = Place::with_config("[run]\nagents = [\"risks\", \"facts\"]\n");
+    let daemon = Daemon::start(&place);
+    let id = place.json(&["import", &example()])["session"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut editor = Editor::start(&place);
+    editor.prompt(&id, "What could still go wrong?").unwrap();
+    let mut calls = editor.told("tool_call", "/title");
+    calls.retain(|title| !title.starts_with("Compacting"));
+    assert_eq!(calls, ["risks", "facts"]);
+    let ended = editor.told("tool_call_update", "/status");
+    assert_eq!(
+        ended.iter().filter(|status| *status == "completed").count(),
+        2
+    );
+    let mut plans = editor
+        .updates
+        .iter()
+        .filter(|u| u["update"]["sessionUpdate"] == "plan");
+    let last = plans.next_back().unwrap()["update"]["entries"]
+        .as_array()
+        .unwrap();
+    assert_eq!(last.len(), 3);
+    assert!(
+        last.iter().all(|entry| entry["status"] == "completed"),
+        "{last:?}"
+    );
+    assert!(!editor.said().is_empty());
+    editor.leave();
+    // The daemon has it, as any other turn.
+    let turns = daemon.get(&format!("/v1/sessions/{id}/turns")).json();
+    assert_eq!(turns["items"][0]["state"], "answered");
+    daemon.stop();
+}
+
+#[test]
+fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place);
+    let session = editor.new_session();
+    let image = json!({"sessionId": session,
+        "prompt": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]});
+    let rows = [
+        ("session/prompt", image, -32602, "images cannot be taken"),
+        (
+            "session/prompt",
+            json!({"sessionId": session, "prompt": []}),
+            -32602,
+            "no text",
+        ),
+        ("session/prompt", json!({"sessionId": session}), -32602, ""),
+        (
+            "session/prompt",
+            prompt("01a00000-0000-7000-8000-000000000000", "?"),
+            -32602,
+            "session",
+        ),
+        ("session/prompt", prompt("nothing", "?"), -32602, "nothing"),
+        (
+            "session/load",
+            json!({"sessionId": "nothing", "cwd": "/w", "mcpServers": []}),
+            -32602,
+            "nothing",
+        ),
+        (
+            "session/set_config_option",
+            json!({"sessionId": session, "configId": "lead", "value": "nobody"}),
+            -32602,
+            "nobody",
+        ),
+        ("session/list", json!({"cursor": "?"}), -32602, ""),
+        ("no/such", json!({}), -32601, ""),
+    ];
+    for (method, params, code, words) in rows {
+        let error = editor.ask(method, &params).unwrap_err();
+        assert_eq!(error["code"], code, "{method}: {error}");
+        assert!(error.to_string().contains(words), "{method}: {error}");
+    }
+    editor.line("{\"jsonrpc\": \"2.0\", \"id\": 77, ");
+    assert_eq!(editor.next()["error"]["code"], -32700);
+    assert!(
+        editor
+            .prompt(&session, "The move is on Friday. When?")
+            .is_ok()
+    );
+    editor.leave();
+}
+
+/// A model that is asked in place of the offline one.
+fn provider(script: Script) -> (FakeProvider, Place) {
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n[run]\nagents = []\n\
+         [approvals]\nrequire = [\"skill\"]\n",
+        provider.url()
+    ));
+    place.write(
+        "skills/notes/SKILL.md",
+        "---\nname: notes\ndescription: Notes.\n---\nBe brief.\n",
+    );
+    (provider, place)
+}
+
+fn start_with_key(place: &Place) -> Editor {
+    let mut command = place.command(&["acp"]);
+    command.env("TEST_KEY", "sk-test");
+    Editor::of(command)
+}
+
+#[test]
+fn a_prompt_is_cancelled_and_the_session_goes_on() {
+    let gate = Gate::new();
+    let held = Act::from(Answer::text("Too late.")).hold(&gate);
+    let (provider, place) = provider(Script::sequence([held, Act::answer(Answer::text("Well."))]));
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
+    block_on(provider.wait_for(1));
+    editor.send(&json!({"jsonrpc": "2.0", "method": "session/cancel",
+        "params": {"sessionId": session}}));
+    assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
+    gate.open();
+    assert_eq!(
+        editor.prompt(&session, "And now?").unwrap()["stopReason"],
+        "end_turn"
+    );
+    assert!(editor.said().ends_with("Well."), "{}", editor.said());
+    editor.leave();
+}
+
+#[test]
+fn a_call_that_waits_is_decided_by_the_editors_person() {
+    for (choice, result) in [("approve", "Be brief."), ("deny", "denied")] {
+        let calls = Answer::text("I look.").and_call("skill", json!({"name": "notes"}).to_string());
+        let (provider, place) = provider(Script::sequence([calls, Answer::text("Brief it is.")]));
+        let mut editor = start_with_key(&place);
+        editor.choice = choice;
+        let session = editor.new_session();
+        let done = editor.prompt(&session, "Write.").unwrap();
+        assert_eq!(done["stopReason"], "end_turn");
+        assert_eq!(editor.permissions.len(), 1);
+        assert_eq!(
+            editor.permissions[0]["toolCall"]["rawInput"]["name"],
+            "notes"
+        );
+        assert_eq!(editor.said(), "I look.Brief it is.");
+        let told = editor.told("tool_call_update", "/content/0/content/text");
+        assert!(
+            told.iter().any(|text| text.contains(result)),
+            "{choice}: {told:?}"
+        );
+        let second = &provider.requests()[1];
+        let second = String::from_utf8_lossy(&second.body).into_owned();
+        assert!(second.contains(if choice == "approve" {
+            "Be brief."
+        } else {
+            "not"
+        }));
+        editor.leave();
+    }
+}
+
+#[test]
+fn a_turn_goes_on_when_the_editor_is_killed() {
+    let gate = Gate::new();
+    let held = Act::from(Answer::text("The answer.")).hold(&gate);
+    let (provider, place) = provider(Script::sequence([
+        held,
+        Act::answer(Answer::text("The answer.")),
+    ]));
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    editor.begin("session/prompt", &prompt(&session, "Wait."));
+    block_on(provider.wait_for(1));
+    editor.program.kill().unwrap();
+    editor.program.wait().unwrap();
+    gate.open();
+    let mut command = place.command(&["resume"]);
+    command.env("TEST_KEY", "sk-test");
+    finish(command.spawn().unwrap(), &["resume"]).expect(0);
+    let mut editor = start_with_key(&place);
+    let params = json!({"sessionId": session, "cwd": "/work/harbour", "mcpServers": []});
+    editor.ask("session/load", &params).unwrap();
+    assert_eq!(editor.said(), "The answer.");
+    editor.leave();
+}

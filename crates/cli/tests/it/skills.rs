@@ -1,0 +1,169 @@
+//! Skills of a project: every agent is told of them, an agent reads one when its task needs it.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Answer, FakeProvider, Script};
+
+use crate::http::Daemon;
+use crate::support::{Done, Place, example, finish};
+
+const SKILL: &str = "---\nname: release-notes\ndescription: How release notes are written here.\n---\nLead with the reader. See references/tone.md.\n";
+
+/// A project with a skill, and a model that reads it before it answers.
+struct Scene {
+    provider: FakeProvider,
+    place: Place,
+}
+
+impl Scene {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Scene {
+        let provider = FakeProvider::builder()
+            .script(Script::sequence(answers))
+            .start_on_thread();
+        let place = Place::with_config(&format!(
+            "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+             [models]\ndefault = \"openai/gpt-4o-mini\"\n",
+            provider.url()
+        ));
+        place.write("skills/release-notes/SKILL.md", SKILL);
+        place.write("skills/release-notes/references/tone.md", "No jokes.");
+        Scene { provider, place }
+    }
+
+    fn call(&self, args: &[&str]) -> Done {
+        let mut command = self.place.command(args);
+        command.env("TEST_KEY", "sk-test");
+        finish(command.spawn().unwrap(), args)
+    }
+
+    fn bodies(&self) -> Vec<Value> {
+        let requests = self.provider.requests().into_iter();
+        let bodies = requests.map(|request| serde_json::from_slice(&request.body).unwrap());
+        bodies.collect()
+    }
+}
+
+fn read(arguments: &Value) -> Answer {
+    Answer::call("skill", arguments.to_string())
+}
+
+fn tools(body: &Value) -> Vec<&str> {
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let names = tools.filter_map(|tool| tool["function"]["name"].as_str());
+    names.collect()
+}
+
+#[test]
+fn an_agent_reads_a_skill_into_its_own_run_and_the_turn_is_replayed() {
+    let scene = Scene::new([
+        read(&json!({"name": "release-notes"})),
+        read(&json!({"name": "release-notes", "file": "references/tone.md"})),
+        read(&json!({"name": "release-notes", "file": "../../config/unisono.toml"})),
+        read(&json!({"name": "poems"})),
+        Answer::text("The move is on 6 March."),
+    ]);
+    let ask = [
+        "run",
+        &example(),
+        "--agents",
+        "",
+        "-t",
+        "Write the notes.",
+        "--json",
+    ];
+    let done = scene.call(&ask).expect(0).json();
+    let bodies = scene.bodies();
+    assert_eq!(bodies.len(), 5);
+    let system = bodies[0]["messages"][0]["content"].to_string();
+    assert!(
+        system.contains("- release-notes: How release notes are written here."),
+        "{system}"
+    );
+    assert!(tools(&bodies[0]).contains(&"skill"));
+    let told = bodies[4]["messages"].to_string();
+    for part in [
+        "Lead with the reader.",
+        "references/tone.md",
+        "No jokes.",
+        "is not in the folder of skill",
+        "there is no skill",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("TEST_KEY"), "nothing outside is read");
+
+    // What was read is in the journal: the turn is the same when the skill is gone.
+    let turn = done["turn"].as_str().unwrap();
+    std::fs::remove_dir_all(scene.place.path("skills")).unwrap();
+    let replayed = scene.call(&["replay", turn]).expect(0);
+    assert!(
+        replayed.stdout.contains("checks hold"),
+        "{}",
+        replayed.stdout
+    );
+    // And no message: the next turn has the answer alone.
+    let messages = scene.call(&["history", "latest"]).expect(0).stdout;
+    assert!(messages.contains("The move is on 6 March.") && !messages.contains("No jokes."));
+}
+
+#[test]
+fn without_skills_there_is_no_tool_and_an_agent_is_told_whole_those_it_names() {
+    let scene = Scene::new([Answer::text("Well."), Answer::text("Well.")]);
+    let ask = |rest: &[&str]| {
+        let mut args = vec!["run", "--agents", "", "-t", "Notes?", "--lead", "clerk"];
+        let file = example();
+        args.insert(1, &file);
+        args.extend(rest);
+        scene.call(&args)
+    };
+    scene.place.write(
+        "agents/clerk.md",
+        "---\ndescription: Writes\nskills: [release-notes]\n---\nBe exact.\n",
+    );
+    ask(&["--set", "run.skills_bytes=0"]).expect(0);
+    let bodies = scene.bodies();
+    assert!(!tools(&bodies[0]).contains(&"skill"));
+    let told = bodies[0]["messages"].to_string();
+    assert!(!told.contains("- release-notes:"), "{told}");
+    let told = told.split_once("Be exact.").expect("its instructions").1;
+    assert!(told.contains("# Skill release-notes") && told.contains("Lead with the reader."));
+
+    let checked = |skill: &str| {
+        scene.place.write(
+            "agents/clerk.md",
+            format!("---\ndescription: Writes\nskills: [{skill}]\n---\nBe exact.\n"),
+        );
+        scene.call(&["agents", "check"])
+    };
+    let wrong = checked("release-note").expect(2).stdout;
+    assert!(
+        wrong.contains("names an unknown skill `release-note`; did you mean `release-notes`?"),
+        "{wrong}"
+    );
+    scene.place.write("skills/Bad/SKILL.md", SKILL);
+    let warned = checked("release-notes").expect(0).stdout;
+    assert!(
+        warned.contains("skills/Bad/SKILL.md: warning: the skill is left out"),
+        "{warned}"
+    );
+}
+
+#[test]
+fn a_daemon_notices_a_skill_that_is_written() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let messages = json!([{"role": "user", "content": "The move is on 6 March."}]);
+    let made = daemon
+        .post(
+            "/v1/sessions",
+            &json!({"title": "A move", "messages": messages}),
+        )
+        .expect(201)
+        .json();
+    let context = format!("/v1/sessions/{}/context", made["session"].as_str().unwrap());
+    let system = || daemon.get(&context).expect(200).json()["system"].to_string();
+    assert!(!system().contains("release-notes"));
+    place.write("skills/release-notes/SKILL.md", SKILL);
+    daemon.post("/v1/agents/reload", &json!({})).expect(200);
+    assert!(system().contains("- release-notes: How"), "{}", system());
+    daemon.stop();
+}

@@ -1,0 +1,272 @@
+//! Skills: folders with a `SKILL.md` that say how a kind of task is done.
+//!
+//! Format: <https://agentskills.io/specification>.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::document;
+use crate::paths;
+
+/// The tool by which an agent reads a skill.
+pub const TOOL: &str = "skill";
+/// The file of a skill.
+const FILE: &str = "SKILL.md";
+/// Skills at most.
+const MOST: usize = 256;
+/// Characters of a name and of a description at most, by the format.
+const NAME_CHARS: usize = 64;
+const DESCRIPTION_CHARS: usize = 1_024;
+/// Bytes of a file that is read.
+const FILE_BYTES: u64 = 1_048_576;
+/// Files of a skill that are listed, and how deep they may lie.
+const LISTED: usize = 100;
+const DEEPEST: usize = 4;
+
+/// A skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    /// Its name, which is its folder's.
+    pub name: Arc<str>,
+    /// What it is for and when to use it.
+    pub description: Arc<str>,
+    folder: PathBuf,
+}
+
+/// The skills of a project and of a person, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skills(BTreeMap<Arc<str>, Skill>);
+
+impl Skills {
+    /// Reads names and descriptions in these directories; of two skills with one name the first
+    /// counts. One that is wrong is left out, with a warning. Paths are told from `working`.
+    pub(crate) fn read(places: &[PathBuf], working: &Path, found: &mut Diagnostics) -> Skills {
+        let mut all = BTreeMap::new();
+        for folder in folders(places) {
+            let shown = paths::shown(&folder.join(FILE), working);
+            let file = Place::whole(Origin::File(shown));
+            match read(&folder, file.clone()) {
+                Ok(skill) if all.contains_key(&skill.name) => {}
+                Ok(skill) => drop(all.insert(skill.name.clone(), skill)),
+                Err(wrong) => {
+                    let wrong = format!("the skill is left out: {wrong}");
+                    found.push(Diagnostic::warning(file, wrong));
+                }
+            }
+        }
+        Skills(all)
+    }
+
+    /// The names of those that are right.
+    pub fn names_of(places: &[PathBuf]) -> BTreeSet<String> {
+        let skills = Skills::read(places, Path::new(""), &mut Diagnostics::default());
+        skills.names().map(str::to_owned).collect()
+    }
+
+    /// Each of them, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Skill> {
+        self.0.values()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What every agent is told of them, in so many bytes at most; empty where there are none.
+    pub(crate) fn catalogue(&self, most: u64) -> String {
+        let mut text = String::new();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        for (at, skill) in self.iter().enumerate() {
+            let line = format!("\n- {}: {}", skill.name, skill.description);
+            let head = if text.is_empty() { HEAD } else { "" };
+            if text.len() + head.len() + line.len() > most {
+                if !text.is_empty() {
+                    let _ = write!(text, "\n[{} more are not listed]", self.0.len() - at);
+                }
+                break;
+            }
+            text.push_str(head);
+            text.push_str(&line);
+        }
+        text
+    }
+
+    /// What a skill says, with the names of its other files.
+    ///
+    /// # Errors
+    /// There is no such skill, or it cannot be read; in words for a model.
+    pub fn instructions(&self, name: &str) -> Result<String, String> {
+        let skill = self.get(name)?;
+        let text = text_of(&skill.folder.join(FILE)).map_err(|wrong| format!("{FILE} {wrong}"))?;
+        let body = document::from_markdown(Origin::Program, &text)
+            .map(|(_, body)| body.trim().to_owned())
+            .map_err(|wrong| wrong.problem)?;
+        let files = files(&skill.folder);
+        Ok(match files.is_empty() {
+            true => body,
+            false => format!("{body}\n\nFiles of this skill:\n{}", files.join("\n")),
+        })
+    }
+
+    /// A file of a skill.
+    ///
+    /// # Errors
+    /// There is no such skill or file, it is no text, or it is outside the skill's folder; in words
+    /// for a model.
+    pub fn file(&self, name: &str, path: &str) -> Result<String, String> {
+        let skill = self.get(name)?;
+        let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let relative = Path::new(path);
+        let outside = || format!("{path:?} is not in the folder of skill {name:?}");
+        if path.is_empty() || !relative.components().all(inside) {
+            return Err(outside());
+        }
+        // A link may lead elsewhere.
+        let real = |path: &Path| fs::canonicalize(path);
+        let file = skill.folder.join(relative);
+        let (Ok(file), Ok(folder)) = (real(&file), real(&skill.folder)) else {
+            return Err(format!("skill {name:?} has no file {path:?}"));
+        };
+        if !file.starts_with(&folder) {
+            return Err(outside());
+        }
+        text_of(&file).map_err(|wrong| format!("{path} {wrong}"))
+    }
+
+    fn get(&self, name: &str) -> Result<&Skill, String> {
+        self.0.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.0.keys().map(|name| &**name).collect();
+            match names.is_empty() {
+                true => "there are no skills".to_owned(),
+                false => format!("there is no skill {name:?}; there are {}", names.join(", ")),
+            }
+        })
+    }
+
+    /// The names there are.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| &**name)
+    }
+}
+
+/// How the list of skills begins.
+const HEAD: &str = "# Skills\n\nA skill says how a kind of task is done. Where one fits your task, read it with the tool `skill` before you begin, if you have that tool, and do as it says. Its scripts run only where a tool of yours runs them.\n";
+
+/// The files that tell of skills, each with its size in bytes and the time it was written.
+pub(crate) fn seen(places: &[PathBuf]) -> Vec<(PathBuf, (u64, Option<SystemTime>))> {
+    let files = folders(places).map(|folder| folder.join(FILE));
+    let seen = files.filter_map(|file| {
+        let about = fs::metadata(&file).ok()?;
+        Some((file, (about.len(), about.modified().ok())))
+    });
+    seen.collect()
+}
+
+/// The folders that have a `SKILL.md`, in the order of their places.
+fn folders(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let all = places.iter().flat_map(|place| {
+        let entries = fs::read_dir(place).into_iter().flatten().flatten();
+        let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        folders.sort();
+        folders
+    });
+    all.filter(|folder| folder.join(FILE).is_file()).take(MOST)
+}
+
+fn read(folder: &Path, place: Place) -> Result<Skill, String> {
+    let text = text_of(&folder.join(FILE)).map_err(|wrong| format!("its file {wrong}"))?;
+    let (table, _) = document::from_markdown((*place.origin).clone(), &text)
+        .map_err(|wrong| wrong.problem.clone())?;
+    let text = |key: &str| {
+        let text = table.get(key)?.value.as_text()?.trim();
+        (!text.is_empty()).then_some(text)
+    };
+    let name = text("name").ok_or("it has no `name`")?;
+    if !is_name(name) {
+        return Err(format!(
+            "its name is to be 1 to {NAME_CHARS} of a-z, 0-9 and single `-` between them, not {name:?}"
+        ));
+    }
+    if folder.file_name().is_none_or(|folder| *folder != *name) {
+        return Err(format!("its name {name:?} is not that of its folder"));
+    }
+    let description = text("description").ok_or("it has no `description`")?;
+    let chars = description.chars().count();
+    if chars > DESCRIPTION_CHARS {
+        return Err(format!(
+            "its description has {chars} characters, {DESCRIPTION_CHARS} are allowed"
+        ));
+    }
+    // One line of the list.
+    let description: Vec<&str> = description.split_whitespace().collect();
+    Ok(Skill {
+        name: name.into(),
+        description: description.join(" ").into(),
+        folder: folder.to_owned(),
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |part: &str| {
+        let mut chars = part.chars();
+        !part.is_empty() && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    name.len() <= NAME_CHARS && name.split('-').all(fits)
+}
+
+/// A text file whole, or what is wrong with it.
+fn text_of(path: &Path) -> Result<String, String> {
+    let cannot = |error: io::Error| format!("cannot be read: {error}");
+    let file = fs::File::open(path).map_err(cannot)?;
+    if !file.metadata().map_err(cannot)?.is_file() {
+        return Err("is not a file".to_owned());
+    }
+    let mut read = Vec::new();
+    file.take(FILE_BYTES + 1)
+        .read_to_end(&mut read)
+        .map_err(cannot)?;
+    if read.len() as u64 > FILE_BYTES {
+        return Err(format!("is longer than {FILE_BYTES} bytes"));
+    }
+    String::from_utf8(read).map_err(|_| "is not a text".to_owned())
+}
+
+/// The files of a folder but its `SKILL.md`, by path, as many as are listed. Links are not followed.
+fn files(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut open = vec![(folder.to_owned(), 0)];
+    while let Some((at, depth)) = open.pop() {
+        let entries = fs::read_dir(&at).into_iter().flatten().flatten();
+        for entry in entries.take(10 * LISTED) {
+            let (Ok(kind), path) = (entry.file_type(), entry.path()) else {
+                continue;
+            };
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            if kind.is_dir() && depth < DEEPEST {
+                open.push((path, depth + 1));
+            } else if kind.is_file() {
+                let path = path.strip_prefix(folder).unwrap_or(&path);
+                all.push(path.display().to_string());
+            }
+        }
+        if all.len() > LISTED {
+            break;
+        }
+    }
+    all.retain(|path| path != FILE);
+    all.sort();
+    all.truncate(LISTED);
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What is a skill, and what of its folder is read.
+
+use super::*;
+
+fn place(files: &[(&str, &str)]) -> (tempfile::TempDir, [PathBuf; 2]) {
+    let place = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let places = ["skills", "others"].map(|name| place.path().join(name));
+    (place, places)
+}
+
+fn skill(name: &str, description: &str) -> String {
+    format!("---\nname: {name}\ndescription: {description}\n---\n\nDo it in three steps.\n")
+}
+
+fn read_all(places: &[PathBuf]) -> (Skills, Vec<String>) {
+    let mut found = Diagnostics::default();
+    let skills = Skills::read(places, Path::new("/"), &mut found);
+    (skills, found.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn the_first_of_a_name_counts_and_the_list_is_sorted() {
+    let (_place, places) = place(&[
+        ("skills/b-two/SKILL.md", &skill("b-two", "Of the project.")),
+        ("skills/a1/SKILL.md", &skill("a1", "\"Of: others.\"")),
+        ("others/b-two/SKILL.md", &skill("b-two", "Hidden.")),
+        ("others/c/SKILL.md", &skill("c", ">\n  Of the\n  person.")),
+        ("skills/notes/README.md", "no skill"),
+    ]);
+    let (skills, wrong) = read_all(&places);
+    assert_eq!(wrong, [""; 0]);
+    let list = skills.catalogue(10_000);
+    let (_, list) = list.split_once("runs them.\n\n").unwrap();
+    assert_eq!(
+        list,
+        "- a1: Of: others.\n- b-two: Of the project.\n- c: Of the person."
+    );
+    let whole = skills.catalogue(10_000).len() as u64;
+    let less = skills.catalogue(whole - 1);
+    assert!(
+        less.ends_with("- b-two: Of the project.\n[1 more are not listed]"),
+        "{less}"
+    );
+    assert_eq!(skills.catalogue(0), "");
+    assert_eq!(Skills::default().catalogue(10_000), "");
+}
+
+#[test]
+fn a_wrong_skill_is_left_out_with_a_reason() {
+    let long = skill("long", &"word ".repeat(300));
+    let huge = skill("huge", &"x".repeat(2_000_000));
+    let table: [(&str, &str, &str); 8] = [
+        ("Upper", &skill("Upper", "D."), "a-z, 0-9 and single `-`"),
+        ("a--b", &skill("a--b", "D."), "a-z, 0-9 and single `-`"),
+        ("other", &skill("name", "D."), "is not that of its folder"),
+        ("none", "---\nname: none\n---\nText", "no `description`"),
+        ("unnamed", "---\ndescription: D.\n---\nText", "no `name`"),
+        ("plain", "Only text.", "front matter"),
+        ("long", &long, "its description has 1499 characters"),
+        ("huge", &huge, "longer than 1048576 bytes"),
+    ];
+    for (folder, text, reason) in table {
+        let (_place, places) = place(&[(&format!("skills/{folder}/SKILL.md"), text)]);
+        let (skills, wrong) = read_all(&places);
+        assert!(skills.is_empty(), "{folder}");
+        let [wrong] = &wrong[..] else {
+            panic!("{folder}: {wrong:?}");
+        };
+        assert!(wrong.contains(reason), "{folder}: {wrong}");
+    }
+}
+
+#[test]
+fn a_skill_is_read_with_its_files_and_nothing_outside() {
+    let (place, places) = place(&[
+        ("skills/pdf/SKILL.md", &skill("pdf", "Forms.")),
+        ("skills/pdf/references/fields.md", "All fields."),
+        ("skills/pdf/.hidden", "not listed"),
+        ("skills/secret.txt", "outside"),
+        ("secret.txt", "outside"),
+    ]);
+    fs::write(place.path().join("skills/pdf/blob"), [0xff, 0xfe]).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(
+        place.path().join("secret.txt"),
+        place.path().join("skills/pdf/link.txt"),
+    )
+    .unwrap();
+    let (skills, _) = read_all(&places);
+    assert_eq!(
+        skills.instructions("pdf").unwrap(),
+        "Do it in three steps.\n\nFiles of this skill:\nblob\nreferences/fields.md"
+    );
+    assert_eq!(
+        skills.file("pdf", "references/fields.md").unwrap(),
+        "All fields."
+    );
+    for (path, reason) in [
+        ("../secret.txt", "is not in the folder"),
+        ("references/../../secret.txt", "is not in the folder"),
+        ("/etc/passwd", "is not in the folder"),
+        ("link.txt", "is not in the folder"),
+        ("", "is not in the folder"),
+        ("none.md", "has no file"),
+        ("references", "is not a file"),
+        ("blob", "is not a text"),
+    ] {
+        let wrong = skills.file("pdf", path).unwrap_err();
+        assert!(wrong.contains(reason), "{path}: {wrong}");
+    }
+    let unknown = skills.instructions("xls").unwrap_err();
+    assert_eq!(unknown, "there is no skill \"xls\"; there are pdf");
+}

@@ -1,0 +1,65 @@
+// The protocol's own JavaScript client, as an editor has it, against `unisono acp`.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join, resolve } from "node:path";
+import { Readable, Writable } from "node:stream";
+import { test } from "node:test";
+import { client, methods, ndJsonStream } from "@agentclientprotocol/sdk";
+import { Place } from "../ui/place.mjs";
+
+const binary = process.env.UNISONO ?? join(resolve(import.meta.dirname, "../.."), "target/debug/unisono");
+
+// Works with the program as an editor; answers all that it was told.
+async function edit(place, work) {
+  const options = { cwd: place.path, env: place.env, stdio: ["pipe", "pipe", "inherit"] };
+  const program = spawn(binary, ["acp"], options);
+  const gone = new Promise((done) => program.once("exit", done));
+  const told = [];
+  try {
+    const stream = ndJsonStream(Writable.toWeb(program.stdin), Readable.toWeb(program.stdout));
+    await client({ name: "editor" })
+      .onNotification(methods.client.session.update, ({ params }) => told.push(params.update))
+      .connectWith(stream, async (agent) => {
+        await agent.request(methods.agent.initialize, { protocolVersion: 1, clientCapabilities: {} });
+        await work(agent, told);
+      });
+  } finally {
+    program.stdin.end();
+    assert.equal(await gone, 0);
+  }
+  return told;
+}
+
+const said = (told) =>
+  told.filter((one) => one.sessionUpdate === "agent_message_chunk").map((one) => one.content.text).join("");
+const begun = { cwd: "/work/harbour", mcpServers: [] };
+const prompt = (sessionId, text) => ({ sessionId, prompt: [{ type: "text", text }] });
+
+test("a session is begun, asked, listed, loaded and given another agent", async () => {
+  const place = new Place();
+  let sessionId;
+  const told = await edit(place, async (agent) => {
+    const made = await agent.request(methods.agent.session.new, begun);
+    ({ sessionId } = made);
+    assert.equal(made.configOptions[0].currentValue, "lead");
+    const text = "The orders database moves on Friday 6 March. When does it move?";
+    const done = await agent.request(methods.agent.session.prompt, prompt(sessionId, text));
+    assert.equal(done.stopReason, "end_turn");
+  });
+  assert.match(said(told), /6 March/);
+  const kinds = new Set(told.map((one) => one.sessionUpdate));
+  for (const kind of ["plan", "tool_call", "tool_call_update", "usage_update"]) assert.ok(kinds.has(kind), kind);
+
+  const again = await edit(place, async (agent) => {
+    const listed = await agent.request(methods.agent.session.list, {});
+    assert.deepEqual(listed.sessions.map((one) => one.sessionId), [sessionId]);
+    await agent.request(methods.agent.session.load, { sessionId, ...begun });
+    const set = { sessionId, configId: "lead", value: "facts" };
+    const { configOptions } = await agent.request(methods.agent.session.setConfigOption, set);
+    assert.equal(configOptions[0].currentValue, "facts");
+    await assert.rejects(agent.request(methods.agent.session.prompt, prompt("nothing", "?")), /nothing/);
+  });
+  assert.equal(said(again), said(told));
+  assert.equal(again.filter((one) => one.sessionUpdate === "user_message_chunk").length, 1);
+});
