@@ -49,5 +49,5 @@ pub use load::{Gauge, Load, Observer};
 pub use residence::Bounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
-pub use session::{Events, Handle, Progress, Reach, SharedEvent, settle};
+pub use session::{Events, Handle, Progress, Reach, Said, SharedEvent, settle};
 pub use tool::Tool;

@@ -60,6 +60,7 @@ mod tests {
 
     use super::*;
 
+    #[cfg(feature = "schema")]
     const SCHEMA: &str = r#"{"type":"object","properties":{"late":{"type":"array","items":{"type":"string"}},"sure":{"enum":["yes","no"]}},"required":["late"],"additionalProperties":false}"#;
 
     #[cfg(feature = "schema")]

@@ -55,7 +55,7 @@ use shown::Shown;
 
 pub use elsewhere::Reach;
 pub use events::Events;
-pub use feed::SharedEvent;
+pub use feed::{Said, SharedEvent};
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 

@@ -73,9 +73,8 @@ use openai::ephemeral::EphemeralSessions;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
-use unisono::{Local, Service};
-
 use unisono::retention;
+use unisono::{Local, Service};
 
 /// How long a call of a tool may take to notice that the time to finish is over.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 use unisono_api::Code;
 use unisono_api::turn_event::{ChangedAgent, TurnEvent, TurnState, TurnUpdate};
 use unisono_context::TurnId;
-use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress};
+use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress, Said};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, State};
 use unisono_store::Journal;
@@ -38,7 +38,9 @@ pub struct Follower {
     /// Updates that are there already.
     ready: VecDeque<TurnUpdate>,
     events: Events,
-    progress: broadcast::Receiver<Progress>,
+    progress: broadcast::Receiver<Said>,
+    /// What was said after events that are not told yet.
+    said: Option<Said>,
     /// Ends with the turn, or with the session.
     gone: Option<Waiting>,
     ended: bool,
@@ -97,6 +99,7 @@ impl Local {
             ready: VecDeque::new(),
             events,
             progress,
+            said: None,
             gone: Some(Box::pin(async move { waiting.wait(turn).await })),
             ended: false,
         };
@@ -145,11 +148,16 @@ impl Follower {
             if self.ended {
                 return Ok(None);
             }
+            let told = self.fold.events();
+            if let Some(said) = self.said.take_if(|said| said.after <= told) {
+                self.say(&said.progress);
+                continue;
+            }
             tokio::select! {
                 // What is said before an event is told before it.
                 biased;
-                said = self.progress.recv() => match said {
-                    Ok(said) => self.say(&said),
+                said = self.progress.recv(), if self.said.is_none() => match said {
+                    Ok(said) => self.said = Some(said),
                     Err(RecvError::Lagged(_)) => self.ready.push_back(TurnUpdate {
                         seq: None,
                         event: TurnEvent::Missed,

@@ -294,7 +294,7 @@ async fn a_summary_by_a_model_takes_the_place_of_messages() {
         .iter()
         .any(|fact| fact.text.starts_with("Part "));
     assert!(carried, "{:?}", made.key_facts);
-    let told = progress.recv().await.unwrap();
+    let told = progress.recv().await.unwrap().progress;
     assert!(matches!(told, Progress::Compaction { text, .. } if &*text == "test/a summarises"));
 
     let requests = model.requests();

@@ -24,7 +24,7 @@ pub(crate) struct Feed {
     /// Up to where the journal is on disk.
     durable: watch::Sender<u64>,
     /// Made for the first follower: its places take memory.
-    progress: OnceLock<broadcast::Sender<Progress>>,
+    progress: OnceLock<broadcast::Sender<Said>>,
     recent: Recent,
 }
 
@@ -33,7 +33,17 @@ pub(crate) struct Feed {
 pub(crate) struct Following {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
-    pub(super) progress: broadcast::Receiver<Progress>,
+    pub(super) progress: broadcast::Receiver<Said>,
+}
+
+/// What is being done, and when that was said.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The event that was the last one on disk then: who follows the events as well has it told after
+    /// this one.
+    pub after: u64,
+    /// What is being done.
+    pub progress: Progress,
 }
 
 impl Feed {
@@ -86,8 +96,12 @@ impl Feed {
         if let Some(followers) = self.progress.get()
             && followers.receiver_count() > 0
         {
+            let said = Said {
+                after: *self.durable.borrow(),
+                progress: progress(),
+            };
             // The last of them may have left just now.
-            let _ = followers.send(progress());
+            let _ = followers.send(said);
         }
     }
 }

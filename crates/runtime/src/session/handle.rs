@@ -17,7 +17,7 @@ use crate::address::ActorAddress;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 
-use super::{Events, Following, Msg};
+use super::{Events, Following, Msg, Said};
 
 /// A session that leaves memory or dies this often over one request is not to be had.
 const ASKED_AT_MOST: u32 = 8;
@@ -319,10 +319,7 @@ impl Handle {
     ///
     /// # Errors
     /// There is no such session any more, or the store fails.
-    pub async fn follow(
-        &self,
-        after: u64,
-    ) -> Result<(Events, broadcast::Receiver<Progress>), Error> {
+    pub async fn follow(&self, after: u64) -> Result<(Events, broadcast::Receiver<Said>), Error> {
         let (feed, following) = supervisor::follow(&self.supervisor, self.id).await?;
         if *following.durable.borrow() == 0 {
             // It is not in memory, or is being loaded.

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
 use unisono_context::{RunId, TurnId};
-use unisono_runtime::{Events, Handle, Progress as Said, SharedEvent};
+use unisono_runtime::{Events, Handle, Progress as Doing, Said, SharedEvent};
 use unisono_session::event::OpenedRun;
 use unisono_session::{Event as Recorded, Fact};
 use utoipa_axum::router::OpenApiRouter;
@@ -117,6 +117,8 @@ pub(super) struct Stream {
     after: u64,
     events: Events,
     progress: broadcast::Receiver<Said>,
+    /// What was said after events that are not told yet.
+    said: Option<Said>,
     reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
     until: Option<TurnId>,
@@ -129,7 +131,7 @@ pub(super) enum Next {
     /// An event of the journal.
     Recorded(u64, Arc<SharedEvent>),
     /// What is being done.
-    Said(Said),
+    Said(Doing),
     /// Some of what was being done was missed.
     Missed,
     /// Agents were read again.
@@ -152,6 +154,7 @@ impl Stream {
             after,
             events,
             progress,
+            said: None,
             until: None,
             ended: false,
             _place: place,
@@ -182,18 +185,22 @@ impl Stream {
 
     /// Whether something is there already.
     fn has_more(&self) -> bool {
-        self.events.is_behind() || !self.progress.is_empty()
+        self.events.is_behind() || self.said.is_some() || !self.progress.is_empty()
     }
 
     async fn soon(&mut self) -> Option<Next> {
         loop {
+            let told = self.after;
+            if let Some(said) = self.said.take_if(|said| said.after <= told) {
+                return Some(Next::Said(said.progress));
+            }
             tokio::select! {
                 biased;
                 // The answer of a turn is given as long as the program finishes what it began.
                 () = stopped(&mut self.stopping), if self.until.is_none() => return None,
                 // What is said before an event is told before it.
-                said = self.progress.recv() => match said {
-                    Ok(said) => return Some(Next::Said(said)),
+                said = self.progress.recv(), if self.said.is_none() => match said {
+                    Ok(said) => self.said = Some(said),
                     Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
                     Err(broadcast::error::RecvError::Closed) => self.again().await?,
                 },
@@ -238,7 +245,7 @@ impl Stream {
                 let named = sse::Event::default().event(event.fact.name());
                 named.data(data).id(seq.to_string())
             }
-            Next::Said(said @ Said::Piece { .. }) => named("text_delta", &progress(&said)),
+            Next::Said(said @ Doing::Piece { .. }) => named("text_delta", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().event("missed").data("{}"),
             Next::Agents(reload) => named("agents", &reload_to_api(&reload)),
@@ -277,15 +284,15 @@ pub(super) fn json(data: &impl Serialize) -> String {
     serde_json::to_string(data).unwrap_or_default()
 }
 
-fn progress(said: &Said) -> Progress {
+fn progress(said: &Doing) -> Progress {
     match said {
-        Said::Run { run, text } | Said::Piece { run, text } => Progress {
+        Doing::Run { run, text } | Doing::Piece { run, text } => Progress {
             run: Some(run.to_string()),
             turn: None,
             text: text.to_string(),
             trouble: false,
         },
-        Said::Compaction {
+        Doing::Compaction {
             turn,
             text,
             trouble,

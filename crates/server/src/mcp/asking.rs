@@ -268,7 +268,7 @@ async fn follow(
                 }
                 None => (events, progress) = session.follow(after).await.map_err(text)?,
             },
-            said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said {
+            said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said.map(|said| said.progress) {
                 teller.tell(&text).await;
             },
             () = context.ct.cancelled(), if !cancelled => {

@@ -1,10 +1,13 @@
 //! A turn that is followed: each update once and in order, from wherever a follower begins.
 
+use std::sync::Arc;
+
 use futures_util::TryStreamExt as _;
+use tokio::sync::Notify;
 use unisono::api::service::{Error, Turns as _};
 use unisono::api::turn_event::{TurnEvent, TurnUpdate};
 use unisono::api::{Code, service};
-use unisono::{Ask, Local};
+use unisono::{Agent, Answer, Ask, Ctx, Failure, Local, Task};
 
 use crate::embedded::{extensions, program, tents, with_buyers};
 
@@ -112,5 +115,47 @@ async fn asked_again_under_its_key_it_is_the_same_turn() {
         .await
         .map_err(|error| error.code());
     assert_eq!(other.unwrap_err(), Code::KeyReused);
+    local.shutdown().await;
+}
+
+/// Says what it does around a call of a tool, once it may.
+struct Teller(Arc<Notify>);
+
+impl Agent for Teller {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        self.0.notified().await;
+        ctx.progress("before");
+        let stock = ctx.call_tool("stock", &task.text).await?;
+        ctx.progress("after");
+        Ok(Answer::text(stock.content.to_string()))
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_is_told_between_the_events_between_which_it_was_said() {
+    let may = Arc::new(Notify::new());
+    let own = extensions().agent("teller", Teller(may.clone()));
+    let local = program(own)
+        .set("agents.clerk.description", "counts")
+        .set("agents.clerk.kind", "teller")
+        .set("agents.clerk.tools", "stock")
+        .in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let id = session.id().to_string();
+    let ask = Ask::new(r#"{"item":"tent"}"#).agents([""; 0]).lead("clerk");
+    let turn = local.begin(&session, &ask).await.unwrap();
+    let followed = local.follow(&id, &turn.to_string(), Some(0)).await.unwrap();
+    may.notify_one();
+    // Nobody looks until all has happened.
+    local.wait(&session, turn).await.unwrap();
+    let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
+    let told = all.iter().filter_map(|one| match &one.event {
+        TurnEvent::Progress { text, .. } if !text.contains("calling") => Some(text.as_str()),
+        TurnEvent::ToolStarted { .. } | TurnEvent::ToolEnded { .. } => Some(one.event.name()),
+        _ => None,
+    });
+    let told: Vec<&str> = told.collect();
+    assert_eq!(told, ["before", "tool_started", "tool_ended", "after"]);
     local.shutdown().await;
 }
