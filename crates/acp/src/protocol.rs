@@ -1,9 +1,8 @@
 //! Messages of the protocol, version 1: what is read of those that a client sends, and those that
 //! it is sent.
 //!
-//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. The official crates have all of it,
-//! and make every JSON object of a program that uses them keep the order in which it was written:
-//! the bytes that models are sent depend on that order.
+//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. Why these are not the types of the
+//! official crates: ADR 20.
 
 use std::path::PathBuf;
 

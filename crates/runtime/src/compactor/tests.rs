@@ -423,7 +423,9 @@ async fn quotes_are_taken_where_no_model_writes_a_summary() {
         text_of(made)
     );
     let mut told = String::new();
-    while let Ok(Progress::Compaction { text, trouble, .. }) = progress.try_recv() {
+    while let Ok(Progress::Compaction { text, trouble, .. }) =
+        progress.try_recv().map(|said| said.progress)
+    {
         assert_eq!(trouble, text.starts_with("no summary"));
         told.push_str(&text);
         told.push('\n');
