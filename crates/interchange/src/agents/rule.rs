@@ -133,7 +133,6 @@ impl Setting<'_> {
 
     fn apply(&self, rule: Rule, key: &Taken<'_>, draft: &mut Draft) -> Result<(), Error> {
         match rule {
-            Rule::Dropped => {}
             Rule::Lost(reason) => key.lost(draft, reason),
             Rule::Changed(how) => key.changed(draft, how),
             Rule::Name => self.name(key, draft),
@@ -164,7 +163,7 @@ impl Setting<'_> {
                 self.servers().rights(key, draft, NOTHING_TO_PERMIT);
             }
             Rule::Delegation if key.is(true) => draft.tool(DELEGATE),
-            Rule::Delegation => {}
+            Rule::Delegation | Rule::Dropped => {}
             Rule::Whole(name) => match key
                 .number()
                 .filter(|n| n.fract() == 0.0 && *n >= least(name))
