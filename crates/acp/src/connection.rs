@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde::Serialize;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
@@ -27,8 +29,8 @@ const VERSION: u32 = 1;
 /// Bytes of one message of a client at most.
 const LONGEST_MESSAGE: usize = 32 << 20;
 
-/// Serves one client until its input ends. `directory` is the working directory. Turns that were
-/// begun go on.
+/// Serves one client until its input ends, or until `stop` says how long its prompts have to end.
+/// `directory` is the working directory. Turns that were begun go on.
 ///
 /// # Errors
 /// The input cannot be read, or the output not be written.
@@ -37,6 +39,7 @@ pub async fn serve(
     directory: PathBuf,
     input: impl AsyncRead,
     output: impl AsyncWrite,
+    stop: impl Future<Output = Duration>,
 ) -> io::Result<()> {
     let (client, lines) = Client::new();
     let connection = Connection {
@@ -45,11 +48,12 @@ pub async fn serve(
         client,
         working: JoinSet::new(),
         prompts: HashMap::new(),
+        deadline: None,
     };
     let writing = write(lines, output);
     tokio::pin!(writing);
     tokio::select! {
-        read = connection.read(input) => read?,
+        read = connection.read(input, stop) => read?,
         written = &mut writing => return written,
     }
     // What was answered is written.
@@ -75,22 +79,41 @@ struct Connection {
     working: JoinSet<()>,
     /// What cancels the prompts that are worked on, by session.
     prompts: HashMap<String, Vec<CancellationToken>>,
+    /// Until when prompts are worked on, once the program is about to stop.
+    deadline: Option<Instant>,
 }
 
 impl Connection {
-    async fn read(mut self, input: impl AsyncRead) -> io::Result<()> {
+    async fn read(
+        mut self,
+        input: impl AsyncRead,
+        stop: impl Future<Output = Duration>,
+    ) -> io::Result<()> {
         let codec = LinesCodec::new_with_max_length(LONGEST_MESSAGE);
         let lines = FramedRead::new(input, codec);
-        tokio::pin!(lines);
-        while let Some(line) = lines.next().await {
-            while self.working.try_join_next().is_some() {}
+        tokio::pin!(lines, stop);
+        while self.deadline.is_none() || !self.working.is_empty() {
+            let deadline = self.deadline.unwrap_or_else(Instant::now);
+            let line = tokio::select! {
+                line = lines.next() => line,
+                drain = &mut stop, if self.deadline.is_none() => {
+                    self.deadline = Some(Instant::now() + drain);
+                    continue;
+                }
+                Some(_) = self.working.join_next() => continue,
+                () = tokio::time::sleep_until(deadline), if self.deadline.is_some() => {
+                    tracing::warn!("prompts were not finished in time");
+                    break;
+                }
+            };
             let taken = match line {
-                Ok(line) => self.take(&line).await,
-                Err(LinesCodecError::Io(error)) => return Err(error),
-                Err(too_long) => {
+                Some(Ok(line)) => self.take(&line).await,
+                Some(Err(LinesCodecError::Io(error))) => return Err(error),
+                Some(Err(too_long)) => {
                     let error = Error::new(INVALID_REQUEST, too_long.to_string());
                     self.client.answer(&Value::Null, Err(error)).await
                 }
+                None => break,
             };
             if taken.is_err() {
                 break;
@@ -162,7 +185,11 @@ impl Connection {
     }
 
     async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Left> {
+        let stopping = || Error::internal("the program is stopping: ask again when it is back");
         let asked: Prompt = match read(params) {
+            Ok(_) if self.deadline.is_some() => {
+                return self.client.answer(&id, Err(stopping())).await;
+            }
             Ok(asked) => asked,
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };

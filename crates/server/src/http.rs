@@ -59,7 +59,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use unisono_api::Code;
@@ -223,9 +223,15 @@ impl Server {
         crate::mcp::Server::new(&self.shared.local, stopping, self.calls.clone())
     }
 
-    /// The sessions, for clients that are answered elsewhere than over HTTP.
-    pub fn service(&self) -> Arc<dyn Service> {
-        self.shared.local.clone()
+    /// The sessions, for a client that is answered elsewhere than over HTTP. None: as many clients as
+    /// may be are answered.
+    pub fn attach(&self) -> Option<Attached> {
+        Some(Attached {
+            service: self.shared.local.clone(),
+            stopping: self.shared.stopping.clone(),
+            drain: self.limits.drain,
+            _place: self.calls.clone().try_acquire_owned().ok()?,
+        })
     }
 
     /// The address it listens at.
@@ -317,6 +323,25 @@ impl Server {
             None => tracing::warn!("a request is still held; the store closes with the process"),
         }
         failed
+    }
+}
+
+/// A client that is answered elsewhere than over HTTP. The program waits for it when it stops.
+#[derive(Debug)]
+pub struct Attached {
+    /// What it asks.
+    pub service: Arc<dyn Service>,
+    stopping: watch::Receiver<bool>,
+    drain: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Attached {
+    /// Waits until the program is about to stop; answers how long the client has to end then.
+    pub async fn stopped(&self) -> Duration {
+        // Whoever would tell is gone: that is the same.
+        let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
+        self.drain
     }
 }
 

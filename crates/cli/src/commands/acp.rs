@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use unisono::Service;
 use unisono_server::http::Server;
@@ -38,19 +39,30 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
             settings.remove(stdio::BIND_KEY);
             let service = Arc::new(client.flagged(settings));
             let served = tokio::select! {
-                served = serve(service, directory) => served,
+                served = serve(service, directory, std::future::pending()) => served,
                 _ = interrupts.next() => Ok(()),
             };
             let failed = |error| Problem::failed(format!("the client cannot be served: {error}"));
             return served.map_err(failed);
         }
     };
-    let client = |server: &Server| serve(server.service(), directory);
+    let client = |server: &Server| {
+        let attached = server.attach();
+        async move {
+            let attached = attached.ok_or("as many clients as may be are answered")?;
+            serve(attached.service.clone(), directory, attached.stopped()).await
+        }
+    };
     stdio::serve(app, (opened, setup), &mut interrupts, client).await
 }
 
-async fn serve(service: Arc<dyn Service>, directory: PathBuf) -> Result<(), String> {
+/// Serves the editor until it leaves, or `stop` says how long its prompts have to end.
+async fn serve(
+    service: Arc<dyn Service>,
+    directory: PathBuf,
+    stop: impl Future<Output = Duration>,
+) -> Result<(), String> {
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-    let served = unisono_acp::serve(service, directory, input, output).await;
+    let served = unisono_acp::serve(service, directory, input, output, stop).await;
     served.map_err(|error| error.to_string())
 }

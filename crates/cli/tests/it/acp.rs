@@ -371,3 +371,30 @@ fn a_turn_goes_on_when_the_editor_is_killed() {
     assert_eq!(editor.said(), "The answer.");
     editor.leave();
 }
+
+#[test]
+fn a_prompt_is_finished_when_the_program_is_told_to_stop() {
+    let gate = Gate::new();
+    let held = Act::from(Answer::text("In time.")).hold(&gate);
+    let (provider, place) = provider(Script::sequence([held]));
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
+    block_on(provider.wait_for(1));
+    let program = rustix::process::Pid::from_child(&editor.program);
+    rustix::process::kill_process(program, rustix::process::Signal::TERM).unwrap();
+    gate.open();
+    assert_eq!(editor.end(id).unwrap()["stopReason"], "end_turn");
+    assert!(editor.said().contains("In time."));
+    // It ends though its input is open.
+    assert!(editor.program.wait().unwrap().success());
+}
+
+#[test]
+fn an_idle_program_that_is_told_to_stop_ends() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place);
+    let program = rustix::process::Pid::from_child(&editor.program);
+    rustix::process::kill_process(program, rustix::process::Signal::TERM).unwrap();
+    assert!(editor.program.wait().unwrap().success());
+}
