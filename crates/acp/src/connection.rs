@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
@@ -28,6 +27,8 @@ use crate::sessions::Sessions;
 const VERSION: u32 = 1;
 /// Bytes of one message of a client at most.
 const LONGEST_MESSAGE: usize = 32 << 20;
+/// Prompts of one client that are worked on at most.
+const PROMPTS: usize = 64;
 
 /// Serves one client until its input ends, or until `stop` says how long its prompts have to end.
 /// `directory` is the working directory. Turns that were begun go on.
@@ -135,7 +136,8 @@ impl Connection {
             }
         };
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
-        let params = message.get("params").cloned().unwrap_or(json!({}));
+        let params = message.get("params").filter(|params| !params.is_null());
+        let params = params.cloned().unwrap_or(json!({}));
         match (message["method"].as_str(), id) {
             (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
             (Some(method), Some(id)) => {
@@ -167,11 +169,11 @@ impl Connection {
         let sessions = &self.sessions;
         match method {
             "initialize" => Ok(initialized()),
-            "session/new" => written(sessions.create(read(params)?).await?),
-            "session/load" => written(sessions.load(read(params)?, &self.client).await?),
-            "session/resume" => written(sessions.resume(read(params)?).await?),
-            "session/list" => written(sessions.list(read(params)?).await?),
-            "session/set_config_option" => written(sessions.set(read(params)?).await?),
+            "session/new" => sessions.create(read(params)?).await,
+            "session/load" => sessions.load(read(params)?, &self.client).await,
+            "session/resume" => sessions.resume(read(params)?).await,
+            "session/list" => sessions.list(read(params)?).await,
+            "session/set_config_option" => sessions.set(read(params)?).await,
             "session/close" => {
                 let OneSession { session_id } = read(params)?;
                 self.cancel(&session_id);
@@ -185,19 +187,18 @@ impl Connection {
     }
 
     async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Left> {
-        let stopping = || Error::internal("the program is stopping: ask again when it is back");
-        let asked: Prompt = match read(params) {
-            Ok(_) if self.deadline.is_some() => {
-                return self.client.answer(&id, Err(stopping())).await;
-            }
+        let asked: Prompt = match self.admitted().and_then(|()| read(params)) {
             Ok(asked) => asked,
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };
         // Registered before the next message is read, which may cancel it.
         let token = CancellationToken::new();
-        let of_session = self.prompts.entry(asked.session_id.clone()).or_default();
-        of_session.retain(|token| !token.is_cancelled());
-        of_session.push(token.clone());
+        self.prompts.retain(|_, tokens| {
+            tokens.retain(|token| !token.is_cancelled());
+            !tokens.is_empty()
+        });
+        let of_session = self.prompts.entry(asked.session_id.clone());
+        of_session.or_default().push(token.clone());
         let (service, client) = (self.service.clone(), self.client.clone());
         self.working.spawn(async move {
             let stopped = prompt::run(service, asked, &token, &client).await;
@@ -206,6 +207,19 @@ impl Connection {
             // The client may have left.
             let _ = client.answer(&id, answer).await;
         });
+        Ok(())
+    }
+
+    /// Whether another prompt can be worked on.
+    fn admitted(&self) -> Result<(), Error> {
+        if self.deadline.is_some() {
+            let wrong = "the program is stopping: ask again when it is back";
+            return Err(Error::internal(wrong));
+        }
+        if self.working.len() >= PROMPTS {
+            let wrong = format!("{PROMPTS} prompts are worked on: wait for one to end");
+            return Err(Error::internal(wrong));
+        }
         Ok(())
     }
 
@@ -231,8 +245,4 @@ fn initialized() -> Value {
 
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     serde_json::from_value(params).map_err(|wrong| Error::invalid(wrong.to_string()))
-}
-
-fn written(answer: impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(answer).map_err(|wrong| Error::internal(wrong.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Calls of tools that wait for a person: the client asks theirs.
+//! Permissions: the editor asks its user about calls of tools that wait for approval.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ type Choice = (
     Option<&'static str>,
 );
 
-/// What is answered to a call that is not made yet.
+/// The choices for a call that is not made yet.
 const BEFORE: [Choice; 2] = [
     ("approve", "Allow", "allow_once", Verdict::Approve, None),
     ("deny", "Deny", "reject_once", Verdict::Deny, None),
 ];
 
-/// What is answered to a call of which nobody knows whether it was made.
+/// The choices for a call in doubt: nobody knows whether it was made.
 const IN_DOUBT: [Choice; 3] = [
     (
         "repeat",
@@ -50,7 +50,7 @@ const IN_DOUBT: [Choice; 3] = [
     ),
 ];
 
-/// Asks the client's person about a call, and decides as they say. Whoever decides first counts.
+/// Asks the editor's user about a call, and decides as they choose. The first decision counts.
 pub(crate) async fn ask(
     service: Arc<dyn Service>,
     session: String,

@@ -118,7 +118,7 @@ impl From<String> for CallContent {
     }
 }
 
-/// `session/update`: what a client is told of a session.
+/// `session/update`: a change of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case")]
 pub(crate) enum Update {

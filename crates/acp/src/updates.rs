@@ -1,4 +1,4 @@
-//! What a client is told of a turn, made from the turn's updates.
+//! The session updates of a turn, made from the turn's events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ impl Updates {
         }
     }
 
-    /// What is told of the next update.
+    /// The session updates for the next event.
     pub(crate) fn take(&mut self, event: TurnEvent) -> Vec<Update> {
         match event {
             TurnEvent::State(state) => {
@@ -229,7 +229,7 @@ impl Updates {
         told.collect()
     }
 
-    /// What is told of the end, and what the prompt is answered.
+    /// The last session updates, and the answer to the prompt.
     pub(crate) fn end(&mut self, end: TurnEnd) -> (Vec<Update>, Result<StopReason, Error>) {
         let mut all = self.agents(end.agents);
         if let Some(context) = &self.context {
@@ -249,7 +249,7 @@ impl Updates {
         (all, ended)
     }
 
-    /// What was not told of the answer.
+    /// The rest of the answer, which was not streamed.
     fn rest(&mut self, answer: &str) -> Vec<Update> {
         self.is_missed = false;
         let rest = answer.strip_prefix(self.reply.as_str()).map(str::to_owned);

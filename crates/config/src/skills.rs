@@ -48,9 +48,14 @@ impl Skills {
     /// counts. One that is wrong is left out, with a warning. Paths are told from `working`.
     pub(crate) fn read(places: &[PathBuf], working: &Path, found: &mut Diagnostics) -> Skills {
         let mut all = BTreeMap::new();
-        for folder in folders(places) {
+        for (at, folder) in folders(places).enumerate() {
             let shown = paths::shown(&folder.join(FILE), working);
             let file = Place::whole(Origin::File(shown));
+            if at == MOST {
+                let wrong = format!("this skill and those after it are left out: {MOST} are read");
+                found.push(Diagnostic::warning(file, wrong));
+                break;
+            }
             match read(&folder, file.clone()) {
                 Ok(skill) if all.contains_key(&skill.name) => {}
                 Ok(skill) => drop(all.insert(skill.name.clone(), skill)),
@@ -161,7 +166,7 @@ const HEAD: &str = "# Skills\n\nA skill says how a kind of task is done. Where o
 
 /// The files that tell of skills, each with its size in bytes and the time it was written.
 pub(crate) fn seen(places: &[PathBuf]) -> Vec<(PathBuf, (u64, Option<SystemTime>))> {
-    let files = folders(places).map(|folder| folder.join(FILE));
+    let files = folders(places).take(MOST).map(|folder| folder.join(FILE));
     let seen = files.filter_map(|file| {
         let about = fs::metadata(&file).ok()?;
         Some((file, (about.len(), about.modified().ok())))
@@ -177,7 +182,7 @@ fn folders(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
         folders.sort();
         folders
     });
-    all.filter(|folder| folder.join(FILE).is_file()).take(MOST)
+    all.filter(|folder| folder.join(FILE).is_file())
 }
 
 fn read(folder: &Path, place: Place) -> Result<Skill, String> {

@@ -1,7 +1,10 @@
 //! A client on standard input and output, on a store that this process has opened. The process
 //! answers other calls of the program on a free port of loopback meanwhile.
 
+use std::time::Duration;
+
 use tokio::sync::Notify;
+use tokio::time::timeout;
 use unisono::local::Opened;
 use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
@@ -15,6 +18,8 @@ use crate::problem::{Problem, Result};
 /// The setting of the address where other calls of the program reach this one.
 pub(super) const BIND_KEY: &str = "server.bind";
 const BIND: &str = "127.0.0.1:0";
+/// How long the last answers may take to be written once everything else has stopped.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// That setting, for the setup of the verb.
 pub(super) fn bind(verb: &str) -> Override {
@@ -55,7 +60,20 @@ where
             () = left.notified() => {}
         }
     };
-    let (served, failed) = tokio::join!(serving, server.answer(stop));
+    let answering = server.answer(stop);
+    tokio::pin!(serving, answering);
+    let mut served = None;
+    let failed = loop {
+        tokio::select! {
+            ended = &mut serving, if served.is_none() => served = Some(ended),
+            failed = &mut answering => break failed,
+        }
+    };
+    // A client that does not read its end would keep the program.
+    let served = match served {
+        Some(served) => served,
+        None => timeout(LAST_ANSWERS, serving).await.unwrap_or(Ok(())),
+    };
     drop(announced);
     served.map_err(|error| Problem::failed(format!("the client cannot be served: {error}")))?;
     match failed {

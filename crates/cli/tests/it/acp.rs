@@ -24,10 +24,10 @@ struct Editor {
 
 impl Editor {
     fn start(place: &Place) -> Editor {
-        Editor::of(place.command(&["acp"]))
+        Editor::spawn(place.command(&["acp"]))
     }
 
-    fn of(mut command: Command) -> Editor {
+    fn spawn(mut command: Command) -> Editor {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut program = command.spawn().unwrap();
         let output = BufReader::new(program.stdout.take().unwrap()).lines();
@@ -110,8 +110,8 @@ impl Editor {
         self.ask("session/prompt", &prompt(session, text))
     }
 
-    /// What the updates of a kind have at a place.
-    fn told(&self, kind: &str, place: &str) -> Vec<String> {
+    /// The texts at a place in the updates of a kind.
+    fn texts_at(&self, kind: &str, place: &str) -> Vec<String> {
         let of_kind = |update: &&Value| update["update"]["sessionUpdate"] == kind;
         let all = self.updates.iter().filter(of_kind);
         let texts =
@@ -120,7 +120,8 @@ impl Editor {
     }
 
     fn said(&self) -> String {
-        self.told("agent_message_chunk", "/content/text").concat()
+        self.texts_at("agent_message_chunk", "/content/text")
+            .concat()
     }
 
     /// Leaves; the program ends by itself.
@@ -165,7 +166,7 @@ fn an_editor_asks_lists_loads_and_resumes_sessions() {
     let params = json!({"sessionId": session, "cwd": "/work/harbour", "mcpServers": []});
     let loaded = editor.ask("session/load", &params).unwrap();
     assert_eq!(loaded["configOptions"][0]["currentValue"], "lead");
-    let shown = editor.told("user_message_chunk", "/content/text");
+    let shown = editor.texts_at("user_message_chunk", "/content/text");
     assert_eq!(shown, ["The move is on Friday 6 March. When is the move?"]);
     assert!(editor.said().contains("6 March"));
     editor.updates.clear();
@@ -191,10 +192,10 @@ fn an_editor_of_a_daemon_sees_who_works_on_what() {
         .to_owned();
     let mut editor = Editor::start(&place);
     editor.prompt(&id, "What could still go wrong?").unwrap();
-    let mut calls = editor.told("tool_call", "/title");
+    let mut calls = editor.texts_at("tool_call", "/title");
     calls.retain(|title| !title.starts_with("Compacting"));
     assert_eq!(calls, ["risks", "facts"]);
-    let ended = editor.told("tool_call_update", "/status");
+    let ended = editor.texts_at("tool_call_update", "/status");
     assert_eq!(
         ended.iter().filter(|status| *status == "completed").count(),
         2
@@ -291,7 +292,7 @@ fn provider(script: Script) -> (FakeProvider, Place) {
 fn start_with_key(place: &Place) -> Editor {
     let mut command = place.command(&["acp"]);
     command.env("TEST_KEY", "sk-test");
-    Editor::of(command)
+    Editor::spawn(command)
 }
 
 #[test]
@@ -331,7 +332,7 @@ fn a_call_that_waits_is_decided_by_the_editors_person() {
             "notes"
         );
         assert_eq!(editor.said(), "I look.Brief it is.");
-        let told = editor.told("tool_call_update", "/content/0/content/text");
+        let told = editor.texts_at("tool_call_update", "/content/0/content/text");
         assert!(
             told.iter().any(|text| text.contains(result)),
             "{choice}: {told:?}"
@@ -394,6 +395,19 @@ fn a_prompt_is_finished_when_the_program_is_told_to_stop() {
 fn an_idle_program_that_is_told_to_stop_ends() {
     let place = Place::new();
     let mut editor = Editor::start(&place);
+    let program = rustix::process::Pid::from_child(&editor.program);
+    rustix::process::kill_process(program, rustix::process::Signal::TERM).unwrap();
+    assert!(editor.program.wait().unwrap().success());
+}
+
+#[test]
+fn an_editor_that_does_not_read_keeps_no_program_that_is_told_to_stop() {
+    let place = Place::with_config("[server]\ndrain_seconds = 1\n");
+    let mut editor = Editor::start(&place);
+    // More answers than the queue and the pipe hold; fewer requests than they and its input do.
+    for _ in 0..1_400 {
+        editor.begin("no/such", &json!({}));
+    }
     let program = rustix::process::Pid::from_child(&editor.program);
     rustix::process::kill_process(program, rustix::process::Signal::TERM).unwrap();
     assert!(editor.program.wait().unwrap().success());

@@ -76,6 +76,33 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
 }
 
 #[test]
+fn a_skill_beyond_those_that_are_read_is_named() {
+    let name = |at| format!("s{at:03}");
+    let files: Vec<(String, String)> = (0..=MOST)
+        .map(|at| {
+            (
+                format!("skills/{}/SKILL.md", name(at)),
+                skill(&name(at), "D."),
+            )
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (&**path, &**text))
+        .collect();
+    let (_place, places) = place(&files);
+    let (skills, wrong) = read_all(&places);
+    assert_eq!(skills.iter().len(), MOST);
+    let [wrong] = &wrong[..] else {
+        panic!("{wrong:?}");
+    };
+    assert!(
+        wrong.contains("s256") && wrong.contains("256 are read"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn a_skill_is_read_with_its_files_and_nothing_outside() {
     let (place, places) = place(&[
         ("skills/pdf/SKILL.md", &skill("pdf", "Forms.")),
