@@ -22,7 +22,7 @@ other verbs work through it.
 An editor begins, loads, lists and resumes sessions, chooses the agent that answers, sees who works
 on what, and asks its user about calls of tools that wait for approval. Version 1 of the protocol.
 
-  {\"agent_servers\": {\"unisono\": {\"command\": \"unisono\", \"args\": [\"acp\"]}}}";
+  {\"agent_servers\": {\"unisono\": {\"type\": \"custom\", \"command\": \"unisono\", \"args\": [\"acp\"]}}}";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
