@@ -120,9 +120,9 @@ fn tell(counts: &Counts, commits: u64, took: Duration) {
         counts.rounds, counts.deaths, counts.waited,
     );
     println!(
-        "| run | rounds | deaths | commits | events | lost | requests | open, sent again with the \
-         same bytes | finished, repeated | effects | open, had again | finished, repeated | told \
-         twice or left out |"
+        "| run | rounds | kills | commits | events | lost | requests | unfinished, sent again with \
+         the same bytes | finished, repeated | effects | unfinished, repeated | finished, repeated \
+         | sent twice or left out |"
     );
     println!(
         "| as of now | {} | {} | {commits} | {} | 0 | {} | {} | 0 | {} | {} | 0 | 0 |",
@@ -135,9 +135,9 @@ fn tell(counts: &Counts, commits: u64, took: Duration) {
         counts.effects_again,
     );
     println!(
-        "| run | calls of tools | open, made again under the same key | finished, repeated | in \
-         doubt, settled | at most once, doubled | decisions | not heard of before a death | heard \
-         of, then lost or asked again |"
+        "| run | tool calls | unfinished, made again under the same key | finished, repeated | in \
+         doubt, settled | at most once, doubled | decisions | not acknowledged before a kill | \
+         acknowledged, then lost or asked again |"
     );
     println!(
         "| as of now | {} | {} | 0 | {} | 0 | {} | {} | 0 |",
