@@ -1,4 +1,4 @@
-//! The chat of AI SDK UI: what `useChat` sends, and the parts of the answer that it reads.
+//! The chat of AI SDK UI: the request of `useChat`, and the parts of the answer that it reads.
 //!
 //! The names and shapes are those of the UI message stream, version 1 (`ai` 7).
 
@@ -10,14 +10,14 @@ use crate::turn::{Member, Settings};
 use crate::turn_event::{FrozenContext, MadeCheckpoint};
 use crate::usage::Amounts;
 
-/// What a chat sends. What it holds besides is ignored.
+/// The request of a chat. Other fields are ignored.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "description", schema(as = UiChatRequest))]
 #[serde(rename_all = "camelCase")]
 pub struct ChatRequest {
-    /// The messages that the chat shows. The last one is the task, or has the answers to calls that
-    /// wait for approval; those before it say where it goes on.
+    /// The messages that the chat shows. The last one is the task, or has the decisions about calls
+    /// that wait for approval; the earlier ones determine where the conversation continues.
     pub messages: Vec<UiMessage>,
     /// Why it is sent.
     #[serde(default)]
@@ -25,17 +25,18 @@ pub struct ChatRequest {
     /// The message to regenerate.
     #[serde(default)]
     pub message_id: Option<String>,
-    /// The branch of the first message of a chat; later ones go on where the one before was answered.
+    /// The branch of the first message of a chat; later messages continue after the previous
+    /// answer.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// The agent that answers; none: as configured.
+    /// The agent that answers; absent: as configured.
     #[serde(default)]
     pub lead: Option<String>,
-    /// Agents that work before it, each `agent` or `agent=task`; none: as configured; empty: the
-    /// lead alone.
+    /// Agents that work before it, each `agent` or `agent=task`; absent: as configured; empty: only
+    /// the lead.
     #[serde(default)]
     pub agents: Option<Vec<String>>,
-    /// Settings for this turn alone, by key, dotted.
+    /// Settings for this turn only, by dotted key.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
@@ -65,7 +66,7 @@ pub struct UiMessage {
     pub parts: Vec<UiPart>,
 }
 
-/// A part of a message, as far as it is read.
+/// The used fields of a part of a message.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct UiPart {
@@ -74,24 +75,24 @@ pub struct UiPart {
     /// The text of a `text`.
     #[serde(default)]
     pub text: Option<String>,
-    /// How far a call of a tool has come.
+    /// The state of a tool call.
     #[serde(default)]
     pub state: Option<String>,
-    /// What was decided about it.
+    /// The decision about it.
     #[serde(default)]
     pub approval: Option<UiApproval>,
 }
 
-/// What a person decided about a call of a tool.
+/// The decision of a person about a tool call.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct UiApproval {
     /// The call's id, as in `/v1/approvals`.
     pub id: String,
-    /// Whether it may be made; none: nobody has decided.
+    /// Whether it may be made; absent: not decided.
     #[serde(default)]
     pub approved: Option<bool>,
-    /// Why not, for the model.
+    /// The reason of a denial, for the model.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -111,10 +112,10 @@ pub enum Part {
     Start {
         /// The turn.
         message_id: String,
-        /// Where it is.
+        /// Its session, turn and branch.
         message_metadata: Metadata,
     },
-    /// The context that all agents of the turn are given.
+    /// The frozen context of all agents of the turn.
     #[serde(rename = "data-context")]
     Context {
         /// `context`.
@@ -130,7 +131,7 @@ pub enum Part {
         /// The summary.
         data: MadeCheckpoint,
     },
-    /// An agent of the turn as it is now.
+    /// The current state of an agent of the turn.
     #[serde(rename = "data-agent")]
     Agent {
         /// Its run.
@@ -140,21 +141,21 @@ pub enum Part {
     },
     /// A reply of the lead's model begins.
     StartStep,
-    /// All of this step so far is void.
+    /// The text of this step so far is invalid.
     ResetStep,
     /// The text of a reply begins.
     TextStart {
         /// Its id in the answer.
         id: String,
     },
-    /// The next piece of it.
+    /// The next piece of the text.
     TextDelta {
         /// Its id in the answer.
         id: String,
         /// The piece.
         delta: String,
     },
-    /// It ends.
+    /// The text ends.
     TextEnd {
         /// Its id in the answer.
         id: String,
@@ -173,19 +174,19 @@ pub enum Part {
     },
     /// A call waits for a person.
     ToolApprovalRequest {
-        /// What the answer names.
+        /// The id for the decision.
         approval_id: String,
         /// The call.
         tool_call_id: String,
-        /// The rule by which it waits.
+        /// The rule that requires the approval.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A call came back.
+    /// A call returned a result.
     ToolOutputAvailable {
         /// The call.
         tool_call_id: String,
-        /// What it came back with.
+        /// Its result.
         output: String,
         /// True: the chat has no tool of that name.
         dynamic: bool,
@@ -194,12 +195,12 @@ pub enum Part {
     ToolOutputError {
         /// The call.
         tool_call_id: String,
-        /// What went wrong.
+        /// The error.
         error_text: String,
         /// True: the chat has no tool of that name.
         dynamic: bool,
     },
-    /// A call was not allowed.
+    /// A call was denied.
     ToolOutputDenied {
         /// The call.
         tool_call_id: String,
@@ -208,9 +209,9 @@ pub enum Part {
     FinishStep,
     /// The answer ends, or waits for a person.
     Finish {
-        /// `stop`, `length`, or `tool-calls` where it waits for approval.
+        /// `stop`, `length`, or `tool-calls` if it waits for approval.
         finish_reason: String,
-        /// What it took.
+        /// Its session, turn, branch and usage.
         message_metadata: Metadata,
     },
     /// The turn was cancelled.
@@ -218,14 +219,14 @@ pub enum Part {
         /// Why.
         reason: String,
     },
-    /// There is no answer.
+    /// The turn failed.
     Error {
         /// Why.
         error_text: String,
     },
 }
 
-/// What is known of an answer besides its parts.
+/// Metadata of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "description", schema(as = ChatMetadata))]
@@ -236,7 +237,7 @@ pub struct Metadata {
     pub turn: String,
     /// Its branch.
     pub branch: String,
-    /// What all agents used together; none before the end.
+    /// The usage of all agents together; absent before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Amounts>,
 }

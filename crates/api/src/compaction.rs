@@ -1,11 +1,11 @@
-//! Summaries: those there are, those that could be, and what is asked of them.
+//! Checkpoints, estimates of compactions, and requests to compact.
 
 use serde::{Deserialize, Serialize};
 
 use crate::session::main_branch;
 use crate::turn::{Settings, Turn, yes};
 
-/// A checkpoint: a stored summary and what it stands for.
+/// A checkpoint: a stored summary and the messages that it replaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Checkpoint {
@@ -14,21 +14,21 @@ pub struct Checkpoint {
     pub id: String,
     /// Its number in the session, from 1.
     pub number: u32,
-    /// Whether the context of the branch has it now.
+    /// Whether it is in the context of the branch now.
     pub active: bool,
-    /// How many branches have it in their context now.
+    /// Number of branches that have it in their context now.
     pub active_branches: u64,
-    /// Whether it was taken back.
+    /// Whether it was reverted.
     pub retired: bool,
-    /// The first message it stands for.
+    /// The first message that it replaces.
     pub first: u32,
-    /// The last one.
+    /// The last message that it replaces.
     pub last: u32,
-    /// How many it stands for.
+    /// Number of messages that it replaces.
     pub messages: u32,
-    /// Tokens it stands for.
+    /// Tokens of these messages.
     pub tokens_before: u64,
-    /// Tokens it takes.
+    /// Tokens of the summary.
     pub tokens_after: u64,
     /// `auto` or `manual`.
     pub kind: String,
@@ -38,40 +38,40 @@ pub struct Checkpoint {
     pub preset: String,
     /// The model that wrote it.
     pub model: String,
-    /// Whether a model was to write it and could not.
+    /// Whether a model should have written it but could not.
     pub degraded: bool,
-    /// Whether less was kept verbatim than the preset, or a person, asks for: otherwise the
-    /// context would not have fitted. False for one that was imported.
+    /// Whether fewer messages were kept verbatim than the preset or a person requested, because the
+    /// context would not have fitted. False for an imported checkpoint.
     #[serde(default)]
     pub tightened: bool,
-    /// Tokens it stands for, divided by those it takes; none where it takes none.
+    /// Tokens before divided by tokens after; null if the summary has no tokens.
     #[serde(default)]
     pub compression_ratio: Option<f64>,
-    /// When it was made: for a topic or a bulk, when it was sealed.
+    /// When it was made; for a topic or a bulk, when it was sealed.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
-    /// The summary; none for a note in place of what was dropped.
+    /// The summary; null for a note in place of dropped messages.
     pub text: Option<String>,
-    /// What a model's summary gives of the days, names and ids of its messages; none where no model
-    /// wrote it, or they have none.
+    /// How many days, names and ids of its messages a model's summary keeps; null if no model wrote
+    /// it, or the messages have none.
     #[serde(default)]
     pub coverage: Option<FactCoverage>,
 }
 
-/// How many of the days, names and ids of its messages a model's summary gives.
+/// How many days, names and ids of its messages a model's summary keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct FactCoverage {
-    /// In the messages.
+    /// Number in the messages.
     pub facts: u32,
-    /// In the summary.
+    /// Number in the summary.
     pub kept: u32,
-    /// In quotes from the messages that take as many tokens as the summary.
+    /// Number in quotes from the messages with as many tokens as the summary.
     pub quoted: u32,
 }
 
 impl FactCoverage {
-    /// Whether quotes of the same size give more.
+    /// Whether quotes of the same size keep more.
     #[must_use]
     pub const fn is_below_quotes(self) -> bool {
         self.kept < self.quoted
@@ -92,26 +92,26 @@ impl std::fmt::Display for FactCoverage {
     }
 }
 
-/// A checkpoint with all that is known of it.
+/// A checkpoint with all its details.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CheckpointDetail {
-    /// What a list has of it.
+    /// The fields of a list item.
     #[serde(flatten)]
     pub checkpoint: Checkpoint,
     /// The block as the model sees it: summary and key facts, or the note.
     pub block: String,
-    /// The messages it stands for.
+    /// The messages that it replaces.
     pub covers: Vec<Range>,
-    /// Facts that are carried verbatim.
+    /// Facts that are copied verbatim.
     pub key_facts: Vec<KeyFact>,
-    /// How long making it took, in milliseconds.
+    /// The time to make it, in milliseconds.
     pub duration_ms: u64,
-    /// What making it cost, in dollars; none where the price is not known.
+    /// Its cost, in dollars; null if the price is unknown.
     pub cost_usd: Option<f64>,
-    /// What taking it back would do; none where it is not in the context.
+    /// The effect of reverting it; null if it is not in the context.
     pub restore: Option<Restoring>,
-    /// Why it is not in the context, where it is not.
+    /// Why it is not in the context; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive: Option<Inactive>,
 }
@@ -122,43 +122,43 @@ pub struct CheckpointDetail {
 pub struct Inactive {
     /// Why, for people.
     pub reason: String,
-    /// The number of the checkpoint that stands in its place, to be taken back first.
+    /// The number of the checkpoint that replaces it, to be reverted first.
     pub restore_first: Option<u32>,
-    /// Where the branch has other messages than those it stands for: the branches that have them.
+    /// If the branch has other messages than those it replaces: the branches that have them.
     pub branches: Option<Vec<String>>,
 }
 
-/// Messages one after the other.
+/// A range of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Range {
-    /// The first one's place on the branch.
+    /// The position of the first message on the branch.
     pub first: u32,
-    /// The last one's.
+    /// The position of the last message on the branch.
     pub last: u32,
 }
 
-/// A fact that is carried verbatim from summary to summary.
+/// A fact that is copied verbatim from summary to summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct KeyFact {
     /// The fact.
     pub text: String,
-    /// The message that said it.
+    /// The message with the fact.
     pub ordinal: u32,
 }
 
-/// What taking a checkpoint back would do.
+/// The effect of reverting a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Restoring {
-    /// What the context takes.
+    /// Tokens of the context now.
     pub tokens_before: u64,
-    /// What it would take.
+    /// Tokens of the context after that.
     pub tokens_after: u64,
-    /// What there is room for.
+    /// The usable tokens.
     pub usable_tokens: u64,
-    /// Whether it fits; otherwise it is refused.
+    /// Whether the context then fits; otherwise the request is refused.
     pub fits: bool,
 }
 
@@ -170,38 +170,37 @@ pub struct NewCompaction {
     /// The branch.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// What the writer of the summary is told besides.
+    /// Additional instructions for the summariser.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// Who writes the summary, in place of those that are configured: a model as
-    /// `provider/model`, or `extractive`, which takes quotes.
+    /// The summariser, instead of the configured ones: a model as `provider/model`, or
+    /// `extractive`, which uses quotes.
     #[serde(default)]
     pub summariser: Option<String>,
-    /// What is done where no model writes a summary that can be taken.
+    /// What to do if no model writes an acceptable summary.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// How many of the newest messages stay; without this and `keep_tokens`, all from the newest
-    /// user message on do.
+    /// Number of newest messages that stay; without this and `keep_tokens`, all messages from the
+    /// newest user message on.
     #[serde(default)]
     pub keep_messages: Option<u32>,
-    /// How many tokens of the newest messages stay.
+    /// Tokens of the newest messages that stay.
     #[serde(default)]
     pub keep_tokens: Option<u64>,
-    /// In place of all that is older, the topic that this message belongs to is summarised, if it
-    /// has ended.
+    /// Instead of all older messages, the topic of this message is summarised, if it has ended.
     #[serde(default)]
     pub topic: Option<u32>,
-    /// In place of all that is older, the middle of the current topic is summarised.
+    /// Instead of all older messages, the middle of the current topic is summarised.
     #[serde(default)]
     pub attention: bool,
-    /// In place of a summary, the middle of messages that are too large is cut out.
+    /// Instead of a summary, the middle of messages that are too large is cut out.
     #[serde(default)]
     pub large_messages: bool,
-    /// With `large_messages`: what has more tokens than this is too large; otherwise the share of
-    /// a topic that the settings say.
+    /// With `large_messages`: a message with more tokens than this is too large; absent: the share
+    /// of a topic in the settings.
     #[serde(default)]
     pub over_tokens: Option<u64>,
-    /// Settings for this compaction alone, as of a turn.
+    /// Settings for this compaction only, as in a turn.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
@@ -210,26 +209,26 @@ pub struct NewCompaction {
     pub wait: bool,
 }
 
-/// What is done where no model writes a summary that was asked for.
+/// What to do if no model writes a requested summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// They are asked again, three times in all.
+    /// Ask the models again, three times in all.
     Retry,
-    /// Quotes are taken.
+    /// Use quotes.
     Extractive,
-    /// Nothing: the context stays as it is.
+    /// Nothing: the context does not change.
     #[default]
     Leave,
 }
 
 impl OnFailure {
-    /// All of them: what a compaction that failed may be asked for again with.
+    /// All of them: the options for a retry of a failed compaction.
     pub const ALL: [OnFailure; 3] = [OnFailure::Retry, OnFailure::Extractive, OnFailure::Leave];
 }
 
-/// What a compaction would do.
+/// The expected outcome of a compaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Estimate {
@@ -240,23 +239,23 @@ pub struct Estimate {
     pub branch: String,
     /// Messages on the branch.
     pub total_messages: u32,
-    /// Those that the summary would stand for, and no summary does yet.
+    /// Messages that the summary would replace and no summary replaces yet.
     pub messages_to_summarise: u64,
     /// Verbatim messages that would be masked or cut.
     #[serde(default)]
     pub messages_to_shorten: u64,
-    /// What the context takes.
+    /// Tokens of the context now.
     pub tokens_before: u64,
-    /// What it would take at most.
+    /// Maximum tokens of the context afterwards.
     pub estimated_tokens_after: u64,
-    /// What it takes, divided by what it would take at most; none where that is nothing.
+    /// Tokens now divided by the maximum afterwards; null if that is zero.
     #[serde(default)]
     pub estimated_compression_ratio: Option<f64>,
-    /// What it would cost, in dollars; none where the price is not known.
+    /// The cost, in dollars; null if the price is unknown.
     pub estimated_cost_usd: Option<f64>,
-    /// The step, for people; none: there is nothing to do.
+    /// The step, for people; null: nothing can be compacted.
     pub step: Option<String>,
-    /// Why there is nothing to do.
+    /// Why nothing can be compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nothing: Option<String>,
     /// The automatic compaction of the next turn, without its input.
@@ -269,65 +268,65 @@ pub struct Estimate {
 pub struct NextTurn {
     /// The preset.
     pub preset: String,
-    /// It compacts above this many tokens; none: never, or as its tiers are full.
+    /// It compacts above this number of tokens; null: never, or when its tiers are full.
     pub starts_above_tokens: Option<u64>,
-    /// What it keeps verbatim, for people.
+    /// The messages that it keeps verbatim, for people.
     pub keeps: String,
-    /// What the context takes for the agents of such a turn.
+    /// Tokens of the context for the agents of such a turn.
     pub tokens_before: u64,
-    /// What it would take at most.
+    /// Maximum tokens of the context afterwards.
     pub estimated_tokens_after: u64,
-    /// What it takes, divided by what it would take at most; none where that is nothing.
+    /// Tokens before divided by the maximum afterwards; null if that is zero.
     #[serde(default)]
     pub estimated_compression_ratio: Option<f64>,
     /// The steps, for people; empty: nothing is due.
     pub steps: Vec<String>,
-    /// Whether less would be kept than the preset asks for.
+    /// Whether fewer messages would be kept than the preset requests.
     pub tightened: bool,
     /// Why such a turn would fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What came of a compaction, or of a change of a checkpoint: the turn that did it, with what it
-/// changed once it has ended.
+/// The outcome of a compaction or of a change of a checkpoint: its turn and, after the end of the
+/// turn, the changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Compaction {
     /// The turn.
     #[serde(flatten)]
     pub turn: Turn,
-    /// What the context took before.
+    /// Tokens of the context before.
     pub tokens_before: Option<u64>,
-    /// What it takes now.
+    /// Tokens of the context now.
     pub tokens_after: Option<u64>,
-    /// What was saved.
+    /// Tokens saved.
     pub tokens_saved: Option<u64>,
-    /// What it took before, divided by what it takes now; none where it takes nothing.
+    /// Tokens before divided by tokens now; null if that is zero.
     #[serde(default)]
     pub compression_ratio: Option<f64>,
-    /// Why it changed nothing, where it ended so.
+    /// Why nothing changed, if the turn ended without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nothing: Option<String>,
     /// The first 200 characters of the newest summary it made.
     pub preview: Option<String>,
-    /// The writer that was asked for, in place of those that are configured.
+    /// The requested summariser, instead of the configured ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summariser: Option<String>,
-    /// Where no summary could be written and nothing was changed: what can be done, as
-    /// `on_failure` of another request.
+    /// If no summary could be written and nothing changed: the options for `on_failure` of another
+    /// request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<OnFailure>,
 }
 
-/// Another text for a summary.
+/// A new text for a summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewText {
     /// The text.
     pub text: String,
-    /// The branch in whose context the checkpoint stands.
+    /// The branch whose context has the checkpoint.
     #[serde(default = "main_branch")]
     pub branch: String,
     /// Whether to wait for the end.
@@ -335,26 +334,26 @@ pub struct NewText {
     pub wait: bool,
 }
 
-/// A request to have a summary written anew.
+/// A request to regenerate a summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Anew {
-    /// What its writer is told besides.
+    /// Additional instructions for the summariser.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// Who writes it, in place of those that are configured: a model as `provider/model`, or
-    /// `extractive`, which takes quotes.
+    /// The summariser, instead of the configured ones: a model as `provider/model`, or
+    /// `extractive`, which uses quotes.
     #[serde(default)]
     pub summariser: Option<String>,
-    /// What is done where no model writes one that can be taken.
+    /// What to do if no model writes an acceptable summary.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// Settings for this alone, as of a turn.
+    /// Settings for this request only, as in a turn.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
-    /// The branch in whose context the checkpoint stands.
+    /// The branch whose context has the checkpoint.
     #[serde(default = "main_branch")]
     pub branch: String,
     /// Whether to wait for the end.
@@ -362,16 +361,16 @@ pub struct Anew {
     pub wait: bool,
 }
 
-/// A request to repeat a compaction, or the regeneration of a summary, that failed.
+/// A request to repeat a failed compaction, or a failed regeneration of a summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Again {
-    /// Who writes the summary, in place of those that are configured: a model as
-    /// `provider/model`, or `extractive`, which takes quotes.
+    /// The summariser, instead of the configured ones: a model as `provider/model`, or
+    /// `extractive`, which uses quotes.
     #[serde(default)]
     pub summariser: Option<String>,
-    /// What is done where no model writes a summary that can be taken.
+    /// What to do if no model writes an acceptable summary.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Whether to wait for the end.
@@ -379,12 +378,12 @@ pub struct Again {
     pub wait: bool,
 }
 
-/// A request to take a checkpoint back.
+/// A request to revert a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TakeBack {
-    /// The branch in whose context the checkpoint stands.
+    /// The branch whose context has the checkpoint.
     #[serde(default = "main_branch")]
     pub branch: String,
     /// Whether to wait for the end.
@@ -392,7 +391,7 @@ pub struct TakeBack {
     pub wait: bool,
 }
 
-/// How many tokens became one, to two decimals; none where nothing is left.
+/// The compression ratio, to two decimals; none if nothing is left.
 pub fn ratio(before: u64, after: u64) -> Option<f64> {
     (after > 0).then(|| (before as f64 / after as f64 * 100.0).round() / 100.0)
 }

@@ -1,4 +1,4 @@
-//! What a model sees of a conversation.
+//! The context that a model sees.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::session::{Few, main_branch};
 use crate::topic::Topic;
 use crate::turn::{Settings, settings_text};
 
-/// Whose context is meant.
+/// Selects a context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
@@ -15,14 +15,14 @@ pub struct ContextQuery {
     /// The branch: `main`.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// The agent that would answer; none: as configured.
+    /// The agent that would answer; absent: as configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lead: Option<String>,
-    /// The agents that would work before it, with commas between them; none: as configured; empty:
-    /// the lead alone.
+    /// The agents that would work before it, separated by commas; absent: as configured; empty:
+    /// only the lead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<String>,
-    /// Settings of its own, as a turn may have them: an object in JSON.
+    /// Its own settings, as in a turn: a JSON object.
     #[serde(
         default,
         with = "settings_text",
@@ -30,7 +30,7 @@ pub struct ContextQuery {
     )]
     #[cfg_attr(feature = "description", param(value_type = Option<String>))]
     pub settings: Settings,
-    /// Whether the provider of the lead's model is asked as well how many tokens it has.
+    /// Whether the provider of the lead's model also counts the tokens.
     #[serde(default)]
     pub exact: bool,
 }
@@ -58,52 +58,51 @@ pub struct Context {
     pub branch: String,
     /// The id of the snapshot that a turn without new input would freeze.
     pub snapshot: String,
-    /// The encoding tokens are counted in.
+    /// The encoding in which tokens are counted.
     pub encoding: String,
     /// The model's window.
     pub window_tokens: u64,
-    /// What of it is left for the conversation.
+    /// The tokens of the window that remain for the conversation.
     pub usable_tokens: u64,
-    /// What the rest of the window is reserved for: of the agent that leaves least, in each
+    /// The reserved parts of the window: for the agent with the fewest usable tokens, in each
     /// encoding in which the context is counted; the lead's encoding first.
     pub usable: Vec<Usable>,
-    /// What the conversation takes.
+    /// Tokens of the conversation.
     pub used_tokens: u64,
-    /// The same, of what is usable.
+    /// The same as a percentage of the usable tokens.
     pub occupancy_percent: u64,
     /// Whether some counts are estimates.
     pub approximate: bool,
     /// The system text.
     pub system: String,
-    /// What it takes.
+    /// Tokens of the system text.
     pub system_tokens: u64,
-    /// The tools the agents are told of.
+    /// The tools in the prompt of the agents.
     pub tools: Vec<Tool>,
-    /// What they take.
+    /// Tokens of the tools.
     pub tools_tokens: u64,
-    /// Servers whose tools the agents may call, and that no turn of the session has asked yet: their
+    /// Servers whose tools the agents may call but that no turn of the session has asked yet: their
     /// tools are not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unasked_servers: Vec<String>,
-    /// What was talked about, the newest topic first; none where nothing was decided about topics.
+    /// The topics, the newest first; empty if topics were never decided.
     pub topics: Few<Topic>,
-    /// What each tier has, where the preset has tiers.
+    /// The size of each tier, if the preset has tiers.
     pub tiers: Vec<TierLoad>,
     /// Summaries, in the order of the conversation.
     pub summaries: Vec<Summary>,
-    /// Messages that stand for themselves.
+    /// Verbatim messages.
     pub messages: Vec<Entry>,
-    /// What the provider of the lead's model counts for all of it and the lead's persona, where it
-    /// was to be asked.
+    /// The provider's token count of the context and the lead's persona, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact_tokens: Option<u64>,
-    /// Why that is not known, where it was to be asked.
+    /// Why this count is unknown, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_exact: Option<String>,
 }
 
 impl Context {
-    /// The same with what the provider counts, or why that is not known.
+    /// The same context with the provider's count, or the reason why it is unknown.
     #[must_use]
     pub fn counted(self, exact: Result<u64, String>) -> Context {
         Context {
@@ -114,7 +113,7 @@ impl Context {
     }
 }
 
-/// What an agent's model leaves for the conversation: its window without all that follows.
+/// The tokens that an agent's model has for the conversation: its window minus the following parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Usable {
@@ -124,13 +123,13 @@ pub struct Usable {
     pub lead: bool,
     /// Its model.
     pub model: String,
-    /// The encoding tokens are counted in.
+    /// The encoding in which tokens are counted.
     pub encoding: String,
     /// The model's window.
     pub window_tokens: u64,
     /// Reserved for its longest reply.
     pub reply_tokens: u64,
-    /// Kept free for what an estimate misses.
+    /// Reserved for errors of token estimates.
     pub safety_tokens: u64,
     /// The system text and tools.
     pub preamble_tokens: u64,
@@ -138,10 +137,10 @@ pub struct Usable {
     pub assignment_tokens: u64,
     /// Reserved for the results of its delegates.
     pub results_tokens: u64,
-    /// What is added where the model's tokens are estimated and turned out to be fewer; less than
-    /// zero where they turned out to be more.
+    /// Correction of an estimate: added if the model's tokens turned out to be fewer than
+    /// estimated, negative if more.
     pub calibration_tokens: i64,
-    /// What is left.
+    /// The remaining tokens.
     pub usable_tokens: u64,
 }
 
@@ -151,19 +150,19 @@ pub struct Usable {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
 }
 
-/// What a tier of the context has, and what it may have.
+/// The size of a tier of the context, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TierLoad {
     /// Its name for people.
     pub name: String,
-    /// What it has.
+    /// Its tokens.
     pub tokens: u64,
-    /// What it may have.
+    /// Its maximum tokens.
     pub share_tokens: u64,
 }
 
@@ -173,29 +172,28 @@ pub struct TierLoad {
 pub struct Summary {
     /// The number of its checkpoint.
     pub checkpoint: u32,
-    /// The first message it stands for.
+    /// The first message that it replaces.
     pub first: u32,
-    /// The last one.
+    /// The last message that it replaces.
     pub last: u32,
-    /// How many it stands for.
+    /// Number of messages that it replaces.
     pub messages: u32,
-    /// Of what it is a summary: `conversation`, `topic` (one historical topic) or `bulk` (several
-    /// old ones).
+    /// Its scope: `conversation`, `topic` (one historical topic) or `bulk` (several old topics).
     pub tier: String,
-    /// What it takes.
+    /// Its tokens.
     pub tokens: u64,
-    /// What stood there before.
+    /// Tokens of the messages that it replaces.
     pub tokens_before: u64,
-    /// That divided by what it takes; none where it takes nothing.
+    /// Tokens before divided by its tokens; null if that is zero.
     pub compression_ratio: Option<f64>,
-    /// Whether less was kept verbatim than was asked for: otherwise the context would not have
+    /// Whether fewer messages were kept verbatim than requested, because the context would not have
     /// fitted.
     pub tightened: bool,
-    /// When it was made: for a topic or a bulk, when it was sealed.
+    /// When it was made; for a topic or a bulk, when it was sealed.
     pub at: String,
     /// The model that wrote it.
     pub model: String,
-    /// Whether it is only a note in place of what was dropped.
+    /// Whether it is only a note in place of dropped messages.
     #[serde(default)]
     pub note: bool,
     /// The block as the model sees it.
@@ -206,19 +204,19 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Entry {
-    /// Its place on the branch.
+    /// Its position on the branch.
     pub ordinal: u32,
-    /// Who speaks.
+    /// Its role.
     pub role: String,
     /// The agent that wrote it.
     pub author: Option<String>,
-    /// What it takes.
+    /// Its tokens.
     pub tokens: u64,
-    /// Whether it stands verbatim whatever is summarised.
+    /// Whether it stays verbatim in every compaction.
     pub pinned: bool,
-    /// `masked` or `cut` where it is not whole.
+    /// `masked` or `cut`; null if it is complete.
     pub form: Option<String>,
-    /// What the model sees of it.
+    /// Its text as the model sees it.
     pub text: String,
 }
 
@@ -229,20 +227,20 @@ pub struct Snapshot {
     /// The session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
-    /// Its id: a digest of what the model saw.
+    /// Its id: a digest of the content that the model saw.
     pub snapshot: String,
-    /// The turns that were given it, oldest first.
+    /// The turns that used it, oldest first.
     pub turns: Vec<String>,
-    /// How many agents were given it.
+    /// Number of agents that got it.
     pub agents: u32,
-    /// The encoding tokens are counted in.
+    /// The encoding in which tokens are counted.
     pub encoding: String,
     /// The system text.
     pub system: String,
-    /// The tools the agents were told of.
+    /// The tools in the prompt of the agents.
     pub tools: Vec<Tool>,
     /// Summaries, in the order of the conversation.
     pub summaries: Vec<Summary>,
-    /// Messages that stood for themselves.
+    /// Verbatim messages.
     pub messages: Vec<Entry>,
 }

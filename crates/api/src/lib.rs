@@ -1,15 +1,15 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`session`] and [`message`] are conversations, [`turn`], [`delegation`] and [`run`] what is asked
-//! of them and what came of it, [`context`], [`compaction`], [`topic`] and [`pin`] what a model sees
-//! of them, [`search`] what was said, [`event`] what happened,
-//! [`turn_event`] how a turn goes on, [`approval`] what waits for a person,
-//! [`agent`] who works, [`usage`] what it used, [`settings`] what is set, [`page`] a part of a list,
-//! [`problem`] why something was not done, and [`openai`] the same for OpenAI's clients. [`harmless`]
-//! and [`short`] prepare values for people.
+//! Conversations are in [`session`] and [`message`]; tasks and their outcomes in [`turn`],
+//! [`delegation`] and [`run`]; the model's context in [`context`], [`compaction`], [`topic`] and
+//! [`pin`]. [`search`] finds messages. [`event`] has the events of sessions, [`turn_event`] the
+//! live updates of a turn, [`approval`] tool calls that wait for a person, [`agent`] the agents,
+//! [`usage`] tokens and costs, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
+//! describes errors, and [`openai`] is the interface for OpenAI's clients. [`harmless`] and
+//! [`short`] prepare values for people.
 //!
 //! Ids are UUIDs as text, digests hexadecimal, times RFC 3339 in UTC, amounts of tokens whole
-//! numbers, costs US dollars. A field that is `null` is not known or not there.
+//! numbers, costs US dollars. A field that is `null` is unknown or absent.
 
 pub mod agent;
 pub mod approval;

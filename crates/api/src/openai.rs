@@ -1,7 +1,7 @@
-//! OpenAI's chat completions and responses, as far as agents can be asked with them.
+//! OpenAI's chat completions and responses, as far as agents support them.
 //!
-//! Names and shapes are those of the public API reference. What a request holds besides is ignored:
-//! `temperature`, `top_p` and the like are the agent's own.
+//! Names and shapes are those of the public API reference. Other fields of a request are ignored:
+//! `temperature`, `top_p` and similar parameters come from the agent's definition.
 
 mod responses;
 
@@ -22,17 +22,18 @@ pub use responses::{
 pub struct ChatRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
-    /// The conversation; its last message is the task. In a session, what is new of it is appended.
+    /// The conversation; its last message is the task. In a session, only new messages are
+    /// appended.
     #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub messages: Vec<Value>,
-    /// Whether the answer is sent piece by piece.
+    /// Whether the answer is streamed.
     #[serde(default)]
     pub stream: bool,
-    /// What the stream tells besides.
+    /// Options of the stream.
     #[serde(default)]
     pub stream_options: Option<StreamOptions>,
-    /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
-    /// with what they came back with. For one agent, not for the team.
+    /// Functions of the client for the agent. The client makes their calls and sends another
+    /// request with the results. For one agent, not for the team.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub tools: Option<Vec<Value>>,
@@ -40,47 +41,47 @@ pub struct ChatRequest {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<ToolChoice>))]
     pub tool_choice: Option<Value>,
-    /// Whether one answer may leave several calls to the client.
+    /// Whether one answer may have several calls for the client.
     #[serde(default)]
     pub parallel_tool_calls: Option<bool>,
-    /// `session`: the session that is continued, as the header `X-Unisono-Session` says it.
+    /// `session`: the session to continue, as in the header `X-Unisono-Session`.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// How many answers: 1 is the most.
+    /// Number of answers, at most 1.
     #[serde(default)]
     pub n: Option<u64>,
-    /// The answer's format: `text`, `json_object`, or `json_schema` with any schema, which then
-    /// stands in place of the agent's own (`output_schema`).
+    /// The format of the answer: `text`, `json_object`, or `json_schema` with any schema, which
+    /// replaces the agent's own (`output_schema`).
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub response_format: Option<Box<RawValue>>,
-    /// Tokens of a reply at most; its model's own limit holds besides.
+    /// Maximum tokens of a reply; the model's own limit applies too.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_completion_tokens: Option<u64>,
-    /// The same, as it was called before.
+    /// The earlier name of the same field.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_tokens: Option<u64>,
-    /// A text, or a list of texts, at which the reply ends; it has none of them.
+    /// A text, or a list of texts, at which the reply ends; the reply does not contain them.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Stop>))]
     pub stop: Option<Value>,
 }
 
-/// Where a reply ends, as the description has it.
+/// The stop texts of a reply, for the API description.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Stop {
-    /// At this text.
+    /// Ends at this text.
     One(String),
-    /// At the first of these.
+    /// Ends at the first of these texts.
     Any(Vec<String>),
 }
 
-/// The functions that a reply calls.
-// The schema of `tool_choice`. The daemon reads the value itself: its errors name the field.
+/// The functions that a reply calls. The schema of `tool_choice`. The daemon parses the value
+/// itself: its errors name the field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
@@ -104,8 +105,8 @@ pub enum ToolChoiceMode {
     Required,
 }
 
-/// The input of a response.
-// The schema of `input`. The daemon reads the value itself: its errors name the item.
+/// The input of a response. The schema of `input`. The daemon parses the value itself: its errors
+/// name the item.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
@@ -116,11 +117,11 @@ pub enum Input {
     Items(Vec<BTreeMap<String, Value>>),
 }
 
-/// What a stream tells besides the answer.
+/// Options of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct StreamOptions {
-    /// Whether its last piece says what was used.
+    /// Whether its last chunk contains the usage.
     #[serde(default)]
     pub include_usage: bool,
 }
@@ -139,7 +140,7 @@ pub struct ChatCompletion {
     pub model: String,
     /// One answer.
     pub choices: Vec<Choice>,
-    /// What was used, by all agents together.
+    /// The usage of all agents together.
     pub usage: Tokens,
 }
 
@@ -151,37 +152,37 @@ pub struct Choice {
     pub index: u32,
     /// The answer.
     pub message: Said,
-    /// `stop`; `length` where the reply was as long as it may be; `tool_calls` where the client is to
+    /// `stop`; `length` if the reply reached its maximum length; `tool_calls` if the client must
     /// call tools.
     pub finish_reason: &'static str,
 }
 
-/// What the assistant says.
+/// The message of the assistant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Said {
     /// `assistant`.
     pub role: &'static str,
-    /// The text; none where it only calls tools.
+    /// The text; null if it only calls tools.
     pub content: Option<String>,
-    /// The calls that the client is to make.
+    /// The calls that the client must make.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<FunctionCall>,
 }
 
-/// A call of a function that the client lent.
+/// A call of a client function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct FunctionCall {
-    /// Its place among those of the answer, in a stream.
+    /// Its position among the calls of the answer, in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
-    /// Its id, which its result has to name.
+    /// Its id, which its result must name.
     pub id: String,
     /// `function`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// What is called.
+    /// The function.
     pub function: CalledFunction,
 }
 
@@ -195,7 +196,7 @@ pub struct CalledFunction {
     pub arguments: String,
 }
 
-/// A piece of an answer.
+/// A chunk of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Chunk {
@@ -207,69 +208,69 @@ pub struct Chunk {
     pub created: i64,
     /// As in the request.
     pub model: String,
-    /// The piece; empty in the one that tells what was used.
+    /// The chunk; empty in the chunk with the usage.
     pub choices: Vec<ChunkChoice>,
-    /// What was used, in the last piece, where it was asked for.
+    /// The usage, in the last chunk, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Tokens>,
 }
 
-/// A piece of one answer.
+/// A chunk of one answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ChunkChoice {
     /// 0.
     pub index: u32,
-    /// What comes next.
+    /// The next piece.
     pub delta: Delta,
-    /// `stop`, `length` or `tool_calls` in the last piece.
+    /// `stop`, `length` or `tool_calls` in the last chunk.
     pub finish_reason: Option<&'static str>,
 }
 
-/// What comes next.
+/// The next piece.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Delta {
-    /// `assistant`, in the first piece.
+    /// `assistant`, in the first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
     /// Text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The calls that the client is to make, each whole.
+    /// The calls that the client must make, each complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<FunctionCall>,
 }
 
-/// Tokens that were used.
+/// The used tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Tokens {
-    /// In.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// Out.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// Both.
+    /// Their sum.
     pub total_tokens: u64,
-    /// What of those in was special.
+    /// Details of the input tokens.
     pub prompt_tokens_details: PromptTokens,
 }
 
-/// What of the tokens in was special.
+/// Details of the input tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct PromptTokens {
-    /// Those from the prompt cache.
+    /// Tokens from the prompt cache.
     pub cached_tokens: u64,
 }
 
-/// What can be asked.
+/// The available models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Models {
     /// `list`.
     pub object: &'static str,
-    /// All of it.
+    /// All models.
     pub data: Vec<Model>,
 }
 
@@ -288,25 +289,25 @@ pub struct Model {
     pub owned_by: &'static str,
 }
 
-/// Why there is no answer.
+/// An error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Failure {
-    /// Why.
+    /// The reason.
     pub error: Reason,
 }
 
-/// What happened.
+/// The reason of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Reason {
-    /// For people.
+    /// A message for people.
     pub message: String,
     /// `invalid_request_error`, `authentication_error`, `rate_limit_error` or `server_error`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The field of the request that is wrong.
+    /// The invalid field of the request.
     pub param: Option<String>,
-    /// For programs.
+    /// A code for programs.
     pub code: Option<String>,
 }

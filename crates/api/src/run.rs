@@ -1,4 +1,4 @@
-//! Runs looked back at: their steps, and the exact bytes their agents were sent.
+//! Past and current runs: their steps, and the exact bytes of their requests.
 
 use std::num::NonZeroUsize;
 
@@ -6,88 +6,88 @@ use serde::{Deserialize, Serialize};
 
 use crate::turn::{Fault, Run};
 
-/// Which runs of which sessions.
+/// Selects runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunQuery {
-    /// Only those of this session.
+    /// Only runs of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Only those of this turn of the session.
+    /// Only runs of this turn of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
-    /// Only those of this agent.
+    /// Only runs of this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
+    /// Only runs in this state: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// Which request, and beside whose.
+/// Selects a request, and a run to compare with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct WhyQuery {
-    /// The request whose bytes are told, from 1: the first.
+    /// The request whose bytes are returned, from 1: the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(minimum = 1, maximum = 4294967295_i64))]
     pub number: Option<u32>,
-    /// The run of the same turn to compare with; none: the first sibling.
+    /// The run of the same turn to compare with; absent: the first sibling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// Whether the bytes of every request are told, each with the request.
+    /// Whether the bytes of every request are returned, each with its request.
     #[serde(default)]
     pub bodies: bool,
 }
 
-/// What a person may mean.
+/// A name as a person writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct LookupQuery {
-    /// The id of a run or a turn, the beginning of one or at least four characters of its end;
-    /// `latest`; or an agent's name: its newest run.
+    /// The id of a run or a turn, its beginning or at least four characters of its end; `latest`;
+    /// or an agent's name: its newest run.
     pub name: String,
-    /// Looks in this session only.
+    /// Searches this session only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// What has a name.
+/// The runs and turns with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Matches {
-    /// At most 50 runs and turns; several: the name is ambiguous. Of `latest`: the newest turn, then
-    /// the newest one with runs where that is another.
+    /// At most 50 runs and turns; several: the name is ambiguous. For `latest`: the newest turn,
+    /// then the newest turn with runs if that is another one.
     pub items: Vec<Lookup>,
-    /// Whether these are all.
+    /// Whether the list is complete.
     pub complete: bool,
 }
 
-/// A run or a turn that a person may mean.
+/// A run or a turn that a name may refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Lookup {
     /// Its session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
-    /// The turn, or that of the run.
+    /// The turn, or the turn of the run.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
-    /// The run; absent: the turn is meant.
+    /// The run; absent: the name refers to the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
-    /// The run's agent; absent: the turn is meant.
+    /// The run's agent; absent: the name refers to the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
@@ -107,7 +107,7 @@ pub struct ListedRun {
     pub run: Run,
 }
 
-/// A run with all that is known of it.
+/// A run with all its details.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RunDetail {
@@ -137,84 +137,84 @@ pub struct RunDetail {
 pub struct RunStep {
     /// The event that recorded it.
     pub event: u64,
-    /// When.
+    /// When it was recorded.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
-    /// What it was.
+    /// Its contents.
     #[serde(flatten)]
     pub done: Done,
 }
 
-/// What a step was.
+/// The contents of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Done {
     /// A reply of its model.
     Model {
-        /// What it says.
+        /// Its text.
         text: String,
         /// The tools it calls.
         calls: Vec<Call>,
-        /// The model that stood in for its own.
+        /// The fallback model that answered instead of the agent's own model.
         fallback: Option<String>,
-        /// The digest of the prompt bytes that it was sent; absent: its own model answered, or
-        /// that was not recorded.
+        /// The digest of the prompt bytes of its request; absent: the agent's own model answered,
+        /// or the digest was not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stand_in_prefix: Option<String>,
         /// Tokens in.
         input_tokens: u64,
         /// Tokens out.
         output_tokens: u64,
-        /// Dollars; none where a price is not known.
+        /// Dollars; null if a price is unknown.
         cost_usd: Option<f64>,
     },
-    /// What tools answered.
+    /// The results of tools.
     Tools {
-        /// The answers.
+        /// The results.
         results: Vec<CallResult>,
     },
-    /// A step of an agent of one's own.
+    /// A named step of an agent in Rust.
     Named {
         /// Its name.
         name: String,
-        /// What came of it.
+        /// Its result.
         result: String,
     },
-    /// Its provider found a request too large that had been counted to fit.
+    /// The provider rejected a request as too large although it had been counted to fit.
     Narrowed {
-        /// Tokens that its own exchange may have from there on.
+        /// Maximum tokens of the run's own exchange from then on.
         room_tokens: u64,
-        /// The longest reply from there on; absent: as before.
+        /// The longest reply from then on; absent: unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output_tokens: Option<u64>,
     },
-    /// Its first rounds stand as a summary from there on.
+    /// A summary replaces the first rounds of the run from then on.
     Summarised {
-        /// How many of its first steps the summary stands for.
+        /// Number of first steps that the summary replaces.
         steps: u32,
         /// The summary.
         text: String,
     },
-    /// Something was paid for besides replies: writing the provider's cache, a reply that broke off,
-    /// or one that was no answer.
+    /// A cost besides replies: writing the provider's cache, a reply that broke off, or an invalid
+    /// reply.
     Spent {
-        /// The model whose it was, where another one stood in for the agent's.
+        /// The fallback model that caused it; absent: the agent's own model.
         fallback: Option<String>,
         /// Tokens in.
         input_tokens: u64,
         /// Tokens out.
         output_tokens: u64,
-        /// Dollars; none where a price is not known.
+        /// Dollars; null if a price is unknown.
         cost_usd: Option<f64>,
     },
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Call {
-    /// The model's id of it.
+    /// The model's id of the call.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -222,15 +222,15 @@ pub struct Call {
     pub arguments: String,
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CallResult {
     /// The call's id.
     pub call_id: String,
-    /// The answer.
+    /// The result.
     pub content: String,
-    /// Whether it is a failure.
+    /// Whether it is an error.
     #[serde(default)]
     pub is_error: bool,
 }
@@ -239,19 +239,19 @@ pub struct CallResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Attempt {
-    /// Which, from 2.
+    /// Its number, from 2.
     pub attempt: u32,
-    /// The event that decided it.
+    /// The event that recorded the decision.
     #[serde(default)]
     pub event: u64,
     /// When it was decided.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
-    /// Why the one before failed.
+    /// Why the previous attempt failed.
     pub reason: String,
 }
 
-/// What a run was sent, and why, rebuilt from the journal.
+/// The requests of a run and their reasons, rebuilt from the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Why {
@@ -264,17 +264,17 @@ pub struct Why {
     /// The run.
     #[serde(flatten)]
     pub run: Run,
-    /// From the input of its turn to its own end.
+    /// The causes, from the input of its turn to its own end.
     pub causes: Vec<Cause>,
     /// All of its requests.
     pub requests: Vec<SentRequest>,
-    /// Why they cannot be told, or not all of them.
+    /// Why its requests are unknown, or some of them.
     pub unknown: Option<String>,
-    /// The bytes of the request that was asked for; none: it was sent nothing.
+    /// The bytes of the selected request; null: it sent none.
     pub body: Option<RequestBody>,
-    /// What was recorded of it, compared with what it is now.
+    /// Recorded values, compared with rebuilt ones.
     pub checks: Vec<Check>,
-    /// The same request of a sibling beside it; none: it has no sibling.
+    /// The same request of a sibling for comparison; null: the run has no sibling.
     pub against: Option<Against>,
 }
 
@@ -284,7 +284,7 @@ pub struct Why {
 pub struct Cause {
     /// The event.
     pub event: u64,
-    /// When.
+    /// When it happened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
     /// `input`, `start`, `plan`, `freeze`, `run`, `attempt` or `end`.
@@ -297,31 +297,32 @@ pub struct Cause {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct SentRequest {
-    /// Which, from 1.
+    /// Its number, from 1.
     pub number: u64,
     /// The model, or the program.
     pub to: String,
-    /// Bytes it shares with its siblings.
+    /// Number of bytes that it shares with its siblings.
     pub head_bytes: u64,
-    /// All its bytes.
+    /// Number of all its bytes.
     pub bytes: u64,
-    /// BLAKE3 of them.
+    /// The BLAKE3 digest of its bytes.
     pub digest: String,
-    /// The digest of the prompt bytes that a model was sent which stood in; absent: none did.
+    /// The digest of the prompt bytes sent to a fallback model; absent: no fallback was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stand_in_prefix: Option<String>,
-    /// How many steps of its run were known by then.
+    /// Number of steps of its run that were known when it was sent.
     pub after_steps: u64,
-    /// Tool results that stood as a note.
+    /// Number of tool results that were replaced by a note.
     pub masked: u64,
-    /// Why it was the last of its run.
+    /// Why it was the last request of its run.
     pub wrap_up: Option<String>,
-    /// For a program: the attempt that was given it.
+    /// For a program: the attempt that got it.
     pub attempt: Option<u32>,
-    /// The bytes it shares with its siblings, as text; absent: the bytes of all were not asked for.
+    /// The bytes that it shares with its siblings, as text; absent: the bytes of all requests were
+    /// not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// The bytes of its own, as text.
+    /// Its own bytes, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<String>,
 }
@@ -330,33 +331,33 @@ pub struct SentRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RequestBody {
-    /// Which request, from 1.
+    /// The number of the request, from 1.
     pub number: u64,
-    /// What it shares with its siblings.
+    /// The bytes that it shares with its siblings.
     pub head: String,
-    /// What is its own.
+    /// Its own bytes.
     pub tail: String,
 }
 
-/// Something that was recorded, compared with what it is when it is made again.
+/// A recorded value, compared with the rebuilt one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Check {
-    /// `snapshot`, `definition`, `prefix` (that of a model that stood in is told after its name),
-    /// `steps` or `results`.
+    /// `snapshot`, `definition`, `prefix` (followed by the name of a fallback model), `steps` or
+    /// `results`.
     pub check: String,
-    /// Whose; none: the turn's.
+    /// The run; null: the turn.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
-    /// What the journal says.
+    /// The value in the journal.
     pub recorded: String,
-    /// What it is now.
+    /// The rebuilt value.
     pub rebuilt: String,
-    /// Whether the two are the same.
+    /// Whether both are equal.
     pub holds: bool,
 }
 
-/// A sibling's request beside this one.
+/// A sibling's request, for comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Against {
@@ -365,19 +366,19 @@ pub struct Against {
     pub run: String,
     /// Its agent.
     pub agent: String,
-    /// Its request, from 1.
+    /// The number of its request, from 1.
     pub request: u64,
-    /// Bytes that are the same from the beginning on.
+    /// Number of leading bytes that are equal.
     pub shared_bytes: u64,
-    /// How this one goes on.
+    /// The bytes of this request after them.
     pub own: String,
-    /// How the sibling's does.
+    /// The bytes of the sibling's request after them.
     pub theirs: String,
     /// The keys in which their definitions differ.
     pub differs: Vec<String>,
 }
 
-/// A turn, rebuilt from the journal without asking anybody.
+/// A turn, rebuilt from the journal without any model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Replay {
@@ -389,21 +390,21 @@ pub struct Replay {
     pub turn: String,
     /// `open`, `answered`, `compacted`, `restored`, `failed` or `cancelled`.
     pub state: String,
-    /// The same for people.
+    /// The state, for people.
     pub text: String,
     /// Why it failed.
     pub error: Option<Fault>,
-    /// Requests that were rebuilt.
+    /// Number of rebuilt requests.
     pub requests: u64,
-    /// What each of its runs was sent.
+    /// The requests of each of its runs.
     pub runs: Vec<ReplayedRun>,
-    /// All that was compared.
+    /// All comparisons.
     pub checks: Vec<Check>,
-    /// How many of them do not hold.
+    /// Number of comparisons that differ.
     pub mismatches: u64,
 }
 
-/// What a run was sent, rebuilt.
+/// The rebuilt requests of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ReplayedRun {
@@ -414,20 +415,20 @@ pub struct ReplayedRun {
     pub agent: String,
     /// Its requests, the oldest first.
     pub requests: Vec<ReplayedRequest>,
-    /// Why they cannot be told, or not all of them.
+    /// Why its requests are unknown, or some of them.
     pub unknown: Option<String>,
 }
 
-/// A request, rebuilt.
+/// A rebuilt request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ReplayedRequest {
     /// The model, or the program.
     pub to: String,
-    /// All its bytes.
+    /// Number of all its bytes.
     pub bytes: u64,
-    /// BLAKE3 of them.
+    /// The BLAKE3 digest of its bytes.
     pub digest: String,
-    /// For a program: the attempt that was given it.
+    /// For a program: the attempt that got it.
     pub attempt: Option<u32>,
 }

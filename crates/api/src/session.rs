@@ -1,4 +1,4 @@
-//! Conversations.
+//! Sessions, their branches and their messages.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,36 +10,36 @@ use crate::store::LostEvents;
 use crate::turn::{Fault, Member, Settings};
 use crate::usage::Budget;
 
-/// Which sessions of the list.
+/// Selects sessions of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct SessionQuery {
-    /// Only sessions with this label: `name=value`, or `name` with any value. A part may then have
-    /// fewer than asked for, and still `next`.
+    /// Only sessions with this label: `name=value`, or `name` with any value. A page may then have
+    /// fewer items than requested and still have `next`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Only the sessions whose id begins or ends with this text, hyphens aside; `latest`: the one
-    /// that changed last, those of MCP clients aside.
+    /// Only sessions whose id begins or ends with this text, ignoring hyphens; `latest`: the
+    /// session that changed last, except those of MCP clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Only sessions that may have open turns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
-    /// Whether the session that changed last comes first, not the one that was made last.
+    /// Whether the most recently changed session comes first, instead of the newest one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_change: bool,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// A session as a list has it.
+/// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Listed {
@@ -54,13 +54,13 @@ pub struct Listed {
     pub events: u64,
     /// Their size on disk, in bytes.
     pub bytes: u64,
-    /// When it was made.
+    /// When it was created.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub created: String,
     /// When its journal last grew.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub updated: String,
-    /// What a repair of the store has lost of it, until that is acknowledged.
+    /// Events lost in a repair of the store, until the loss is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostEvents>,
 }
@@ -74,53 +74,53 @@ pub struct Session {
     pub session: String,
     /// A title for people.
     pub title: String,
-    /// The system text every agent sees first.
+    /// The system text at the beginning of every agent's prompt.
     pub system: String,
     /// Labels: platform, channel, owner.
     pub labels: BTreeMap<String, String>,
-    /// Its own settings: by key, dotted, as on a command line.
+    /// Its own settings, by dotted key, as on a command line.
     pub settings: BTreeMap<String, String>,
-    /// Events in its journal: where to follow it from.
+    /// Number of events in its journal: the position from which to follow it.
     pub events: u64,
     /// Messages on all branches.
     pub messages: u64,
     /// Its branches, by name.
     pub branches: Few<Branch>,
-    /// Checkpoints made so far.
+    /// Number of checkpoints.
     pub checkpoints: u64,
-    /// Turns that have not ended, oldest first.
+    /// Open turns, oldest first.
     pub open_turns: Few<String>,
-    /// What the agents of those turns are at.
+    /// The agents of these turns.
     #[serde(default)]
     pub open_runs: Vec<OpenRun>,
-    /// Turns that have, newest first.
+    /// Ended turns, newest first.
     pub ended_turns: Few<EndedTurn>,
-    /// Its bounds, and those of its oldest open turn.
+    /// Its budgets, and those of its oldest open turn.
     #[serde(default)]
     pub budgets: Vec<Budget>,
-    /// What a repair of the store has lost of it, until that is acknowledged.
+    /// Events lost in a repair of the store, until the loss is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostEvents>,
 }
 
-/// The first items of a list that another route has whole.
+/// The first items of a list; another route has the whole list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Few<T> {
-    /// How many there are in all.
+    /// Number of all items.
     pub count: u64,
-    /// The first of them: no more than 20.
+    /// The first items, at most 20.
     pub items: Vec<T>,
     /// Whether there are more than these.
     pub has_more: bool,
-    /// The address of the list, which has all, a part at a time.
+    /// The address of the whole list, which is paged.
     pub url: String,
 }
 
 impl<T> Few<T> {
     const MOST: usize = 20;
 
-    /// The first of so many.
+    /// The first items of a list with this number of items.
     pub fn of(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Few<T> {
         let items: Vec<T> = all.into_iter().take(Self::MOST).collect();
         Few {
@@ -139,21 +139,21 @@ pub struct EndedTurn {
     /// Its id.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
-    /// How it ended: `answered`, `compacted`, `restored`, `failed` or `cancelled`.
+    /// Its end: `answered`, `compacted`, `restored`, `failed` or `cancelled`.
     pub state: String,
     /// Why it failed.
     pub error: Option<Fault>,
     /// The ordinal of the answer's message.
     pub answer_message: Option<u32>,
-    /// For `compacted` and `restored`: what the context took before, in tokens.
+    /// For `compacted` and `restored`: tokens of the context before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_before: Option<u64>,
-    /// What it took then.
+    /// Tokens of the context afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_after: Option<u64>,
 }
 
-/// What an agent of an open turn is at.
+/// An agent of an open turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OpenRun {
@@ -167,7 +167,7 @@ pub struct OpenRun {
     pub agent: Member,
 }
 
-/// How a session is written to a file.
+/// The format of an exported session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
@@ -176,53 +176,53 @@ pub struct ExportQuery {
     /// `unisono` (everything), `openai` or `sharegpt` (one branch): `unisono`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// The branch; without it `main`, or all of them where the format holds all.
+    /// The branch; absent: `main`, or all branches if the format supports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
 }
 
-/// A conversation as it stands in a file.
+/// A conversation in a file.
 #[derive(Debug)]
 pub struct ImportFile {
-    /// What the file is called.
+    /// The name of the file.
     pub name: String,
-    /// The format's name, such as `openai`; none: it is recognised.
+    /// The name of the format, such as `openai`; none: detected.
     pub format: Option<String>,
-    /// Which of several conversations, by number or id; none: there is one.
+    /// One of several conversations, by number or id; none: the file has only one.
     pub pick: Option<String>,
-    /// Whether bad lines are left out.
+    /// Whether bad lines are skipped.
     pub skip_bad: bool,
-    /// Whether it becomes another session where it says which one it is.
+    /// Whether it becomes a new session although it names an existing one.
     pub copy: bool,
-    /// What is in it.
+    /// The contents of the file.
     pub content: Content,
 }
 
-/// The session that a file became, and what is not in it.
+/// The imported session, and what was not imported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Imported {
     /// The session.
     #[serde(flatten)]
     pub session: Session,
-    /// Bad messages that were left out, and lines that are none.
+    /// Number of bad messages and invalid lines that were skipped.
     pub left_out: u64,
-    /// Bad parts of messages that were taken without them.
+    /// Number of bad message parts that were skipped.
     pub left_out_parts: u64,
-    /// What a session has no place for, by kind in the singular, and how often.
+    /// Number of items that a session cannot hold, by kind in the singular.
     pub left_behind: BTreeMap<String, u64>,
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Debug)]
 pub enum Content {
     /// Bytes in memory.
     Bytes(Vec<u8>),
-    /// A file, from where it stands.
+    /// A file, from its current position on.
     File(std::fs::File),
 }
 
-/// A link by which one browser can come in, once.
+/// A link with which one browser can log in once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Link {
@@ -230,7 +230,7 @@ pub struct Link {
     pub url: String,
 }
 
-/// Which part of what there is on a branch.
+/// Selects a page of a list of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
@@ -239,10 +239,10 @@ pub struct BranchPageQuery {
     /// The branch: `main`.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
@@ -258,82 +258,82 @@ pub struct Branch {
     pub head: String,
     /// Messages on it.
     pub messages: u32,
-    /// Topics on it; 0 where nothing was ever decided about topics.
+    /// Topics on it; 0 if topics were never decided.
     #[serde(default)]
     pub topics: u32,
 }
 
-/// Which part of the tree of messages.
+/// Selects a page of the tree of messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct TreeQuery {
-    /// Whether each message is a stretch of its own.
+    /// Whether each message is a separate stretch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// A message of the tree, whichever branches have it.
+/// A message of the tree, on any branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TreeMessage {
     /// Its id.
     pub id: String,
-    /// The id of the message before it; none for the first one.
+    /// The id of the previous message; null for the first one.
     pub parent: Option<String>,
-    /// Its place on its branches, from 1.
+    /// Its position on its branches, from 1.
     pub ordinal: u32,
-    /// Who says it.
+    /// Its role.
     pub role: String,
     /// The agent that wrote it.
     pub author: Option<String>,
-    /// When.
+    /// When it was written.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// Messages one after the other, up to where something happens: a fork, an end, a branch's head.
+/// Consecutive messages up to a fork, an end, or a branch's head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Stretch {
-    /// How many forks it is below.
+    /// Number of forks above it.
     pub depth: u32,
     /// The id of its first message.
     pub first: String,
-    /// The id of its last one.
+    /// The id of its last message.
     pub last: String,
-    /// The first one's place on its branches.
+    /// The position of its first message.
     pub first_ordinal: u32,
-    /// The last one's.
+    /// The position of its last message.
     pub last_ordinal: u32,
-    /// How many there are.
+    /// Number of its messages.
     pub messages: u64,
-    /// Who says the first one.
+    /// The role of its first message.
     pub role: String,
-    /// How it begins.
+    /// The beginning of its text.
     pub text: String,
-    /// The branches that end with the last one.
+    /// The branches whose head is its last message.
     pub branches: Vec<String>,
 }
 
-/// A branch to be started, or set elsewhere.
+/// A branch to create or to move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewBranch {
     /// Its name.
     pub name: String,
-    /// The message it ends in: an id, or `#n` on `from`.
+    /// Its last message: an id, or `#n` on `from`.
     #[cfg_attr(
         feature = "description",
         schema(
@@ -341,12 +341,12 @@ pub struct NewBranch {
         )
     )]
     pub at: String,
-    /// The branch on which `#n` is counted.
+    /// The branch to which `#n` refers.
     #[serde(default = "main_branch")]
     pub from: String,
 }
 
-/// A conversation to be kept.
+/// A conversation to store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -354,23 +354,24 @@ pub struct NewSession {
     /// A title for people.
     #[serde(default)]
     pub title: Option<String>,
-    /// The system text every agent sees first; in place of leading system messages.
+    /// The system text at the beginning of every agent's prompt; it replaces leading system
+    /// messages.
     #[serde(default)]
     pub system: Option<String>,
     /// Labels: platform, channel, owner. Names that begin with `unisono.` are refused.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Settings of its own, by key, dotted; see `PATCH /v1/sessions/{session}/settings`.
+    /// Its own settings, by dotted key; see `PATCH /v1/sessions/{session}/settings`.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
-    /// What was said so far: OpenAI chat messages, as they were written.
+    /// The previous messages: OpenAI chat messages, unchanged.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub messages: Vec<Box<RawValue>>,
 }
 
-/// The name of the branch a session starts with.
+/// The name of the first branch of a session.
 pub fn main_branch() -> String {
     "main".to_owned()
 }

@@ -1,4 +1,4 @@
-//! What is asked of a session, and what came of it.
+//! Tasks for a session, and their turns.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::usage::Amounts;
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewTurn {
-    /// What is to be done; may be left out where there are `results`.
+    /// The text of the task; optional if there are `results`.
     #[serde(default)]
     pub task: String,
-    /// The branch it continues.
+    /// The branch to continue.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// The agent that answers; none: as configured.
+    /// The agent that answers; absent: as configured.
     #[serde(default)]
     pub lead: Option<String>,
-    /// Agents that work before it, each `agent` or `agent=task`; none: as configured; empty: the
-    /// lead alone.
+    /// Agents that work before it, each `agent` or `agent=task`; absent: as configured; empty: only
+    /// the lead.
     #[serde(default)]
     pub agents: Option<Vec<String>>,
-    /// Functions that the lead is lent, as OpenAI's clients write them. It works alone. What it calls
-    /// of them ends the turn: they are in its `calls`, for whoever asks to make.
+    /// Client functions for the lead, in OpenAI's format. The lead then works alone. A call of such
+    /// a function ends the turn and is listed in its `calls`, for the client to make.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub tools: Vec<Value>,
@@ -37,14 +37,14 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(value_type = Option<crate::openai::ToolChoice>))]
     pub tool_choice: Option<Value>,
-    /// Whether one reply may have several calls of them; none: it may.
+    /// Whether one reply may have several calls of them; absent: yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
-    /// What the calls came back with that the newest turn of the branch has left.
+    /// The results of the calls that the newest turn of the branch ended with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<CallResult>,
-    /// Settings for this turn alone, by key, dotted: those that can be changed while the daemon
-    /// runs, `models.default`, and `models.override`.
+    /// Settings for this turn only, by dotted key: settings that can change while the daemon runs,
+    /// `models.default`, and `models.override`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
@@ -54,8 +54,8 @@ pub struct NewTurn {
 }
 
 impl NewTurn {
-    /// A task for the agents that are configured, on the branch that a session starts with. It is
-    /// accepted and not waited for.
+    /// A task for the configured agents, on the default branch of a session. It is accepted without
+    /// waiting for the answer.
     pub fn new(task: impl Into<String>) -> NewTurn {
         NewTurn {
             task: task.into(),
@@ -72,10 +72,10 @@ impl NewTurn {
     }
 }
 
-/// Settings by key, dotted.
+/// Settings by dotted key.
 pub type Settings = BTreeMap<String, Value>;
 
-/// Settings as one parameter of an address: an object in JSON.
+/// Settings as one query parameter: a JSON object.
 pub(crate) mod settings_text {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -97,15 +97,15 @@ pub(crate) mod settings_text {
     }
 }
 
-/// All that a session can be asked for, each of which becomes a turn.
+/// All requests to a session that become a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Asked {
     /// A task.
     Task(NewTurn),
-    /// A summary of what is older.
+    /// A compaction of older messages.
     Compact(NewCompaction),
-    /// Another text for a checkpoint's summary.
+    /// A new text for the summary of a checkpoint.
     Edit {
         /// The checkpoint's number or id.
         #[serde(skip)]
@@ -114,37 +114,37 @@ pub enum Asked {
         #[serde(flatten)]
         new: NewText,
     },
-    /// A checkpoint's summary written anew.
+    /// A regenerated summary of a checkpoint.
     Regenerate {
         /// The checkpoint's number or id.
         #[serde(skip)]
         checkpoint: String,
-        /// How.
+        /// The options.
         #[serde(flatten)]
         new: Anew,
     },
-    /// A checkpoint taken back.
+    /// A reverted checkpoint.
     Restore {
         /// The checkpoint's number or id.
         #[serde(skip)]
         checkpoint: String,
-        /// Where.
+        /// The branch.
         #[serde(flatten)]
         new: TakeBack,
     },
-    /// The same compaction, or regeneration of a summary, as in a turn that failed.
+    /// A retry of the compaction, or the regeneration of a summary, of a failed turn.
     Again {
         /// The turn.
         #[serde(skip)]
         turn: String,
-        /// How.
+        /// The options.
         #[serde(flatten)]
         new: Again,
     },
 }
 
 impl Asked {
-    /// The same, of which the end is waited for, or not.
+    /// The same request, with or without waiting for its end.
     #[must_use]
     pub fn waited_for(&self, waited: bool) -> Asked {
         let mut asked = self.clone();
@@ -160,7 +160,7 @@ impl Asked {
         asked
     }
 
-    /// Settings of its own, where it may have some.
+    /// Its own settings, if it may have any.
     pub fn settings_mut(&mut self) -> Option<&mut Settings> {
         match self {
             Asked::Task(new) => Some(&mut new.settings),
@@ -170,7 +170,7 @@ impl Asked {
         }
     }
 
-    /// The route that takes it.
+    /// The route of the request.
     pub fn route(&self, session: &str) -> String {
         let of = |checkpoint: &str, what: &str| {
             format!("/v1/sessions/{session}/checkpoints/{checkpoint}/{what}")
@@ -190,7 +190,7 @@ pub(crate) fn yes() -> bool {
     true
 }
 
-/// A turn, as far as it has come.
+/// A turn in its current state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Turn {
@@ -202,7 +202,7 @@ pub struct Turn {
     pub turn: String,
     /// Its branch.
     pub branch: String,
-    /// What was asked; none for a compaction.
+    /// Its task; null for a compaction.
     pub task: Option<String>,
     /// `queued`, `preparing`, `working`, `answered`, `compacted`, `failed` or `cancelled`.
     pub state: String,
@@ -210,21 +210,21 @@ pub struct Turn {
     pub error: Option<Fault>,
     /// The lead's answer.
     pub answer: Option<String>,
-    /// Calls that it leaves to whoever asked, of tools that they lent it.
+    /// Calls of client tools, for the client to make.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<LeftCall>,
-    /// The frozen context that its agents were given.
+    /// The frozen context of its agents.
     pub snapshot: Option<String>,
-    /// How many agents were given it.
+    /// Number of agents that got it.
     pub snapshot_agents: u32,
-    /// Checkpoints that it made, by number.
+    /// The numbers of the checkpoints that it made.
     pub checkpoints: Vec<u32>,
-    /// What compacting its context came to; none where nothing was compacted.
+    /// The outcome of the compaction of its context; absent: nothing was compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Compacted>,
-    /// Its runs, in the order in which they were opened.
+    /// Its runs, in the order of their opening.
     pub runs: Vec<Run>,
-    /// What the runs that ended cost together; none where a price is not known.
+    /// The total cost of its ended runs; null if a price is unknown.
     pub cost_usd: Option<f64>,
     /// When it was accepted.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -238,58 +238,58 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Member {
-    /// Its place among the agents of the turn, from 0.
+    /// Its position among the agents of the turn, from 0.
     pub place: u64,
-    /// Its run; none before it begins.
+    /// Its run; null before its start.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
     /// The agent.
     pub agent: String,
     /// `delegate`, `lead` or `child`.
     pub role: String,
-    /// For a `delegate` of a pipeline: its place in that, from 1.
+    /// For a `delegate` of a pipeline: its position in the pipeline, from 1.
     pub stage: Option<u32>,
-    /// The run that gave it its task, for a `child`.
+    /// The run that delegated to it, for a `child`.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub parent: Option<String>,
-    /// `waiting` (to begin, or for those it gave tasks to), `running`, `done`, `partial`, `failed`
-    /// or `cancelled`.
+    /// `waiting` (for its start or its delegates), `running`, `done`, `partial`, `failed` or
+    /// `cancelled`.
     pub state: String,
-    /// The attempt, from 1; none where it does not run.
+    /// The attempt, from 1; null if it does not run.
     pub attempt: Option<u32>,
-    /// What it came back with.
+    /// Its result.
     pub text: Option<String>,
-    /// Why it failed, or is not complete.
+    /// Why it failed or is incomplete.
     pub error: Option<Fault>,
-    /// What it used, once it is done.
+    /// Its usage, after its end.
     pub usage: Option<Amounts>,
-    /// How long it took, all attempts, in milliseconds.
+    /// The duration of all attempts, in milliseconds.
     pub duration_ms: Option<u64>,
 }
 
 impl Member {
-    /// Whether it is still to end.
+    /// Whether it has not ended yet.
     pub fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "waiting" | "running")
     }
 }
 
-/// What compacting the context of a turn came to.
+/// The outcome of the compaction of a turn's context.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Compacted {
-    /// What the context took before.
+    /// Tokens of the context before.
     pub tokens_before: u64,
-    /// What it takes since; none while that is not known.
+    /// Tokens of the context after; null while unknown.
     pub tokens_after: Option<u64>,
-    /// The first divided by the second.
+    /// Tokens before divided by tokens after.
     pub compression_ratio: Option<f64>,
-    /// Whether less was kept verbatim than the preset, or a person, asks for: otherwise the
+    /// Whether fewer messages were kept verbatim than the preset or a person requested, because the
     /// context would not have fitted.
     pub tightened: bool,
 }
 
-/// A call that an agent leaves to whoever asked it.
+/// A call of a client tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct LeftCall {
@@ -311,7 +311,7 @@ pub struct Fault {
     pub reason: String,
 }
 
-/// One agent working on one task.
+/// The work of one agent on one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Run {
@@ -324,36 +324,35 @@ pub struct Run {
     pub model: Option<String>,
     /// `delegate`, `lead` or `child`.
     pub role: String,
-    /// For a `delegate` of a pipeline: its place in that, from 1.
+    /// For a `delegate` of a pipeline: its position in the pipeline, from 1.
     pub stage: Option<u32>,
-    /// The run that gave it its task, for a `child`.
+    /// The run that delegated to it, for a `child`.
     pub parent: Option<String>,
-    /// For a `child`: the round of its parent that gave it its task, from 1.
+    /// For a `child`: the round of its parent that opened it, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// Its place among the delegates of its turn or the children of its round, from 0; none for a
-    /// lead.
+    /// Its position among the delegates of its turn or the children of its round, from 0; absent
+    /// for a lead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// What it was given to do. In a list and in a turn: where it has a task of its own.
+    /// Its task. In a list and in a turn: only if it has its own.
     pub task: Option<String>,
-    /// `running`, `waiting` (for those it gave tasks to), `done`, `partial`, `failed` or
-    /// `cancelled`.
+    /// `running`, `waiting` (for its delegates), `done`, `partial`, `failed` or `cancelled`.
     pub state: String,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// How many steps it has finished.
+    /// Number of finished steps.
     #[serde(default)]
     pub step_count: u64,
-    /// The frozen context it was given.
+    /// The frozen context that it got.
     pub snapshot: Option<String>,
-    /// The digest of the prompt bytes it shares with others.
+    /// The digest of the prompt bytes that it shares with others.
     pub prefix: String,
     /// Its answer.
     pub text: Option<String>,
-    /// Why it failed, or is not complete.
+    /// Why it failed or is incomplete.
     pub error: Option<Fault>,
-    /// What it used.
+    /// Its usage.
     pub usage: crate::usage::Amounts,
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -362,6 +361,6 @@ pub struct Run {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended: Option<String>,
-    /// How long it took, all attempts, in milliseconds.
+    /// The duration of all attempts, in milliseconds.
     pub duration_ms: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How a turn goes on, for those who follow it.
+//! Live updates of a turn, for its followers.
 //!
 //! ```text
 //! accepted → counted → compacting → compacted, shortened, step_failed → frozen
@@ -22,8 +22,8 @@ pub use crate::turn::Member;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TurnUpdate {
-    /// The number of the journal's event: the id of the server-sent event. None: it is not in the
-    /// journal.
+    /// The number of the journal's event, which is the id of the server-sent event. Null: it is not
+    /// in the journal.
     pub seq: Option<u64>,
     /// What changed.
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub struct TurnUpdate {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TurnEvent {
-    /// The turn as it is when somebody begins to follow it.
+    /// The state of the turn when a follower begins to follow it.
     State(TurnState),
     /// The turn is on disk.
     Accepted {
@@ -44,12 +44,12 @@ pub enum TurnEvent {
         queued: bool,
         /// Its agents: the delegates in order, then the lead.
         agents: Vec<Member>,
-        /// Why the lead gives nobody a task though it could choose from some.
+        /// Why the lead does not delegate although it could choose delegates.
         alone: Option<String>,
     },
     /// Tokens of new messages were counted.
     Counted {
-        /// How many messages.
+        /// Number of messages.
         messages: u64,
         /// Their tokens.
         tokens: u64,
@@ -60,10 +60,10 @@ pub enum TurnEvent {
         step: String,
         /// Tokens of the context before it.
         tokens_before: u64,
-        /// Set at the first step that keeps less than the preset, or a person, asks for: the tokens
-        /// that the context is to have at most.
+        /// Set at the first step that keeps fewer messages than the preset or a person requests:
+        /// the maximum tokens of the context.
         tightened: Option<u64>,
-        /// Set where no model writes this summary because models wrote enough of late.
+        /// Set if no model writes this summary because the limit of summaries by models is reached.
         used_up: Option<SummaryQuota>,
     },
     /// A compaction step made a checkpoint.
@@ -73,14 +73,14 @@ pub enum TurnEvent {
     },
     /// Messages were masked or cut.
     Shortened {
-        /// How many.
+        /// Number of messages.
         messages: u64,
     },
     /// A compaction step failed.
     StepFailed {
         /// Why.
         reason: String,
-        /// For a summary that was to be written anew: milliseconds until the next attempt.
+        /// For the regeneration of a summary: milliseconds until the next attempt.
         pause_ms: Option<i64>,
     },
     /// The context is frozen.
@@ -90,14 +90,14 @@ pub enum TurnEvent {
     },
     /// Agents began, ended, or wait for others.
     Runs {
-        /// The agents as they are now.
+        /// The current state of the agents.
         agents: Vec<Member>,
     },
     /// An agent begins another attempt.
     RunRetried {
-        /// The agent as it is now.
+        /// The current state of the agent.
         agent: Member,
-        /// Why the attempt before failed.
+        /// Why the previous attempt failed.
         reason: String,
     },
     /// The model of a run has given a reply.
@@ -105,12 +105,12 @@ pub enum TurnEvent {
         /// The run.
         run: String,
     },
-    /// Calls of tools wait for a person from now on.
+    /// Tool calls begin to wait for a person.
     Waiting {
         /// The calls.
         calls: Vec<Approval>,
     },
-    /// A call of a tool does not wait any more.
+    /// A tool call does not wait any more.
     Decided {
         /// Its id.
         call: String,
@@ -130,43 +130,43 @@ pub enum TurnEvent {
         #[cfg_attr(feature = "description", schema(value_type = Object))]
         arguments: Value,
     },
-    /// A call of a tool came back.
+    /// A tool call has ended.
     ToolEnded {
         /// The call's id.
         call: String,
         /// The run.
         run: String,
-        /// What it came back with, no more than 16 KiB of it.
+        /// Its result, at most 16 KiB of it.
         content: String,
         /// Whether it failed.
         is_error: bool,
     },
-    /// The next piece of the reply that the model of a run gives.
+    /// The next piece of a reply from the model of a run.
     Text {
         /// The run.
         run: String,
         /// The piece.
         text: String,
     },
-    /// What an agent says it is doing.
+    /// A progress report of an agent.
     Progress {
         /// Its run.
         run: String,
-        /// What it says.
+        /// The report.
         text: String,
     },
-    /// How a compaction step goes on.
+    /// The progress of a compaction step.
     CompactionProgress {
-        /// What is being done.
+        /// The current work.
         text: String,
-        /// Whether something did not work.
+        /// Whether it reports a failure.
         trouble: bool,
     },
-    /// Some `text` and `progress` was missed: they came faster than they were read.
+    /// Some `text` and `progress` was missed, because the client read too slowly.
     Missed,
-    /// The turn has ended. Nothing comes after it.
+    /// The turn has ended. This is the last update.
     Ended(Box<TurnEnd>),
-    /// What a later version has.
+    /// An update of a later version.
     #[serde(other)]
     Unknown,
 }
@@ -200,41 +200,41 @@ impl TurnEvent {
     }
 }
 
-/// A turn, as far as it has come.
+/// A turn in its current state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TurnState {
-    /// Its agents: the delegates in order, the lead, then those that were given tasks meanwhile.
+    /// Its agents: the delegates in order, the lead, then later delegates.
     pub agents: Vec<Member>,
-    /// Why the lead gives nobody a task though it could choose from some.
+    /// Why the lead does not delegate although it could choose delegates.
     pub alone: Option<String>,
     /// The frozen context, once there is one.
     pub context: Option<FrozenContext>,
-    /// Tokens of the context before anything was compacted.
+    /// Tokens of the context before any compaction.
     pub tokens_before: Option<u64>,
-    /// Calls of tools that wait for a person.
+    /// Tool calls that wait for a person.
     pub waiting: Vec<Approval>,
-    /// Agents that are defined otherwise since the turn began: it goes on with them as they were.
+    /// Agents whose definitions have changed since the turn began: the turn keeps the old ones.
     pub changed_agents: Vec<ChangedAgent>,
 }
 
-/// An agent that is defined otherwise than when its turn began.
+/// An agent whose definition has changed since its turn began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ChangedAgent {
     /// The agent.
     pub agent: String,
-    /// What changed, for people.
+    /// The change, for people.
     pub change: String,
 }
 
-/// How many summaries models may write by themselves.
+/// The limit of automatic summaries by models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct SummaryQuota {
-    /// How many.
+    /// Number of summaries.
     pub checkpoints: u32,
-    /// In how many milliseconds.
+    /// The period, in milliseconds.
     pub per_ms: i64,
 }
 
@@ -244,48 +244,48 @@ pub struct SummaryQuota {
 pub struct MadeCheckpoint {
     /// Its number in the session, from 1.
     pub number: u32,
-    /// How many messages it stands for.
+    /// Number of messages that it replaces.
     pub messages: u32,
-    /// Tokens it stands for.
+    /// Tokens of these messages.
     pub tokens_before: u64,
-    /// Tokens it takes.
+    /// Tokens of the summary.
     pub tokens_after: u64,
     /// The model that wrote it.
     pub model: String,
-    /// Who wrote it: `model`, `person`, or `quotes` where it has quotes alone.
+    /// `model`, `person`, or `quotes` if it has only quotes.
     pub writer: String,
-    /// Whether a model was to write it and could not.
+    /// Whether a model should have written it but could not.
     pub degraded: bool,
-    /// Whether it is a summary; otherwise a note stands for what was dropped.
+    /// Whether it is a summary; otherwise a note replaces dropped messages.
     pub summary: bool,
-    /// The number of the checkpoint that it writes anew.
+    /// The number of the checkpoint that it regenerates.
     pub rewrites: Option<u32>,
-    /// How long making it took, in milliseconds.
+    /// The time to make it, in milliseconds.
     pub duration_ms: u64,
-    /// How it begins.
+    /// Its beginning.
     pub preview: String,
-    /// What a model's summary gives of the days, names and ids of its messages.
+    /// How many days, names and ids of its messages a model's summary keeps.
     #[serde(default)]
     pub coverage: Option<FactCoverage>,
 }
 
-/// The context that all agents of a turn are given.
+/// The frozen context of all agents of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct FrozenContext {
     /// Its id.
     pub snapshot: String,
-    /// How many agents are given it.
+    /// Number of agents that get it.
     pub agents: u64,
     /// Its tokens.
     pub tokens: u64,
-    /// What there is room for.
+    /// The usable tokens.
     pub usable_tokens: u64,
-    /// Messages that it has verbatim.
+    /// Number of verbatim messages.
     pub messages: u64,
-    /// Its summaries.
+    /// Number of summaries.
     pub summaries: u64,
-    /// Its notes, which stand for what was dropped.
+    /// Number of notes that replace dropped messages.
     pub notes: u64,
 }
 
@@ -297,14 +297,14 @@ pub struct TurnEnd {
     pub turn: Turn,
     /// Its agents at its end.
     pub agents: Vec<Member>,
-    /// The place of the answer on its branch.
+    /// The position of the answer on its branch.
     pub answer_message: Option<u32>,
-    /// For `compacted` and `restored`: what the context took before.
+    /// For `compacted` and `restored`: tokens of the context before.
     pub tokens_before: Option<u64>,
-    /// For `compacted` and `restored`: what it takes now.
+    /// For `compacted` and `restored`: tokens of the context now.
     pub tokens_after: Option<u64>,
-    /// What the agents that are done used together.
+    /// The total usage of the agents that are done.
     pub usage: Amounts,
-    /// How its bounds and those of its session stand; none where that is not known any more.
+    /// The state of its budgets and those of its session; empty if unknown.
     pub budgets: Vec<Budget>,
 }
