@@ -1,94 +1,92 @@
-//! Who works, and on which models.
+//! Agents and their models.
 
 use serde::{Deserialize, Serialize};
 
 use crate::turn::{Settings, settings_text};
 
-/// An agent that can be asked.
+/// An available agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Agent {
     /// Its id.
     pub agent: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// `llm`, `extractive`, `command`, `http`, or the name of a kind of one's own.
+    /// `llm`, `extractive`, `command`, `http`, or the name of a custom kind.
     pub kind: String,
     /// Its model.
     pub model: String,
     /// Tools it may call.
     pub tools: Vec<String>,
-    /// Words by which it is found.
+    /// Tags for people.
     #[serde(default)]
     pub tags: Vec<String>,
     /// Where it is defined.
     pub origin: String,
-    /// As what it takes part in what is asked: `lead`, `delegate`, or `available` to the lead; none:
-    /// it does not.
+    /// Its role in such a turn: `lead`, `delegate`, or `available` to the lead; absent: none.
     #[serde(default)]
     pub role: Option<String>,
 }
 
-/// What came of reading the definitions of agents again.
+/// The outcome of a reload of the agent definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Reload {
-    /// Whether turns that begin from now on have what was read; if not, all is as it was.
+    /// Whether later turns use the new definitions; if not, nothing changed.
     pub taken: bool,
-    /// Agents there are now and were not before.
+    /// New agents.
     pub added: Vec<String>,
-    /// Agents that are defined otherwise.
+    /// Agents with a changed definition.
     pub changed: Vec<String>,
-    /// Agents there are no more.
+    /// Removed agents.
     pub removed: Vec<String>,
-    /// What is odd about the definitions, or, where they were not taken, also what is wrong.
+    /// Warnings about the definitions and, if they were not accepted, also errors.
     pub problems: Vec<String>,
 }
 
-/// A model of the catalogue, or one that agents name.
+/// A model of the catalogue, or a model that agents name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Model {
     /// `provider/model`, or `extractive`.
     pub model: String,
-    /// Whether it can be asked.
+    /// Whether it can be used.
     pub usable: bool,
-    /// What is missing for that.
+    /// What is missing for its use.
     pub lacks: Option<String>,
-    /// Whether agents that name none have it.
+    /// Whether agents without a model use it.
     pub default: bool,
     /// Whether no catalogue has it: its window and output are assumed.
     pub assumed: bool,
-    /// Tokens in and out together.
+    /// Input and output tokens together.
     pub window_tokens: u64,
-    /// The same where its provider named another number: what turns keep within.
+    /// The window that its provider reported, if it differs: turns stay within it.
     #[serde(default)]
     pub learnt_window_tokens: Option<u64>,
-    /// Tokens out at most.
+    /// Maximum output tokens.
     pub max_output_tokens: u64,
-    /// The encoding its tokens are counted in.
+    /// The encoding in which its tokens are counted.
     pub encoding: String,
     /// Whether that is only an estimate.
     pub estimated: bool,
-    /// What its replies showed of the estimate; none: there were none yet.
+    /// How the estimate compares with its replies; absent: there were no replies yet.
     #[serde(default)]
     pub calibration: Option<Calibration>,
-    /// The date on which it is retired.
+    /// Its retirement date.
     #[serde(default)]
     pub retires: Option<String>,
-    /// The model that follows it.
+    /// Its successor.
     #[serde(default)]
     pub successor: Option<String>,
-    /// Dollars for a million tokens that are read; none: the price is not known.
+    /// Dollars per million input tokens; null: the price is unknown.
     pub input_usd_per_million: Option<String>,
-    /// Dollars for a million tokens that are written.
+    /// Dollars per million output tokens.
     pub output_usd_per_million: Option<String>,
-    /// Dollars for a million tokens that are read from the provider's cache.
+    /// Dollars per million tokens read from the provider's cache.
     pub cache_read_usd_per_million: Option<String>,
-    /// Dollars for a million tokens that are written to the provider's cache.
+    /// Dollars per million tokens written to the provider's cache.
     pub cache_write_usd_per_million: Option<String>,
-    /// What to know, and to do, before it is asked, where it is configured: it is retired soon, or no
-    /// catalogue has it.
+    /// A notice about a configured model, with a remedy: it retires soon, or no catalogue has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
 }
@@ -99,29 +97,29 @@ pub struct Model {
 pub struct Calibration {
     /// Its tokens, divided by the estimate.
     pub ratio: f64,
-    /// How far that may be off, as a share.
+    /// The possible error of this ratio, as a share.
     pub error: f64,
-    /// Replies that showed it.
+    /// Number of replies that it is computed from.
     pub replies: u64,
 }
 
-/// Who would be asked, and with which settings.
+/// A turn to describe, and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct AgentQuery {
-    /// The session that would be asked, whose settings count; none: a new one.
+    /// The session of the turn, whose settings apply; absent: a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The agent that would answer; none: as configured.
+    /// The agent that would answer; absent: as configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lead: Option<String>,
-    /// The agents that would work before it, with commas between them; none: as configured; empty:
-    /// the lead alone.
+    /// The agents that would work before it, separated by commas; absent: as configured; empty:
+    /// only the lead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<String>,
-    /// Settings of its own, as a turn may have them: an object in JSON.
+    /// Its own settings, as in a turn: a JSON object.
     #[serde(
         default,
         with = "settings_text",

@@ -1,35 +1,36 @@
-//! Calls of tools that wait for a person.
+//! Tool calls that wait for a person.
 
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Which calls.
+/// Selects waiting calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalQuery {
-    /// Only those of this session.
+    /// Only calls of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Approval {
-    /// Its id: what it is answered by.
+    /// Its id, which a decision names.
     pub call: String,
-    /// `approval`: it is made once somebody agrees. `in_doubt`: nobody knows whether it was made.
+    /// `approval`: the call is made after approval. `in_doubt`: it is unknown whether the call was
+    /// made.
     pub waits_for: String,
     /// The session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
@@ -37,67 +38,66 @@ pub struct Approval {
     /// The turn.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
-    /// The run, at whatever depth.
+    /// The run, at any depth of delegation.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
-    /// The agent that asked for it.
+    /// The agent that called the tool.
     pub agent: String,
     /// The tool, as models know it.
     pub tool: String,
     /// Its arguments.
     pub arguments: Value,
-    /// What making it twice does: `pure`, `idempotent` or `at_most_once`.
+    /// The effect of a repetition: `pure`, `idempotent` or `at_most_once`.
     pub contract: String,
-    /// The rule by which it waits.
+    /// The rule that makes it wait.
     pub rule: Option<String>,
-    /// When it was asked for.
+    /// When it was requested.
     pub asked: String,
-    /// When it is denied if nobody has decided by then; null: never.
+    /// When it is denied if no decision has been made; null: never.
     pub until: Option<String>,
 }
 
-/// What is to become of a call.
+/// A decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is made.
+    /// The call is made.
     Approve,
-    /// It is not made; the model is told so.
+    /// The call is not made, and the model is told.
     Deny,
-    /// It was in doubt, and had been made; `text` is what the model is told it came back with.
+    /// The call in doubt had been made; `text` is its result, for the model.
     Done,
-    /// It was in doubt, and had failed; `text` says how.
+    /// The call in doubt had failed; `text` is its error, for the model.
     Failed,
-    /// It was in doubt, and is made again, under the same key.
+    /// The call in doubt is repeated under the same key.
     Repeat,
 }
 
-/// An answer to a call that waits. The OpenAPI description has [`Decision`] in its place.
+/// A decision about a waiting call. The OpenAPI description has [`Decision`] instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
-    /// What is to become of it.
+    /// The decision.
     pub decision: Verdict,
-    /// For `deny`: why, for the model. For `done` and `failed`: what the model is told.
+    /// For `deny`: the reason, for the model. For `done` and `failed`: the result, for the model.
     #[serde(default)]
     pub text: Option<String>,
 }
 
-/// An answer to a call that waits.
-// The schema of `Decide`: it says which decisions need a text. The daemon reads `Decide`, whose
-// errors name the field.
+/// A decision about a waiting call. The schema of `Decide`: it says which decisions need a text.
+/// The daemon reads `Decide`, whose errors name the field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "description", schema(as = Decide))]
 #[serde(untagged)]
 pub enum Decision {
-    /// The call is made, made again, or denied.
+    /// The call is made, repeated, or denied.
     Verdict(CallVerdict),
-    /// The call was in doubt, and a person found out what became of it.
+    /// The call was in doubt, and a person found out its outcome.
     Report(CallReport),
 }
 
-/// A decision about a call that is not made yet, or is made again.
+/// A decision about a call that has not been made, or is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -116,13 +116,13 @@ pub struct CallVerdict {
 pub enum CallVerdictKind {
     /// The call is made.
     Approve,
-    /// The call is not made; the model is told so.
+    /// The call is not made, and the model is told.
     Deny,
-    /// The call was in doubt, and is made again under the same key.
+    /// The call in doubt is repeated under the same key.
     Repeat,
 }
 
-/// A report of what became of a call in doubt.
+/// A report of the outcome of a call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -145,7 +145,7 @@ pub enum CallOutcome {
     Failed,
 }
 
-/// A call that was decided about.
+/// A decided call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Decided {

@@ -1,4 +1,4 @@
-//! A fan-out that the caller asks for.
+//! Fan-outs requested by a client.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use crate::session::main_branch;
 use crate::turn::{Fault, Run, yes};
 use crate::usage::Amounts;
 
-/// A task for several agents at once, on one frozen context; a lead answers with what they found.
+/// A task for several agents in parallel, on one frozen context; a lead answers with their results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewDelegation {
-    /// What is to be done.
+    /// The text of the task.
     pub task: String,
-    /// Who works on it, at least one.
+    /// The agents that work on it, at least one.
     #[cfg_attr(feature = "description", schema(min_items = 1))]
     pub agents: Vec<Delegate>,
-    /// The branch it continues.
+    /// The branch to continue.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// The agent that answers; none: as configured.
+    /// The agent that answers; absent: as configured.
     #[serde(default)]
     pub lead: Option<String>,
     /// Whether to wait for the answer; otherwise it is accepted and can be followed.
@@ -27,52 +27,53 @@ pub struct NewDelegation {
     pub wait: bool,
 }
 
-/// An agent with what it is to do.
+/// An agent with its task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Delegate {
     /// The agent.
     pub agent: String,
-    /// Its own task; none: that of all.
+    /// Its own task; absent: the common task.
     #[serde(default)]
     pub task: Option<String>,
 }
 
-/// A fan-out, as far as it has come.
+/// A fan-out in its current state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Delegation {
     /// Its session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
-    /// The turn that does it, by which it is found.
+    /// Its turn, which identifies it.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
     /// Its branch.
     pub branch: String,
-    /// As of the turn: `queued`, `preparing`, `working`, `answered`, `failed` or `cancelled`.
+    /// The state of the turn: `queued`, `preparing`, `working`, `answered`, `failed` or
+    /// `cancelled`.
     pub state: String,
-    /// The frozen context that all were given.
+    /// The frozen context of all agents.
     pub snapshot: Option<String>,
-    /// How many agents were given it, the lead included.
+    /// Number of agents that got it, the lead included.
     pub snapshot_agents: u32,
-    /// The runs of those it was given to, and of those they gave tasks to.
+    /// The runs of the agents and of their delegates.
     pub runs: Vec<Run>,
-    /// What is not there, or not whole: each agent with why.
+    /// Missing and incomplete results, with agent and reason.
     pub missing: Vec<Missing>,
     /// The lead's answer.
     pub answer: Option<String>,
-    /// Why there is none.
+    /// Why there is no answer.
     pub error: Option<Fault>,
-    /// What the runs that ended cost together, the lead's included; none where a price is not known.
+    /// The total cost of the ended runs, the lead's included; null if a price is unknown.
     pub cost_usd: Option<f64>,
-    /// What they used together.
+    /// Their total usage.
     #[serde(default)]
     pub usage: Amounts,
 }
 
-/// A result that is not there, or not whole.
+/// A missing or incomplete result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Missing {

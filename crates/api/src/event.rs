@@ -1,12 +1,12 @@
-//! What happened.
+//! Events of sessions.
 
 use serde::{Deserialize, Serialize};
 
-/// An event of a session's journal. On disk before it is told.
+/// An event of a session's journal. It is on disk before it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Event {
-    /// Its place in the journal, from 1: the id of the server-sent event.
+    /// Its position in the journal, from 1: the id of the server-sent event.
     pub seq: u64,
     /// When it was decided.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -19,25 +19,25 @@ pub struct Event {
     /// The run it belongs to.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
-    /// The agent of the run, where the event opens it.
+    /// The agent of the run, if the event opens the run.
     pub agent: Option<String>,
-    /// What happened, in one line for people.
+    /// A description in one line, for people.
     pub text: String,
 }
 
-/// What is being done, not in the journal: a slow listener misses some.
+/// A progress report. It is not in the journal: a slow client misses some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Progress {
-    /// The run whose agent speaks.
+    /// The run of the reporting agent.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
     /// The turn that is being compacted.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: Option<String>,
-    /// What is said.
+    /// The report.
     pub text: String,
-    /// Whether something did not work.
+    /// Whether it reports a failure.
     #[serde(default)]
     pub trouble: bool,
 }

@@ -1,14 +1,15 @@
-//! Text of conversations, names and errors where it is shown: without characters that steer a
-//! terminal, or show text in another order than it has. One function for each kind of surface.
+//! Removes control characters from texts of conversations, names and errors before display:
+//! characters that control a terminal or change the order of the text. There is one function for
+//! each kind of surface.
 //!
-//! All of them look at one character at a time, so a text that comes in pieces can be shown piece
-//! by piece.
+//! All of them process one character at a time, so a text that arrives in pieces can be displayed
+//! piece by piece.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character steers what shows it: controls but tabs and line breaks (ESC and the C1
-/// controls among them), and those that set the direction of what follows.
+/// Whether a character controls its display: control characters except tabs and line breaks (ESC
+/// and the C1 controls included), and characters that set the text direction.
 pub const fn is_harmful(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
@@ -17,7 +18,7 @@ pub const fn is_harmful(c: char) -> bool {
     }
 }
 
-/// For a terminal: harmful characters are left out.
+/// For a terminal: harmful characters are removed.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {
         return text.into();
@@ -25,8 +26,8 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     text.chars().filter(|c| !is_harmful(*c)).collect()
 }
 
-/// For a page, its markup: harmful characters become U+FFFD, so that a reader sees that something
-/// was there.
+/// For the markup of a page: harmful characters become U+FFFD, so that a reader sees the
+/// replacement.
 pub fn for_html(markup: &str) -> Cow<'_, str> {
     let harmful = |c: char| is_harmful(c) && c != '\r';
     if !markup.contains(harmful) {
@@ -35,8 +36,8 @@ pub fn for_html(markup: &str) -> Cow<'_, str> {
     markup.replace(harmful, "\u{fffd}").into()
 }
 
-/// For JSON that is written to a file or a terminal: harmful characters become `\u` escapes, which
-/// read as the same text. They stand nowhere but in its strings.
+/// For JSON in a file or a terminal: harmful characters become `\u` escapes, which parse as the
+/// same text. They occur only in its strings.
 pub fn for_json(json: &str) -> Cow<'_, str> {
     // Those below the space stand in no JSON text but as line breaks between values.
     let harmful = |c: char| is_harmful(c) && c > ' ';

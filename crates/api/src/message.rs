@@ -1,4 +1,4 @@
-//! What was said.
+//! Messages of sessions.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::main_branch;
 
-/// Which messages of a session.
+/// Selects messages of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
@@ -17,28 +17,28 @@ pub struct MessageQuery {
     /// The branch: `main`.
     #[serde(default = "main_branch")]
     pub branch: String,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 100, and no more than 1,000.
+    /// Size of a page, at most 1,000: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// A message to be appended without a turn.
+/// A message to append without a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewMessage {
-    /// Its role; none: `user`.
+    /// Its role; absent: `user`.
     #[serde(default)]
     pub role: Role,
-    /// What is said, where that is one text; otherwise `parts`.
+    /// Its text, if it is a single text; otherwise `parts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What it is made of: text and attachments of a user, text, attachments and calls of an
-    /// assistant, results of a tool.
+    /// Its parts: text and attachments of a user, text, attachments and calls of an assistant,
+    /// results of a tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
     /// Who wrote it: an agent or a person, up to 200 characters.
@@ -51,11 +51,11 @@ pub struct NewMessage {
         )
     )]
     pub author: Option<String>,
-    /// When it was said, RFC 3339; none: now.
+    /// When it was written, RFC 3339; absent: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: Option<String>,
-    /// The branch it continues.
+    /// The branch to continue.
     #[serde(default = "main_branch")]
     pub branch: String,
 }
@@ -92,7 +92,7 @@ impl FromStr for Role {
     }
 }
 
-/// A message that was appended.
+/// An appended message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Appended {
@@ -102,10 +102,10 @@ pub struct Appended {
     pub branch: String,
     /// Its id.
     pub message: String,
-    /// `appended`, or `waiting`: a turn is open on the branch, and the message follows when that has
-    /// ended.
+    /// `appended`, or `waiting`: a turn is open on the branch, and the message is appended when
+    /// that turn has ended.
     pub state: String,
-    /// Its place on the branch, from 1; none while it waits.
+    /// Its position on the branch, from 1; null while it waits.
     pub ordinal: Option<u32>,
     /// Whether it was appended under this key before.
     #[serde(default)]
@@ -116,9 +116,9 @@ pub struct Appended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ReportedUsage {
-    /// Tokens in.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub output_tokens: u64,
 }
 
@@ -128,9 +128,9 @@ pub struct ReportedUsage {
 pub struct Message {
     /// Its id.
     pub id: String,
-    /// The id of the message before it.
+    /// The id of the previous message.
     pub parent: Option<String>,
-    /// Its place on the branch, from 1: `#1`, `#2` …
+    /// Its position on the branch, from 1: `#1`, `#2` …
     pub ordinal: u32,
     /// `system`, `user`, `assistant` or `tool`.
     pub role: String,
@@ -139,14 +139,14 @@ pub struct Message {
     /// When it was written.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
-    /// What it is made of.
+    /// Its parts.
     pub parts: Vec<Part>,
-    /// Tokens in the encoding it was first counted in; none before that.
+    /// Tokens in the encoding in which it was first counted; null before that.
     pub tokens: Option<u64>,
-    /// What the provider reported for the run that wrote it; none where nothing was reported.
+    /// The provider's report for the run that wrote it; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<ReportedUsage>,
-    /// How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped`.
+    /// Its state in the context: `verbatim`, `masked`, `cut`, `summarised` or `dropped`.
     pub form: String,
     /// Whether it is pinned on the branch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -154,7 +154,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// All that it says, as text.
+    /// Its parts as one text.
     pub fn text(&self) -> String {
         let pieces: Vec<Cow<'_, str>> = self.parts.iter().map(Part::text).collect();
         pieces.join("\n")
@@ -162,7 +162,7 @@ impl Message {
 }
 
 impl Part {
-    /// What it says, as text.
+    /// The part as text.
     fn text(&self) -> Cow<'_, str> {
         match self {
             Part::Text { text } => Cow::Borrowed(text),
@@ -189,22 +189,22 @@ pub enum Part {
         /// The text.
         text: String,
     },
-    /// A call of a tool.
+    /// A tool call.
     ToolCall {
-        /// The model's id of it.
+        /// The model's id of the call.
         id: String,
         /// The tool.
         name: String,
         /// Its arguments, JSON as text.
         arguments: String,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
         /// The call's id.
         call_id: String,
-        /// The answer.
+        /// The result.
         content: String,
-        /// Whether it is a failure.
+        /// Whether it is an error.
         #[serde(default)]
         is_error: bool,
     },

@@ -1,46 +1,46 @@
-//! A part of a list.
+//! Pages of lists.
 
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-/// Which part of a list.
+/// Selects a page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// A part of a list, and where the next one begins.
+/// A page of a list, with the cursor of the next page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Page<T> {
-    /// The part, in the list's order.
+    /// The items, in the order of the list.
     pub items: Vec<T>,
-    /// To be sent as `cursor` for what comes after; none at the end.
+    /// The `cursor` of the next page; null on the last page.
     pub next: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// Items of a part that is not asked for otherwise, and at most.
+    /// Default and maximum number of items of a page.
     const USUAL: usize = 50;
     const MOST: usize = 500;
 
-    /// How many items a part has at most, where so many are asked for.
+    /// The number of items of a page, for a requested number.
     pub fn size(limit: Option<NonZeroUsize>) -> usize {
         limit.map_or(Self::USUAL, |limit| limit.get().min(Self::MOST))
     }
 
-    /// The first `limit` of what is left of a list, of which no more than one more is looked at.
-    /// Where there are more, the next part begins after the last one, at what `place` says of it.
+    /// The first `limit` remaining items of a list. At most one more item is read. If there are
+    /// more, the next page begins after the last item, at the cursor that `place` returns for it.
     pub fn first(
         left: impl IntoIterator<Item = T>,
         limit: usize,

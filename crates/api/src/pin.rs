@@ -1,8 +1,8 @@
-//! Messages that always stand verbatim.
+//! Pinned messages, which always stay verbatim.
 
 use serde::{Deserialize, Serialize};
 
-/// What is pinned on a branch.
+/// The pinned messages of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Pins {
@@ -11,13 +11,13 @@ pub struct Pins {
     pub session: String,
     /// The branch.
     pub branch: String,
-    /// The messages, oldest first, or a part of them.
+    /// The messages, oldest first, or a page of them.
     pub pinned: Vec<Pin>,
-    /// To be sent as `cursor` for the messages that come after; none at the end.
+    /// The `cursor` of the next page; null on the last page.
     pub next: Option<String>,
-    /// What all of them take together.
+    /// Tokens of all pinned messages.
     pub pinned_tokens: u64,
-    /// What there is room for.
+    /// The usable tokens.
     pub usable_tokens: u64,
 }
 
@@ -27,11 +27,11 @@ pub struct Pins {
 pub struct Pin {
     /// Its id.
     pub message: String,
-    /// Its place on the branch.
+    /// Its position on the branch.
     pub ordinal: u32,
-    /// Who speaks.
+    /// Its role.
     pub role: String,
-    /// What it takes.
+    /// Its tokens.
     pub tokens: u64,
     /// The text.
     pub text: String,

@@ -1,42 +1,41 @@
-//! Why a request was not carried out: `application/problem+json` (RFC 9457).
+//! Errors of requests: `application/problem+json` (RFC 9457).
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of problem it is. Stable.
+/// The kind of an error. Stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request is not understood: its JSON, a parameter, an id.
+    /// The request is invalid: its JSON, a parameter, an id.
     InvalidRequest,
-    /// There is no token, or a wrong one.
+    /// The token is missing or wrong.
     Unauthorized,
-    /// The request comes from a place it may not come from.
+    /// The host or origin of the request is not allowed.
     Forbidden,
-    /// There is no such thing.
+    /// The resource does not exist.
     NotFound,
-    /// The address does not take that method.
+    /// The address does not support the method.
     MethodNotAllowed,
-    /// It cannot be done as things stand now.
+    /// The current state does not allow the request.
     Conflict,
-    /// The body is larger than is taken.
+    /// The body is too large.
     TooLarge,
     /// The body is not JSON.
     UnsupportedMediaType,
-    /// It is understood and refused: an unknown agent, an empty task.
+    /// The request is valid but refused: an unknown agent, an empty task.
     Refused,
-    /// A budget has not enough left; asking again does not help.
+    /// The budget has not enough left; a retry does not help.
     BudgetExceeded,
-    /// Another request was made under the same `Idempotency-Key`.
+    /// Another request used the same `Idempotency-Key`.
     KeyReused,
-    /// Too many requests wait; after `Retry-After` seconds there may be room.
+    /// Too many requests wait; retry after `Retry-After` seconds.
     Busy,
-    /// It did not work, and that is not the request's fault.
+    /// The request is valid, but it failed.
     Failed,
-    /// The program is stopping, or its store takes no writes.
+    /// The program is stopping, or its store accepts no writes.
     Unavailable,
-    /// The disk of the store is full: what is there can be read, and writing goes on by itself when
-    /// there is room.
+    /// The disk of the store is full: reads continue, and writes resume when there is space.
     DiskFull,
 }
 
@@ -60,7 +59,7 @@ impl Code {
         Code::DiskFull,
     ];
 
-    /// As it is written.
+    /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Code::InvalidRequest => "invalid_request",
@@ -81,12 +80,12 @@ impl Code {
         }
     }
 
-    /// The code of that name.
+    /// The code with that name.
     pub fn from_name(name: &str) -> Option<Code> {
         Code::ALL.into_iter().find(|code| code.name() == name)
     }
 
-    /// The HTTP status it is answered with.
+    /// Its HTTP status.
     pub const fn status(self) -> u16 {
         match self {
             Code::InvalidRequest => 400,
@@ -106,7 +105,7 @@ impl Code {
         }
     }
 
-    /// For people, the same for every problem of this kind.
+    /// A title for people, the same for every error of this kind.
     pub const fn title(self) -> &'static str {
         match self {
             Code::InvalidRequest => "the request is not understood",
@@ -127,7 +126,7 @@ impl Code {
         }
     }
 
-    /// What to do about it, for the page of the code.
+    /// The remedy, for the page of the code.
     pub const fn help(self) -> &'static str {
         match self {
             Code::InvalidRequest => {
@@ -167,11 +166,11 @@ impl Code {
     }
 }
 
-/// Why a request was not carried out.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// The address of the page about this kind of problem.
+    /// The address of the page about this kind of error.
     #[serde(rename = "type")]
     pub kind: String,
     /// The kind, for people.
@@ -180,15 +179,15 @@ pub struct Problem {
     pub status: u16,
     /// The kind, for programs.
     pub code: Code,
-    /// What happened here, and what to do.
+    /// What happened, and what to do.
     pub detail: String,
-    /// Seconds after which it is worth asking again.
+    /// Seconds after which a retry makes sense.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
 }
 
 impl Problem {
-    /// A problem of that kind.
+    /// An error of that kind.
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
         Problem {
             kind: format!("/problems/{}", code.name()),

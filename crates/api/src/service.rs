@@ -1,4 +1,4 @@
-//! Everything that a program can ask of sessions: commands and queries, one trait for each resource.
+//! All commands and queries of sessions, one trait for each resource.
 //!
 //! ```text
 //!                      Service
@@ -7,7 +7,7 @@
 //!   a store of this process     a daemon, over HTTP
 //! ```
 //!
-//! Whoever calls a service does not know which of the two it is. Ids are text; a wrong one is
+//! A caller does not know which implementation it uses. Ids are text; an invalid id is
 //! `invalid_request`.
 
 mod agents;
@@ -40,7 +40,7 @@ pub use store::Store;
 pub use turns::{TurnUpdates, Turns};
 pub use usage::Usage;
 
-/// What a service answers.
+/// The result of a service call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// All resources.
@@ -49,7 +49,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// use unisono_api::service::{Result, Service};
 /// use unisono_api::session::SessionQuery;
 ///
-/// /// The titles of the newest sessions, wherever they are.
+/// /// The titles of the newest sessions of any service.
 /// async fn titles(service: &dyn Service) -> Result<Vec<String>> {
 ///     let page = service.sessions(&SessionQuery::default()).await?;
 ///     Ok(page.items.into_iter().map(|listed| listed.title).collect())
@@ -93,11 +93,11 @@ impl<T> Service for T where
 {
 }
 
-/// Why a service did not do what was asked.
+/// Why a service call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It was refused, or did not work.
+    /// The request was refused or failed.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
     /// The daemon does not answer.
@@ -105,25 +105,25 @@ pub enum Error {
     Unreachable {
         /// Its address.
         url: String,
-        /// What the connection says.
+        /// The error of the connection.
         reason: String,
     },
-    /// A file that was to be sent cannot be read.
+    /// A file to send cannot be read.
     #[error("cannot read {name}: {reason}")]
     Unreadable {
         /// Its name.
         name: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// The daemon's answer is not understood.
+    /// The daemon's response is invalid.
     #[error(
         "the daemon at {url} answers what is not understood ({reason}): it may be of another version"
     )]
     Answer {
         /// Its address.
         url: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         reason: String,
     },
 }
@@ -134,7 +134,7 @@ impl Error {
         Problem::new(code, detail).into()
     }
 
-    /// There is no such thing.
+    /// The error for a missing resource.
     pub fn not_found(what: &str, id: impl std::fmt::Display) -> Error {
         Error::new(Code::NotFound, format!("there is no {what} {id}"))
     }

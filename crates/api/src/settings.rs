@@ -1,4 +1,4 @@
-//! What is set.
+//! Settings.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Setting {
-    /// Its key, dotted.
+    /// Its dotted key.
     pub key: String,
     /// Its value, as TOML.
     pub value: String,
-    /// Where it was written: `defaults`, a file, `session`, a variable, a flag.
+    /// Its origin: `defaults`, a file, `session`, a variable, a flag.
     pub origin: String,
     /// The line in that file, from 1.
     #[serde(default)]
@@ -21,12 +21,13 @@ pub struct Setting {
     /// The column in that line, from 1.
     #[serde(default)]
     pub column: Option<u32>,
-    /// Whether it can be changed while the daemon runs; of a session: whether it can have its own.
+    /// Whether it can be changed while the daemon runs; for a session: whether the session can
+    /// override it.
     pub changeable: bool,
 }
 
 impl Setting {
-    /// Where it was written, with line and column.
+    /// Its origin, with line and column.
     pub fn place(&self) -> String {
         match (self.line, self.column) {
             (Some(line), Some(column)) => format!("{}:{line}:{column}", self.origin),
@@ -35,24 +36,24 @@ impl Setting {
     }
 }
 
-/// The keys that can be changed while the daemon runs, also those without a value.
+/// The keys that can be changed while the daemon runs, including keys without a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct SettingKeys {
-    /// Those of all sessions, dotted.
+    /// Dotted keys for all sessions.
     pub daemon: Vec<String>,
-    /// Those that one session can have, dotted.
+    /// Dotted keys that one session can override.
     pub session: Vec<String>,
-    /// The keys of `compaction` that one provider or one model can have.
+    /// The keys of `compaction` that one provider or one model can override.
     pub model: Vec<String>,
 }
 
-/// Settings to be changed.
+/// Changes of settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// By key, dotted; `null` leaves one to the settings files again.
+    /// By dotted key; `null` removes the change, so that the settings files apply again.
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub changes: BTreeMap<String, Option<Value>>,
 }

@@ -1,11 +1,11 @@
-//! Values for people, made short: texts, numbers, ratios, the use of a cache.
+//! Values in short form for people: texts, numbers, ratios, the use of a cache.
 
 use crate::compaction::ratio;
 use crate::context::Usable;
 use crate::harmless::is_harmful;
 use crate::usage::Amounts;
 
-/// A text on one line, without [harmful](is_harmful) characters, cut to so many characters.
+/// A text on one line, without [harmful](is_harmful) characters, cut to this number of characters.
 pub fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole: String = words
@@ -21,7 +21,7 @@ pub fn line(text: &str, most: usize) -> String {
     cut
 }
 
-/// Why that much of an agent's window is usable, in two lines.
+/// The usable tokens of an agent's window and their calculation, in two lines.
 pub fn usable(usable: &Usable) -> [String; 2] {
     let whose = match usable.lead {
         true => String::new(),
@@ -50,7 +50,7 @@ pub fn usable(usable: &Usable) -> [String; 2] {
     [first, second.join(" ")]
 }
 
-/// A number with its thousands apart: `21,480`.
+/// A number with thousands separators: `21,480`.
 pub fn number(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -63,7 +63,7 @@ pub fn number(n: u64) -> String {
     out
 }
 
-/// How many tokens became one, for people, such as `8.2 : 1`; nothing where nothing was saved.
+/// A compression ratio for people, such as `8.2 : 1`; none if nothing was saved.
 pub fn compression(before: u64, after: u64) -> Option<String> {
     let ratio = ratio(before, after).filter(|_| before > after)?;
     Some(match ratio {
@@ -72,8 +72,8 @@ pub fn compression(before: u64, after: u64) -> Option<String> {
     })
 }
 
-/// What was read of what was expected in a provider's cache, and written to it, in tokens; none
-/// where there is nothing to say.
+/// Tokens read from a provider's cache, tokens expected from it, and tokens written to it; none if
+/// there is nothing to report.
 pub fn cache(used: &Amounts) -> Option<String> {
     let (expected, read) = (used.cache_expected_tokens, used.cache_read_tokens);
     let written = used.cache_write_tokens;

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-/// What a vacuum did.
+/// The outcome of a vacuum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Vacuumed {
@@ -12,75 +12,75 @@ pub struct Vacuumed {
     pub before_bytes: u64,
     /// Bytes after.
     pub after_bytes: u64,
-    /// Journals carried over.
+    /// Number of copied journals.
     pub sessions: u64,
-    /// Events carried over.
+    /// Number of copied events.
     pub events: u64,
 }
 
-/// What was taken note of.
+/// Acknowledged losses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
-    /// How many losses.
+    /// Number of losses.
     pub losses: u64,
 }
 
-/// Events of a session that a repair of the store could not save, until that is acknowledged.
+/// Events of a session that a repair of the store could not save, until the loss is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct LostEvents {
-    /// The first of them.
+    /// The first lost event.
     pub first: u64,
-    /// The last that is known to have been there.
+    /// The last event that is known to have existed.
     pub last: u64,
-    /// When that was found (RFC 3339).
+    /// When the loss was found (RFC 3339).
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub found: String,
-    /// The directory under the store's `quarantine` that has the damaged files.
+    /// The directory under the store's `quarantine` with the damaged files.
     pub quarantine: String,
 }
 
-/// What a repair has lost.
+/// The loss of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Loss {
     /// The session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
-    /// What is lost of it.
+    /// The lost events.
     #[serde(flatten)]
     pub events: LostEvents,
 }
 
-/// Which losses of the list.
+/// Selects losses of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct LossQuery {
-    /// `next` of the part before.
+    /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// Size of a page, at most 500: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
 }
 
-/// What an archive has.
+/// The contents of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Archived {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Stored states.
+    /// Number of state checkpoints.
     pub checkpoints: u64,
 }
 
-/// The headers that say so of an archive that is sent: its sessions, events and stored states.
+/// The headers of a sent archive with its numbers of sessions, events and state checkpoints.
 pub const ARCHIVED: [&str; 3] = [
     "unisono-archive-sessions",
     "unisono-archive-events",

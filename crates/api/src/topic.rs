@@ -1,38 +1,39 @@
-//! Topics of a conversation.
+//! Topics of conversations.
 
 use serde::{Deserialize, Serialize};
 
 use crate::session::main_branch;
 
-/// Messages one after the other about one thing.
+/// Consecutive messages about one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Topic {
-    /// The first message's place on the branch.
+    /// The position of the first message on the branch.
     pub first: u32,
-    /// The last one's.
+    /// The position of the last message on the branch.
     pub last: u32,
-    /// How many there are.
+    /// Number of messages.
     pub messages: u32,
-    /// Its title: the first sentence that a user says in it, made short; none where nobody says
-    /// anything in its first messages.
+    /// Its title: the first sentence of a user in it, shortened; null if its first messages have no
+    /// text of a user.
     pub title: Option<String>,
-    /// When its first message was said.
+    /// When its first message was written.
     pub started_at: String,
-    /// When its last one was.
+    /// When its last message was written.
     pub last_at: String,
-    /// When it was sealed: its end was decided, or a person sealed it. None: it goes on.
+    /// When it was sealed: its end was decided, or a person sealed it. Null: it is the current
+    /// topic.
     pub sealed_at: Option<String>,
-    /// The number of the checkpoint in the context that stands for most of it, to be read at
-    /// `checkpoints/{number}`; none where it stands verbatim.
+    /// The number of the checkpoint in the context that replaces most of it, available at
+    /// `checkpoints/{number}`; null if it is verbatim.
     pub summary: Option<u32>,
-    /// What ended it: `phrase`, `silence`, `share` or `person`; none: it goes on.
+    /// The reason of its end: `phrase`, `silence`, `share` or `person`; null: it has not ended.
     pub ended_by: Option<String>,
-    /// How it stands in the context: `verbatim`, `summarised` or `in part`.
+    /// Its state in the context: `verbatim`, `summarised` or `in part`.
     pub status: String,
 }
 
-/// A request to let the current topic of a branch end.
+/// A request to end the current topic of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! What model calls used.
+//! The usage of model calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Amounts {
-    /// Tokens in, those from the prompt cache included.
+    /// Input tokens, including those from the prompt cache.
     pub input_tokens: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Tokens in that were expected from the provider's prompt cache.
+    /// Input tokens that were expected from the provider's prompt cache.
     pub cache_expected_tokens: u64,
-    /// Those that came from it.
+    /// Input tokens that were read from it.
     pub cache_read_tokens: u64,
-    /// Those that were written to it.
+    /// Tokens that were written to it.
     pub cache_write_tokens: u64,
-    /// Whether less than half of what was expected came from it.
+    /// Whether less than half of the expected tokens were read from it.
     #[serde(default)]
     pub cache_missed: bool,
-    /// Dollars; none where a price is not known.
+    /// Dollars; null if a price is unknown.
     pub cost_usd: Option<f64>,
 }
 
 impl Amounts {
-    /// Whether a cache missed its expected tokens: it had less than half of them, which no error of
-    /// an estimate explains.
+    /// Whether a cache missed: less than half of the expected tokens were read, which no estimation
+    /// error explains.
     pub const fn missed(expected: u64, read: u64) -> bool {
         read.saturating_mul(2) < expected
     }
 
-    /// Amounts together; a cost that is not known makes that of all unknown.
+    /// The sum of amounts; one unknown cost makes the total cost unknown.
     pub fn together<'a>(of: impl Iterator<Item = &'a Amounts>) -> Amounts {
         let none = Amounts {
             cost_usd: Some(0.0),
@@ -52,22 +52,22 @@ impl Amounts {
     }
 }
 
-/// What one asker used of one model.
+/// The usage of one agent, or of summaries, by model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Row {
-    /// The agent; none for summaries.
+    /// The agent; null for summaries.
     pub agent: Option<String>,
     /// The model.
     pub model: String,
-    /// Runs it took part in, or summaries that it wrote.
+    /// Number of its runs, or of summaries.
     pub jobs: u64,
-    /// What they used.
+    /// Their usage.
     #[serde(flatten)]
     pub amounts: Amounts,
 }
 
-/// What a session used.
+/// The usage of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct SessionUsage {
@@ -76,27 +76,27 @@ pub struct SessionUsage {
     pub session: String,
     /// Its title.
     pub title: String,
-    /// Runs of its agents, and summaries.
+    /// Number of runs of its agents, and of summaries.
     pub jobs: u64,
-    /// What they used.
+    /// Their usage.
     #[serde(flatten)]
     pub amounts: Amounts,
 }
 
-/// What sessions used that were deleted.
+/// The usage of deleted sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Deleted {
-    /// How many they are.
+    /// Number of deleted sessions.
     pub sessions: u64,
-    /// Runs of theirs, and summaries.
+    /// Number of their runs and summaries.
     pub jobs: u64,
-    /// What they used.
+    /// Their usage.
     #[serde(flatten)]
     pub amounts: Amounts,
 }
 
-/// Of which session.
+/// Selects a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
@@ -107,23 +107,23 @@ pub struct UsageQuery {
     pub session: Option<String>,
 }
 
-/// What a session, or all of them, used.
+/// The usage of one or all sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Usage {
-    /// By asker and model.
+    /// By agent and model.
     pub rows: Vec<Row>,
-    /// All of it together.
+    /// The total.
     pub total: Amounts,
-    /// What of it sessions used that were deleted; none where there are none, or one was asked for.
+    /// The part of deleted sessions; absent if there are none, or one session was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
-    /// How the daemon's budgets stand.
+    /// The state of the daemon's budgets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Budget>,
 }
 
-/// How one bound stands: in dollars, tokens or seconds.
+/// The state of one budget: in dollars, tokens or seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Budget {
@@ -131,12 +131,12 @@ pub struct Budget {
     pub level: String,
     /// `cost`, `tokens` or `time`.
     pub resource: String,
-    /// The most.
+    /// The maximum.
     pub cap: f64,
-    /// What is used up.
+    /// The spent amount.
     pub spent: f64,
-    /// What is reserved for calls under way, and for last ones.
+    /// The amount reserved for calls in progress and for last calls.
     pub reserved: f64,
-    /// What can still be taken.
+    /// The remaining amount.
     pub left: f64,
 }

@@ -21,14 +21,14 @@ pub struct ResponseRequest {
     /// The system text. It replaces the system text of the items.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// Whether the answer is sent piece by piece.
+    /// Whether the answer is streamed.
     #[serde(default)]
     pub stream: bool,
-    /// `session`: the session that is continued, as the header `X-Unisono-Session` says it.
+    /// `session`: the session to continue, as in the header `X-Unisono-Session`.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
-    /// with what they came back with. For one agent, not for the team.
+    /// Functions of the client for the agent. The client makes their calls and sends another
+    /// request with the results. For one agent, not for the team.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub tools: Option<Vec<Value>>,
@@ -36,23 +36,23 @@ pub struct ResponseRequest {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<super::ToolChoice>))]
     pub tool_choice: Option<Value>,
-    /// Whether one answer may leave several calls to the client.
+    /// Whether one answer may have several calls for the client.
     #[serde(default)]
     pub parallel_tool_calls: Option<bool>,
-    /// Not kept here: a conversation goes on in a session.
+    /// Not supported: a session continues a conversation.
     #[serde(default)]
     pub previous_response_id: Option<String>,
-    /// `format`: the answer's: `text`, `json_object`, or `json_schema` with any schema, which then
-    /// stands in place of the agent's own (`output_schema`).
+    /// `format`: the format of the answer: `text`, `json_object`, or `json_schema` with any schema,
+    /// which replaces the agent's own (`output_schema`).
     #[serde(default)]
     pub text: Option<TextSettings>,
-    /// Tokens of a reply at most; its model's own limit holds besides.
+    /// Maximum tokens of a reply; the model's own limit applies too.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_output_tokens: Option<u64>,
 }
 
-/// What a request of the Responses API says of the answer's text.
+/// The text options of a request of the Responses API.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TextSettings {
@@ -77,9 +77,9 @@ pub struct Response {
     pub status: &'static str,
     /// As in the request.
     pub model: String,
-    /// The answer: a message, and the calls that the client is to make; nothing before it is there.
+    /// The answer: a message and the calls that the client must make. Empty before the answer.
     pub output: Vec<OutputItem>,
-    /// What was used, by all agents together.
+    /// The usage of all agents together.
     pub usage: Option<ResponseTokens>,
     /// Why there is no answer.
     pub error: Option<ResponseError>,
@@ -97,13 +97,13 @@ pub struct Response {
     pub tool_choice: Value,
     /// As in the request.
     pub parallel_tool_calls: bool,
-    /// As the agent is defined.
+    /// From the agent's definition.
     pub temperature: Option<f64>,
-    /// As the agent is defined.
+    /// From the agent's definition.
     pub top_p: Option<f64>,
 }
 
-/// Why an answer is not complete.
+/// Why an answer is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Incomplete {
@@ -116,13 +116,13 @@ pub struct Incomplete {
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum OutputItem {
-    /// What it says.
+    /// A message.
     Message(OutputMessage),
-    /// What the client is to call.
+    /// A call for the client.
     Call(OutputCall),
 }
 
-/// A call that the client is to make.
+/// A call that the client must make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputCall {
@@ -131,7 +131,7 @@ pub struct OutputCall {
     pub kind: &'static str,
     /// The item's id.
     pub id: String,
-    /// The call's id, which its result has to name.
+    /// The call's id, which its result must name.
     pub call_id: String,
     /// The function.
     pub name: String,
@@ -172,23 +172,23 @@ pub struct OutputText {
     pub annotations: Vec<Value>,
 }
 
-/// Tokens that an answer used.
+/// The used tokens of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ResponseTokens {
-    /// In.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// What of those was special.
+    /// Details of the input tokens.
     pub input_tokens_details: PromptTokens,
-    /// Out.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// What of those was special.
+    /// Details of the output tokens.
     pub output_tokens_details: OutputTokens,
-    /// Both.
+    /// Their sum.
     pub total_tokens: u64,
 }
 
-/// What of the tokens out was special.
+/// Details of the output tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct OutputTokens {
@@ -196,12 +196,12 @@ pub struct OutputTokens {
     pub reasoning_tokens: u64,
 }
 
-/// Why there is no answer.
+/// The error of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ResponseError {
     /// `server_error`.
     pub code: &'static str,
-    /// For people.
+    /// A message for people.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! Summaries, and what a conversation was about.
+//! Checkpoints, compactions and topics.
 
 use async_trait::async_trait;
 
@@ -8,7 +8,7 @@ use crate::compaction::{Checkpoint, CheckpointDetail, Compaction, Estimate, NewC
 use crate::session::BranchPageQuery;
 use crate::topic::Topic;
 
-/// Summaries, and what a conversation was about.
+/// Checkpoints, compactions and topics.
 #[async_trait]
 pub trait Compactions {
     /// The checkpoints of a session, the newest first.
@@ -18,8 +18,8 @@ pub trait Compactions {
     async fn checkpoints(&self, session: &str, query: &BranchPageQuery)
     -> Result<Page<Checkpoint>>;
 
-    /// A checkpoint with all that is known of it, by its number or its id, and what taking it back
-    /// on a branch would do.
+    /// A checkpoint with all its details, by number or id, and the effect of reverting it on a
+    /// branch.
     ///
     /// # Errors
     /// `not_found`: the session, the checkpoint or the branch.
@@ -36,21 +36,21 @@ pub trait Compactions {
     /// `not_found`: the session or the turn.
     async fn compaction(&self, session: &str, turn: &str) -> Result<Compaction>;
 
-    /// What a compaction would do. Nothing is done.
+    /// The expected outcome of a compaction. It is not carried out.
     ///
     /// # Errors
-    /// `not_found`: the session or its branch; `refused`: it contradicts itself, or no step would
-    /// make the context fit.
+    /// `not_found`: the session or its branch; `refused`: the request contradicts itself, or no
+    /// step would make the context fit.
     async fn estimate(&self, session: &str, new: &NewCompaction) -> Result<Estimate>;
 
-    /// The topics of a branch, the oldest first; none where nothing was decided about topics.
+    /// The topics of a branch, the oldest first; empty if topics were never decided.
     ///
     /// # Errors
     /// `not_found`: the session or its branch.
     async fn topics(&self, session: &str, query: &BranchPageQuery) -> Result<Page<Topic>>;
 
-    /// Ends the current topic of a branch: what is said next opens another one. Answers the topic
-    /// that has ended.
+    /// Ends the current topic of a branch; the next message begins another one. Returns the ended
+    /// topic.
     ///
     /// # Errors
     /// `not_found`: the session or its branch; `conflict`: there is no topic to end.

@@ -1,4 +1,4 @@
-//! What a model sees of a conversation.
+//! Contexts, snapshots and pins.
 
 use async_trait::async_trait;
 
@@ -7,10 +7,10 @@ use crate::context::{Context, ContextQuery, Snapshot};
 use crate::pin::Pins;
 use crate::session::BranchPageQuery;
 
-/// What a model sees of a conversation.
+/// Contexts, snapshots and pins.
 #[async_trait]
 pub trait Contexts {
-    /// The context of a branch, by section, for those who would be asked.
+    /// The context of a branch, by section, for the agents of a turn.
     ///
     /// # Errors
     /// `not_found`: the session or its branch; `refused`: an agent or a setting is wrong.
@@ -22,14 +22,14 @@ pub trait Contexts {
     /// `not_found`; `failed`: it cannot be rebuilt.
     async fn snapshot(&self, session: &str, snapshot: &str) -> Result<Snapshot>;
 
-    /// The messages that are pinned on a branch, the oldest first, and what they take.
+    /// The pinned messages of a branch, the oldest first, and their tokens.
     ///
     /// # Errors
     /// `not_found`: the session or its branch.
     async fn pins(&self, session: &str, query: &BranchPageQuery) -> Result<Pins>;
 
-    /// Pins a message of a branch, by its id or its number, or takes its pin away; answers what is
-    /// pinned then. A call and its results are pinned together.
+    /// Pins or unpins a message of a branch, by its id or its number; returns the pinned messages.
+    /// A call and its results are pinned together.
     ///
     /// # Errors
     /// `not_found`: the session, the branch or the message.

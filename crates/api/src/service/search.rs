@@ -1,17 +1,17 @@
-//! What was said, found by its words.
+//! Full-text search.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::search::{Found, SearchQuery};
 
-/// What was said, found by its words.
+/// Full-text search.
 #[async_trait]
 pub trait Search {
-    /// Searches one session, also what has left its context, or all of them; the best first.
+    /// Searches one session or all sessions, including messages that have left the context; the
+    /// best first.
     ///
     /// # Errors
-    /// `refused`: there is nothing to search for, or too much; `not_found`: the session or its
-    /// branch.
+    /// `refused`: the query is empty or too large; `not_found`: the session or its branch.
     async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<Found>;
 }

@@ -1,4 +1,4 @@
-//! Conversations.
+//! Sessions.
 
 use async_trait::async_trait;
 
@@ -8,7 +8,7 @@ use crate::session::{
     ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
 };
 
-/// Conversations.
+/// Sessions.
 #[async_trait]
 pub trait Sessions {
     /// Sessions, the newest first, or the one that changed last.
@@ -20,26 +20,26 @@ pub trait Sessions {
     /// `not_found`.
     async fn session(&self, session: &str) -> Result<Session>;
 
-    /// Keeps a conversation. On disk when it returns.
+    /// Creates a session from a conversation. It is on disk when this returns.
     ///
     /// # Errors
     /// `refused`: a message or a setting is wrong.
     async fn create_session(&self, new: NewSession) -> Result<Session>;
 
-    /// Keeps a conversation as it stands in a file. On disk when it returns.
+    /// Creates a session from a file. It is on disk when this returns.
     ///
     /// # Errors
-    /// `refused`: it cannot be read; `conflict`: the session it says it is exists.
+    /// `refused`: the file cannot be read; `conflict`: the session that it names exists.
     async fn import_file(&self, file: ImportFile) -> Result<Imported>;
 
-    /// A session as it stands in a file that can be imported.
+    /// A session in a file format that can be imported.
     ///
     /// # Errors
     /// `not_found`: the session; `refused`: there is no such branch or format.
     async fn export(&self, session: &str, query: &ExportQuery) -> Result<String>;
 
-    /// Deletes a session for good. With `purge`, none of its bytes are on disk when this returns;
-    /// otherwise they leave the disk with the next vacuum.
+    /// Deletes a session permanently. With `purge`, none of its bytes are on disk when this
+    /// returns; otherwise the next vacuum removes them from the disk.
     ///
     /// # Errors
     /// `not_found`; `conflict`: a turn of it is open.

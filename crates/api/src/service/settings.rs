@@ -1,36 +1,36 @@
-//! What is set.
+//! Settings of all sessions and of one session.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::settings::{Changes, Setting, SettingKeys};
 
-/// What is set: for all sessions, and for one.
+/// Settings of all sessions and of one session.
 #[async_trait]
 pub trait Settings {
-    /// Every setting with its value and where it was written.
+    /// Every setting with its value and its origin.
     async fn settings(&self) -> Result<Vec<Setting>>;
 
     /// The keys that can be changed while the daemon runs.
     async fn setting_keys(&self) -> Result<SettingKeys>;
 
-    /// Changes settings for turns that begin later, all or none; answers what is set then.
+    /// Changes settings for turns that begin later, all or none; returns the new settings.
     ///
     /// # Errors
-    /// `refused`: one cannot be changed, or a value is wrong.
+    /// `refused`: a setting cannot be changed, or a value is wrong.
     async fn change_settings(&self, changes: &Changes) -> Result<Vec<Setting>>;
 
-    /// Every setting as it counts for turns of a session that begin now.
+    /// Every setting for turns of a session that begin now.
     ///
     /// # Errors
-    /// `not_found`; `refused`: with its settings, something is wrong by now.
+    /// `not_found`; `refused`: the settings of the session are no longer valid.
     async fn session_settings(&self, session: &str) -> Result<Vec<Setting>>;
 
-    /// Changes settings of a session for turns that begin later, all or none; answers what is set
-    /// for it then.
+    /// Changes settings of a session for turns that begin later, all or none; returns its new
+    /// settings.
     ///
     /// # Errors
-    /// `not_found`; `refused`: one cannot be changed, or a value is wrong.
+    /// `not_found`; `refused`: a setting cannot be changed, or a value is wrong.
     async fn change_session_settings(
         &self,
         session: &str,

@@ -12,32 +12,32 @@ use crate::store::{Acknowledged, Archived, Loss, LossQuery, Vacuumed};
 /// The store itself.
 #[async_trait]
 pub trait Store {
-    /// Gives back the room of what was deleted or replaced: nothing of it is on disk when this
-    /// returns.
+    /// Frees the disk space of deleted and replaced data: none of it is on disk when this returns.
     ///
     /// # Errors
-    /// `failed`: there is no room for a second copy of what is live.
+    /// `failed`: there is no space for a second copy of the live data.
     async fn vacuum(&self) -> Result<Vacuumed>;
 
-    /// What repairs have lost and nobody has acknowledged, what was found last first.
+    /// The unacknowledged losses of repairs, the most recently found first.
     ///
     /// # Errors
-    /// `invalid_request`: the cursor is none of this list.
+    /// `invalid_request`: the cursor does not belong to this list.
     async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>>;
 
-    /// Acknowledges what repairs have lost: sessions do not tell of it any more.
+    /// Acknowledges all losses: sessions no longer report them.
     ///
     /// # Errors
     /// `failed`: the store cannot be written.
     async fn acknowledge_losses(&self) -> Result<Acknowledged>;
 
-    /// Writes all sessions with their journals into a new file, for a store of this version or a
+    /// Writes all sessions with their journals to a new file, for a store of this version or a
     /// later one.
     ///
     /// # Errors
     /// `failed`: the file exists, or cannot be written.
     async fn archive(&self, file: &Path) -> Result<Archived>;
 
-    /// Ends what this process works on and closes its store; a daemon goes on. Open turns stay open.
+    /// Stops the work of this process and closes its store; a daemon continues. Open turns stay
+    /// open.
     async fn close(self: Arc<Self>);
 }

@@ -1,4 +1,4 @@
-//! What is asked of sessions, and how it goes on.
+//! Turns of sessions and their updates.
 
 use std::pin::Pin;
 
@@ -14,14 +14,14 @@ use crate::{Page, PageQuery};
 /// The updates of a turn, in the order of the journal. The last one is its end.
 pub type TurnUpdates<'s> = Pin<Box<dyn Stream<Item = Result<TurnUpdate>> + Send + 's>>;
 
-/// What is asked of sessions.
+/// Turns of sessions and their updates.
 #[async_trait]
 pub trait Turns {
-    /// Hands a turn in. On disk when it returns, and not ended. Under a key, the same request again
-    /// gives the same turn.
+    /// Starts a turn. It is on disk when this returns, and has not ended. A repeated request with
+    /// the same key returns the same turn.
     ///
     /// # Errors
-    /// `not_found`; `refused`: an agent or a setting is wrong; `busy`: too many wait.
+    /// `not_found`; `refused`: an agent or a setting is wrong; `busy`: too many turns wait.
     async fn begin(&self, session: &str, asked: &Asked, key: Option<&str>) -> Result<Turn>;
 
     /// The turns of a session, the newest first.
@@ -30,24 +30,24 @@ pub trait Turns {
     /// `not_found`.
     async fn turns(&self, session: &str, query: &PageQuery) -> Result<Page<Turn>>;
 
-    /// What became of the turns of a session that have ended, the newest first.
+    /// The ended turns of a session with their outcomes, the newest first.
     ///
     /// # Errors
     /// `not_found`.
     async fn ended_turns(&self, session: &str, query: &PageQuery) -> Result<Page<EndedTurn>>;
 
-    /// A turn, as far as it has come.
+    /// A turn in its current state.
     ///
     /// # Errors
     /// `not_found`.
     async fn turn(&self, session: &str, turn: &str) -> Result<Turn>;
 
-    /// Follows a turn up to its end, wherever it is worked on. `after` is the number of an update:
-    /// those after it come, each once, `Some(0)` for all. Without it, the turn as it is now comes
-    /// first.
+    /// Follows a turn up to its end, in whatever process works on it. `after` is the number of an
+    /// update: the later updates are returned, each once; `Some(0)` returns all. Without it, the
+    /// current state of the turn comes first.
     ///
     /// # Errors
-    /// `not_found`; `busy`: as many streams as are allowed are open.
+    /// `not_found`; `busy`: the maximum number of streams is open.
     async fn follow(
         &self,
         session: &str,
@@ -61,7 +61,7 @@ pub trait Turns {
     /// `not_found`: it is not open.
     async fn cancel_turn(&self, session: &str, turn: &str) -> Result<Turn>;
 
-    /// Cancels a run and what it gave to others.
+    /// Cancels a run and its delegated runs.
     ///
     /// # Errors
     /// `not_found`: it is not open.

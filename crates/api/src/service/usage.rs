@@ -1,4 +1,4 @@
-//! What model calls used.
+//! The usage of model calls.
 
 use async_trait::async_trait;
 
@@ -6,18 +6,18 @@ use super::Result;
 use crate::usage::{SessionUsage, Usage as Used};
 use crate::{Page, PageQuery};
 
-/// What model calls used.
+/// The usage of model calls.
 #[async_trait]
 pub trait Usage {
-    /// What a session used, or all of them, by agent and model.
+    /// The usage of one or all sessions, by agent and model.
     ///
     /// # Errors
     /// `not_found`.
     async fn usage(&self, session: Option<&str>) -> Result<Used>;
 
-    /// The sessions with their usage, the largest usage first; those without any are left out.
+    /// The sessions with their usage, the largest usage first; sessions without usage are omitted.
     ///
     /// # Errors
-    /// `invalid_request`: the cursor is none of this list.
+    /// `invalid_request`: the cursor does not belong to this list.
     async fn session_usage(&self, query: &PageQuery) -> Result<Page<SessionUsage>>;
 }
