@@ -1,4 +1,4 @@
-//! Messages that stand in the context masked or cut. The raw message never changes.
+//! Masked and cut messages of the context. The original message never changes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::message::{Message, Part};
 use crate::tokens::{Counts, Tokens};
 use crate::tree::Node;
 
-/// What ends a text of which only the head is shown.
+/// The end of a text of which only the head is shown.
 pub const TRUNCATED: &str = "[truncated]";
 
 /// How a message is shortened in the context.
@@ -39,11 +39,11 @@ pub struct Alteration {
     pub ordinal: Ordinal,
     /// How it is shortened.
     pub form: Form,
-    /// What it costs now, per encoding.
+    /// Its tokens now, per encoding.
     pub counts: Counts,
 }
 
-/// The parts of a message as they stand in the context in that form.
+/// The parts of a message in that form.
 pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
     let mut parts = message.parts.clone();
     for part in &mut parts {
@@ -69,8 +69,7 @@ pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
     parts
 }
 
-/// The lengths of the texts of a message that a cut may shorten, in Unicode scalars, as
-/// they stand in that form.
+/// The lengths of the texts of a message in that form that a cut may shorten, in Unicode scalars.
 pub fn cuttable_chars(message: &Message, form: Option<Form>) -> Vec<u64> {
     let limit = match form {
         Some(Form::Cut { target_chars } | Form::Truncated { target_chars }) => {
@@ -87,7 +86,7 @@ pub fn cuttable_chars(message: &Message, form: Option<Form>) -> Vec<u64> {
         .collect()
 }
 
-/// The reference that stands for a masked tool result.
+/// The reference that replaces a masked tool result.
 pub fn mask_text(tokens: Tokens, ordinal: Ordinal) -> String {
     format!("[tool result: {tokens} tokens, recall {ordinal}]")
 }
@@ -140,23 +139,23 @@ fn fit_marker(length: usize, target: usize) -> Option<(String, usize)> {
     })
 }
 
-/// The altered messages of a session, by position, with all that was ever done to them.
+/// The altered messages of a session, by position, with all their earlier alterations.
 #[derive(Clone, Debug, Default)]
 pub struct Alterations(BTreeMap<Ordinal, Vec<Made>>);
 
-/// An alteration, and when it was made.
+/// An alteration and the time of it.
 #[derive(Clone, Debug)]
 struct Made {
     alteration: Alteration,
-    /// Number of the session's newest checkpoint then; 0: there was none.
+    /// Number of the session's newest checkpoint at that time; 0: there was none.
     after: u32,
-    /// Whether it was taken back with a checkpoint.
+    /// Whether it was reverted with a checkpoint.
     undone: bool,
 }
 
 impl Alterations {
-    /// Adds one, in place of the one its message had; `newest` is the number of the session's
-    /// newest checkpoint, 0 where there is none.
+    /// Adds an alteration, which replaces the earlier one of its message; `newest` is the number of
+    /// the session's newest checkpoint, 0 if there is none.
     pub fn set(&mut self, alteration: Alteration, newest: u32) {
         let slot = self.0.entry(alteration.ordinal).or_default();
         slot.push(Made {
@@ -166,8 +165,8 @@ impl Alterations {
         });
     }
 
-    /// All that stands of what was ever done, in the order in which it was, each with the number of
-    /// the session's newest checkpoint then (0: there was none).
+    /// All alterations that are still valid, in chronological order, each with the number of the
+    /// session's newest checkpoint at that time (0: there was none).
     pub fn current(&self) -> Vec<(u32, &Alteration)> {
         let status = self.0.values().flatten().filter(|made| !made.undone);
         let mut all: Vec<_> = status.map(|made| (made.after, &made.alteration)).collect();
@@ -185,7 +184,7 @@ impl Alterations {
         self.get(node.ordinal(), node.message.id)
     }
 
-    /// Those of a range of ordinals, over all branches.
+    /// The alterations of a range of ordinals, over all branches.
     pub fn range(&self, first: Ordinal, last: Ordinal) -> impl Iterator<Item = &Alteration> {
         let range = (first <= last).then(|| self.0.range(first..=last));
         let slots = range.into_iter().flatten().map(|(_, slot)| slot);
@@ -198,15 +197,15 @@ impl Alterations {
         })
     }
 
-    /// All that was ever done to a message, the newest first.
+    /// All alterations of a message, the newest first.
     pub fn ever(&self, ordinal: Ordinal, message: MessageId) -> impl Iterator<Item = &Alteration> {
         let slot = self.0.get(&ordinal).into_iter().flatten().rev();
         let own = slot.filter(move |made| made.alteration.message == message);
         own.map(|made| &made.alteration)
     }
 
-    /// Takes back what was done since the checkpoint of that number was made, to the messages
-    /// that `whose` accepts; what was done to them before stands again.
+    /// Reverts the alterations since the checkpoint of that number was made, for the messages that
+    /// `whose` accepts; their earlier alterations become valid again.
     pub(crate) fn undo_since(&mut self, number: u32, whose: impl Fn(&Alteration) -> bool) {
         for made in self.0.values_mut().flatten() {
             made.undone |= made.after >= number && whose(&made.alteration);
@@ -214,7 +213,7 @@ impl Alterations {
     }
 }
 
-/// What stands of what was done to a message.
+/// The valid alteration of a message.
 fn current(slot: &[Made], message: MessageId) -> Option<&Alteration> {
     let status = |made: &&Made| !made.undone && made.alteration.message == message;
     slot.iter().rfind(status).map(|made| &made.alteration)

@@ -1,4 +1,4 @@
-//! How many tokens a turn may use.
+//! The tokens that a turn may use.
 
 use crate::tokens::{Encoding, Ppm, Tokens};
 
@@ -7,20 +7,20 @@ use crate::tokens::{Encoding, Ppm, Tokens};
 pub struct Limits {
     /// Context window: input and output together.
     pub window: Tokens,
-    /// The longest answer it may give.
+    /// The longest answer of the model.
     pub max_output: Tokens,
-    /// The encoding its tokens are counted in.
+    /// The encoding in which its tokens are counted.
     pub encoding: Encoding,
     /// Tokens its dialect adds to each message.
     pub per_message: Tokens,
 }
 
-/// What of a window an answer may take, where no more is known of it: a quarter.
+/// The share of a window for an answer if its maximum is unknown: a quarter.
 const OUTPUT_SHARE: u64 = 4;
 
 impl Limits {
-    /// The limits where a provider takes no more than that: an answer then has a quarter of it at
-    /// most, so that there is room for a question.
+    /// The limits if a provider accepts only this window: an answer then has at most a quarter of
+    /// it, so that there is room for a question.
     pub fn within(self, window: Tokens) -> Limits {
         match window < self.window {
             true => self.of_window(window),
@@ -28,7 +28,7 @@ impl Limits {
         }
     }
 
-    /// The limits with that window; an answer has a quarter of it at most.
+    /// The limits with that window; an answer has at most a quarter of it.
     pub fn of_window(self, window: Tokens) -> Limits {
         Limits {
             window,
@@ -38,14 +38,14 @@ impl Limits {
     }
 }
 
-/// What one model leaves for the conversation.
+/// The tokens that one model has for the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// The encoding the conversation is counted in.
+    /// The encoding in which the conversation is counted.
     pub encoding: Encoding,
     /// The model's window.
     pub window: Tokens,
-    /// What the conversation may use: window less output, safety, system text and tools.
+    /// Tokens for the conversation: window minus output, safety, system text and tools.
     pub usable: Tokens,
     /// Tokens added to each message and summary.
     pub per_message: Tokens,
@@ -53,8 +53,8 @@ pub struct Budget {
 
 impl Budget {
     /// The budget of a model, given the tokens of the system text and tools (`fixed`) and the
-    /// safety margin as a share of the window (5 % by default). Usable is zero when they alone
-    /// fill the window.
+    /// safety margin as a share of the window (5 % by default). Usable is zero if they alone fill
+    /// the window.
     pub fn new(limits: Limits, safety: Ppm, fixed: Tokens) -> Budget {
         let usable = limits
             .window
@@ -69,7 +69,7 @@ impl Budget {
         }
     }
 
-    /// Takes the tighter of each number: what keeps the result keeps both budgets.
+    /// Takes the tighter value of each number: a context within the result is within both budgets.
     fn tighten(&mut self, other: &Budget) {
         self.window = self.window.min(other.window);
         self.usable = self.usable.min(other.usable);
@@ -77,8 +77,8 @@ impl Budget {
     }
 }
 
-/// The budgets a turn must keep at once, never empty: one per encoding, in each number as tight
-/// as the tightest of its models.
+/// The budgets that a turn must satisfy together, never empty: one per encoding, each number as
+/// tight as the tightest of its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budgets {
     first: Budget,
@@ -104,7 +104,7 @@ impl Budgets {
         budgets
     }
 
-    /// Each of them, the lead's encoding first.
+    /// All budgets, the lead's encoding first.
     pub fn iter(&self) -> impl Iterator<Item = &Budget> {
         std::iter::once(&self.first).chain(&self.others)
     }

@@ -1,4 +1,4 @@
-//! A model's replies, the tools it calls and what they used: the words models and runs share.
+//! Replies of models, their tool calls and their usage: types that models and runs share.
 
 use std::ops::Add;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use crate::cost::Cost;
 use crate::digest::Digest;
 use crate::tokens::Tokens;
 
-/// What a model answered.
+/// The reply of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Its text.
     pub text: Arc<str>,
-    /// The tools it calls; none: the text is its answer.
+    /// Its tool calls; none: the text is its answer.
     pub calls: Vec<ToolCall>,
-    /// The whole reply in its provider's own form, where it holds more than text and calls:
-    /// reasoning that must be sent back as it came. JSON; never part of a snapshot.
+    /// The whole reply in its provider's own form, if it contains more than text and calls:
+    /// reasoning that must be sent back unchanged. JSON; never part of a snapshot.
     pub verbatim: Option<Arc<str>>,
-    /// What it used.
+    /// Its usage.
     pub usage: Usage,
     /// Why it ended.
     pub stop: Stop,
-    /// Who answered, where it is not the model that was asked.
+    /// The fallback that answered, if the requested model did not.
     pub fallback: Option<FallbackUsed>,
     /// The provider's id of the request.
     pub request_id: Option<Arc<str>>,
 }
 
 impl Reply {
-    /// A reply that is an answer; what it used is not known.
+    /// A reply that is an answer, with unknown usage.
     pub fn text(text: impl Into<Arc<str>>) -> Reply {
         Reply {
             text: text.into(),
@@ -37,26 +37,26 @@ impl Reply {
     }
 }
 
-/// A model that answered in place of the one that was asked.
+/// A model that answered instead of the requested one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FallbackUsed {
     /// Its name, as definitions write it.
     pub model: Arc<str>,
-    /// How it was asked; none: that was not recorded.
+    /// The differences of its request; none: they were not recorded.
     pub sent: Option<Sent>,
 }
 
-/// Where a request to a fallback differs from the one it was made of.
+/// The differences between a request to a fallback and the original request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// Digest of the prefix, which is in the fallback's own dialect.
     pub prefix: Digest,
-    /// The longest reply, which is no longer than the fallback can give.
+    /// The longest reply, within the limit of the fallback.
     pub max_output: Tokens,
 }
 
 impl FallbackUsed {
-    /// One of which only the name is known.
+    /// A fallback of which only the name is known.
     pub fn named(model: impl Into<Arc<str>>) -> FallbackUsed {
         FallbackUsed {
             model: model.into(),
@@ -64,7 +64,7 @@ impl FallbackUsed {
         }
     }
 
-    /// Digest of the prefix it was sent, where that is known.
+    /// The digest of the prefix of its request, if known.
     pub fn prefix(&self) -> Option<Digest> {
         self.sent.map(|sent| sent.prefix)
     }
@@ -76,25 +76,25 @@ pub enum Stop {
     /// The model was done, or waits for its tools.
     #[default]
     Complete,
-    /// It had written all the tokens it was allowed.
+    /// The reply reached the maximum number of tokens.
     CutOff,
-    /// It, or its provider, declined to answer.
+    /// The model or its provider declined to answer.
     Refused,
 }
 
-/// How the agents of a fan-out make use of their provider's prompt cache.
+/// How the agents of a fan-out use their provider's prompt cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheWarm {
     /// The first request goes ahead; the others start at its first stream event.
     #[default]
     Leader,
-    /// A request of its own writes the shared prefix to the cache before any other is sent.
+    /// A separate request writes the shared prefix to the cache before any other request is sent.
     Prewarm,
     /// All start at once.
     Off,
 }
 
-/// A call a model made.
+/// A tool call of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
     /// The model's id for it.
@@ -105,48 +105,48 @@ pub struct ToolCall {
     pub arguments: Arc<str>,
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult {
     /// The call's id.
     pub call_id: Arc<str>,
-    /// The answer.
+    /// The result.
     pub content: Arc<str>,
     /// Whether the tool failed.
     pub is_error: bool,
 }
 
-/// What whoever asks adds to a request: tools that they lend the agent, and texts that end its
-/// reply. It is told of the tools as of its own; a call of one ends its run, since whoever asked makes
-/// it and asks again with the result.
+/// Additions of a client to a request: client tools for the agent, and stop texts. The prompt lists
+/// client tools like the agent's own tools. A call of a client tool ends the run: the client makes
+/// the call and sends another request with the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Their names.
     pub tools: Vec<Arc<str>>,
-    /// Whether one has to be called.
+    /// Whether the model must call one of them.
     pub choice: Choice,
-    /// Whether no more than one call may be handed over at a time.
+    /// Whether a reply may have at most one call of them.
     pub one: bool,
-    /// Texts at which a reply ends; it has none of them.
+    /// Texts at which a reply ends; the reply does not contain them.
     pub stop: Vec<Arc<str>>,
-    /// Tokens of a reply at most, where whoever asked says so.
+    /// Maximum tokens of a reply, if the client sets it.
     pub max_output: Option<Tokens>,
 }
 
-/// Whether a model has to call a tool.
+/// Whether a model must call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// As it sees fit.
+    /// The model decides.
     #[default]
     Free,
-    /// It must call one.
+    /// It must call at least one.
     Any,
     /// It must call this one.
     This(Arc<str>),
 }
 
 impl ClientOptions {
-    /// Whether the tool is one of them.
+    /// Whether the tool is a client tool.
     pub fn has(&self, tool: &str) -> bool {
         self.tools
             .iter()
@@ -154,7 +154,7 @@ impl ClientOptions {
     }
 }
 
-/// What model calls used. Amounts of several calls add up.
+/// The usage of model calls. The amounts of several calls can be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// All input tokens, those read from or written to a prompt cache included.
@@ -163,16 +163,16 @@ pub struct Usage {
     pub output: Tokens,
     /// Input tokens that were expected to be read from the provider's prompt cache.
     pub cache_expected: Tokens,
-    /// Input tokens that were read from it.
+    /// Input tokens that were read from the cache.
     pub cache_read: Tokens,
-    /// Input tokens that were written to it, as far as the provider says so.
+    /// Input tokens that were written to the cache, if the provider reports them.
     pub cache_write: Tokens,
-    /// What they cost; none: a price is not known.
+    /// Their cost; none: a price is unknown.
     pub cost: Option<Cost>,
 }
 
 impl Usage {
-    /// Nothing, free of charge.
+    /// No tokens and no cost.
     pub const NONE: Usage = Usage {
         input: Tokens::ZERO,
         output: Tokens::ZERO,
@@ -182,7 +182,7 @@ impl Usage {
         cost: Some(Cost::ZERO),
     };
 
-    /// So many tokens, free of charge.
+    /// This number of tokens, without cost.
     pub const fn free(input: Tokens, output: Tokens) -> Usage {
         Usage {
             input,
@@ -191,14 +191,14 @@ impl Usage {
         }
     }
 
-    /// Whether the provider's cache was expected to have a prefix and had not.
+    /// Whether the provider's cache was expected to have a prefix and did not have it.
     pub const fn missed(&self) -> bool {
         missed(self.cache_expected, self.cache_read)
     }
 }
 
-/// Whether a cache from which so much was read missed what it was expected to have: less than half
-/// of it was there, which no error of an estimate explains.
+/// Whether a cache missed: less than half of the expected tokens were read, which no estimation
+/// error explains.
 pub const fn missed(expected: Tokens, read: Tokens) -> bool {
     read.0.saturating_mul(2) < expected.0
 }

@@ -34,7 +34,7 @@ impl Span {
         Span { first, last }
     }
 
-    /// How many messages it holds.
+    /// Number of messages.
     pub const fn len(self) -> u32 {
         self.last.0 + 1 - self.first.0
     }
@@ -44,12 +44,12 @@ impl Span {
         false
     }
 
-    /// Whether the two share a message.
+    /// Whether both have a message in common.
     pub fn overlaps(self, other: Span) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// The same messages in ascending ranges, with neighbours joined.
+    /// The same messages in ascending ranges, with adjacent ranges joined.
     pub fn merged(mut spans: Vec<Span>) -> Vec<Span> {
         spans.sort_unstable();
         let mut out: Vec<Span> = Vec::with_capacity(spans.len());
@@ -64,7 +64,7 @@ impl Span {
         out
     }
 
-    /// Whether the message is in it.
+    /// Whether the message is in the range.
     pub fn contains(self, ordinal: Ordinal) -> bool {
         self.first <= ordinal && ordinal <= self.last
     }
@@ -80,7 +80,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Who asked for a compaction.
+/// The origin of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The session, because the trigger was exceeded.
@@ -89,7 +89,7 @@ pub enum Kind {
     Manual,
 }
 
-/// What a checkpoint summarises.
+/// The scope of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// The conversation so far.
@@ -101,7 +101,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// A word for it.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Tier::Conversation => "conversation",
@@ -111,19 +111,19 @@ impl Tier {
     }
 }
 
-/// What stands in the context in place of the covered messages.
+/// The text that replaces the covered messages in the context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A summary.
     Summary(Arc<str>),
-    /// Nothing but a note that the range was dropped on purpose.
+    /// Only a note that the range was dropped on purpose.
     Tombstone,
 }
 
-/// Who writes a summary.
+/// The writer of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writer {
-    /// A language model, which costs money; counted against the quota.
+    /// A language model, which costs money and counts towards the quota.
     Model,
     /// A deterministic program: extraction, truncation or nothing at all.
     Deterministic,
@@ -138,77 +138,78 @@ pub struct Checkpoint {
     pub number: u32,
     /// The branch tip when it was made.
     pub parent: MessageId,
-    /// The messages it stands for: disjoint ascending ranges, never empty.
+    /// The covered messages: disjoint ascending ranges, never empty.
     pub covers: Vec<Span>,
-    /// The last ordinal it stands for.
+    /// The last covered ordinal.
     pub cutoff: Ordinal,
-    /// Path digest at the cutoff: it applies to each branch whose path has the same there.
+    /// The path digest at the cutoff: the checkpoint applies to each branch whose path has the same
+    /// digest there.
     pub cutoff_digest: Digest,
-    /// Checkpoints whose content it took over.
+    /// Checkpoints that it supersedes.
     pub supersedes: Vec<CheckpointId>,
-    /// Who asked for it.
+    /// Its origin.
     pub kind: Kind,
-    /// What it summarises.
+    /// Its scope.
     pub tier: Tier,
     /// The preset that planned it.
     pub preset: Preset,
     /// Whether a language model wrote it.
     pub writer: Writer,
-    /// What wrote it, as `provider/model`, `extractive`, `truncation` or `none`.
+    /// Its writer, as `provider/model`, `extractive`, `truncation` or `none`.
     pub model: Arc<str>,
-    /// What stands in the context.
+    /// Its text in the context.
     pub body: Body,
-    /// Tokens of what it replaced.
+    /// Tokens of the covered messages.
     pub original: Tokens,
-    /// Tokens of what it puts in the context, per encoding.
+    /// Tokens of its text in the context, per encoding.
     pub counts: Counts,
-    /// How many messages it stands for.
+    /// Number of covered messages.
     pub messages_included: u32,
-    /// Facts carried verbatim.
+    /// Facts that are copied verbatim.
     pub key_facts: Vec<KeyFact>,
-    /// What making it cost, in millionths of a dollar; none where the price is unknown.
+    /// Its cost, in millionths of a dollar; none if the price is unknown.
     pub cost_micros: Option<u64>,
-    /// How long making it took.
+    /// The time to make it.
     pub duration_ms: u64,
-    /// True when a model should redo it.
+    /// Whether a model should redo it.
     pub degraded: bool,
     /// When it was made.
     pub at: Timestamp,
-    /// What a model's summary gives of the range's days, names and ids; none where no model wrote
+    /// How many days, names and ids of the range a model's summary keeps; none if no model wrote
     /// it, or the range has none.
     pub coverage: Option<FactCoverage>,
 }
 
-/// How many of the days, names and ids of a range its summary gives.
+/// How many days, names and ids of a range its summary keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FactCoverage {
-    /// In the range.
+    /// Number in the range.
     pub facts: u32,
-    /// In the summary's block.
+    /// Number in the summary's block.
     pub kept: u32,
-    /// In quotes from the range that take as many tokens as the block.
+    /// Number in quotes from the range with as many tokens as the block.
     pub quoted: u32,
 }
 
 impl Checkpoint {
-    /// The first message it stands for.
+    /// The first covered message.
     pub fn first(&self) -> Ordinal {
         self.covers.first().map_or(self.cutoff, |span| span.first)
     }
 
-    /// The text that stands in the context: summary and key facts, or the tombstone's note.
+    /// Its text in the context: summary and key facts, or the tombstone's note.
     pub fn context_text(&self) -> String {
         block_text(&self.covers, &self.body, &self.key_facts)
     }
 
-    /// Whether the two stand for a common message.
+    /// Whether both cover a common message.
     pub fn overlaps(&self, other: &Checkpoint) -> bool {
         self.covers
             .iter()
             .any(|a| other.covers.iter().any(|b| a.overlaps(*b)))
     }
 
-    /// Whether it stands for a prefix of the branch that ends in `head`.
+    /// Whether it covers a prefix of the branch that ends in `head`.
     pub fn applies_to(&self, tree: &Tree, head: MessageId) -> bool {
         tree.path_digest(head, self.cutoff) == Some(self.cutoff_digest)
     }

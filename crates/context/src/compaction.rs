@@ -1,8 +1,8 @@
-//! Planning a compaction: one step at a time, nothing left to choose when it is carried out.
+//! Planning a compaction: one step at a time. A step leaves no choice to its execution.
 //!
-//! The caller loops: [`plan`] → carry out → recount → commit, until there is no further plan.
-//! Each step masks, cuts or covers at least one message or replaces a summary by a smaller one,
-//! so the loop ends; where no step would shrink the context, there is no plan.
+//! The caller loops: [`plan`] → carry out → recount → commit, until there is no further plan. Each
+//! step masks, cuts or covers at least one message or replaces a summary by a smaller one, so the
+//! loop ends. If no step would shrink the context, there is no plan.
 
 mod accept;
 mod ahead;
@@ -43,36 +43,36 @@ pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;
 pub use unit::Unit;
 
-/// A branch that rests is compacted above this share of what is usable.
+/// A branch that rests is compacted above this share of the usable tokens.
 const NEARLY_FULL: Ppm = Ppm::percent(95);
 
-/// Why the planner is asked.
+/// The reason for planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Before a snapshot: start only above the trigger.
     Check,
-    /// Before a snapshot, on a branch where a person took a summary back: start only when nearly
-    /// all that is usable is used.
+    /// Before a snapshot, on a branch where a person reverted a summary: start only when nearly all
+    /// usable tokens are used.
     Rest,
-    /// After a step of a compaction that is under way: go on until the target is reached.
+    /// After a step of a running compaction: continue until the target is reached.
     Continue,
-    /// Before a snapshot, where the lead of the turn before requested it: start at any length, keep
+    /// Before a snapshot, if the lead of the previous turn requested it: start at any length, keep
     /// the last exchange and the newest input.
     Requested,
-    /// A person asked: start at any length. Without a `keep` of their own, all before the
-    /// newest user message goes. Asked again after each step until there is no further plan.
+    /// A person requested it: start at any length. Without their own `keep`, all messages before
+    /// the newest user message leave. Planned again after each step until there is no further plan.
     Manual {
-        /// What stays instead.
+        /// The messages that stay instead.
         keep: Option<Keep>,
     },
-    /// A person asked for one part to be made smaller, at any length. Asked again after each step
+    /// A person requested the compaction of one part, at any length. Planned again after each step
     /// until there is no further plan.
     Part(ContextPart),
 }
 
 impl Mode {
-    /// The tiers that are to be kept, where there are any. What a person or a lead asks for is one
-    /// summary, or one part.
+    /// The tiers to keep, if there are any. A request of a person or a lead is for one summary, or
+    /// one part.
     const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
         match self {
             Mode::Requested | Mode::Manual { .. } | Mode::Part(_) => None,
@@ -80,7 +80,7 @@ impl Mode {
         }
     }
 
-    /// Who asked.
+    /// The origin of the compaction.
     pub const fn kind(self) -> Kind {
         match self {
             Mode::Manual { .. } | Mode::Part(_) => Kind::Manual,
@@ -100,18 +100,18 @@ pub struct MaskTarget {
     pub tokens: Tokens,
 }
 
-/// The messages that leave, and what stood for some of them before.
+/// The messages that leave, and the checkpoints that covered some of them before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cover {
-    /// All messages the new checkpoint stands for.
+    /// All messages that the new checkpoint covers.
     pub spans: Vec<Span>,
-    /// Those of them that were verbatim until now.
+    /// Those that were verbatim until now.
     pub fresh: Vec<Span>,
     /// The last of them.
     pub cutoff: Ordinal,
-    /// The checkpoints whose place it takes.
+    /// The checkpoints that it replaces.
     pub supersedes: Vec<CheckpointId>,
-    /// Tokens of what it takes the place of, the dialect's overhead included.
+    /// Tokens of the replaced messages and blocks, the dialect's overhead included.
     pub original: Tokens,
 }
 
@@ -131,27 +131,28 @@ pub enum Step {
     },
     /// Summarise.
     Summarise {
-        /// What leaves.
+        /// The cover of the summary.
         cover: Cover,
-        /// What it is to be a summary of.
+        /// The scope of the summary.
         tier: Tier,
-        /// The most tokens that may stand for it, key facts and marking included.
+        /// Maximum tokens of the summary, key facts and marking included.
         cap: Tokens,
-        /// Who may write it.
+        /// The permitted writer.
         writer: Writer,
     },
-    /// Leave nothing but a note.
+    /// Leave only a note.
     Drop {
-        /// What leaves.
+        /// The cover of the note.
         cover: Cover,
     },
-    /// Write a summary anew: another text for the same messages. A model writes it, or nobody.
+    /// Regenerate a summary: another text for the same messages. If no model writes it, nothing
+    /// changes.
     Rewrite {
-        /// What it stands for. `fresh` is read in full; it supersedes the one it replaces.
+        /// Its cover. `fresh` is read in full; it supersedes the checkpoint that it replaces.
         cover: Cover,
         /// The summaries that are read before those messages, oldest first.
         prior: Vec<CheckpointId>,
-        /// The most tokens it may have, key facts and marking included.
+        /// Maximum tokens, key facts and marking included.
         cap: Tokens,
     },
     /// Shorten several messages to their heads.
@@ -163,33 +164,34 @@ pub enum Step {
     },
 }
 
-/// A step with the numbers that led to it.
+/// A step with the numbers from which it was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What to do.
+    /// The step.
     pub step: Step,
-    /// The budget it was made under.
+    /// The budget for which it was planned.
     pub budget: Budget,
     /// Effective tokens before it.
     pub before: Tokens,
-    /// The amount the compaction aims at.
+    /// The target of the compaction.
     pub target: Tokens,
-    /// Set where the preset's own result would not fit and less is kept than it asks for.
+    /// Whether the preset's own result would not fit, so that fewer messages are kept than it
+    /// requests.
     pub tightened: bool,
 }
 
 /// Why there can be no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What may not be compacted does not fit.
+    /// The content that must not be compacted does not fit.
     #[error(
         "context overflow: the pending input, pinned messages and what must stay need {needed} \
          tokens, but only {usable} are usable of a window of {window}"
     )]
     Overflow {
-        /// Tokens of what must stay.
+        /// Tokens of that content.
         needed: Tokens,
-        /// Tokens there are.
+        /// Usable tokens.
         usable: Tokens,
         /// The model's window.
         window: Tokens,
@@ -199,7 +201,7 @@ pub enum Error {
     Uncounted,
 }
 
-/// The next step, or none when nothing is due or no step would shrink the context.
+/// The next step, or none if nothing is due or no step would shrink the context.
 ///
 /// # Errors
 /// The context cannot be made to fit, or a message is not counted.
@@ -217,7 +219,8 @@ pub fn plan(
             due.push((*budget, effective));
         }
     }
-    // The budget that is over by most comes first: it decides how small a step has to make it.
+    // The budget with the largest excess comes first: it determines how small a step must make the
+    // context.
     due.sort_by_key(|(budget, effective)| Reverse(occupancy(budget, *effective)));
     for (budget, effective) in due {
         let situation = Situation::new(view, budget, effective, policy, mode, now);
@@ -232,19 +235,19 @@ pub fn plan(
     Ok(None)
 }
 
-/// The bound of the effective tokens in millionths of what is usable.
+/// The upper bound of the effective tokens in millionths of the usable tokens.
 fn occupancy(budget: &Budget, effective: Count) -> u128 {
     u128::from(effective.at_most.0) * 1_000_000 / u128::from(budget.usable.0.max(1))
 }
 
-/// Whether a carried-out step may be committed: the effective tokens shrink, by estimate or at
-/// their bound. The two are one where every count is exact.
+/// Whether an executed step may be committed: the effective tokens shrink, by estimate or at their
+/// upper bound. Both are equal if every count is exact.
 pub fn shrinks(before: Count, after: Count) -> bool {
     after.tokens < before.tokens || after.at_most < before.at_most
 }
 
-/// Whether a compaction starts (or goes on) under one budget. Estimated counts lower the
-/// trigger by a tenth; over what is usable it is always due.
+/// Whether a compaction starts (or continues) under one budget. Estimated counts lower the trigger
+/// by a tenth; above the usable tokens it is always due.
 fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effective: Count) -> bool {
     if effective.at_most > budget.usable {
         return true;
@@ -271,7 +274,7 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
     }
 }
 
-/// The most a summary of this policy may have; zero for one that drops.
+/// Maximum tokens of a summary of this policy; zero for a policy that drops messages.
 const fn summary_cap(policy: &Policy) -> Tokens {
     match policy.method {
         Method::Summarise { cap } => cap,

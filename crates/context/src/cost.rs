@@ -1,4 +1,4 @@
-//! Money that was spent, without rounding.
+//! Amounts of money, without rounding.
 
 use std::fmt;
 use std::iter::Sum;
@@ -12,12 +12,12 @@ impl Cost {
     /// Nothing.
     pub const ZERO: Cost = Cost(0);
 
-    /// That many micro-dollars (10⁻⁶ $).
+    /// This number of micro-dollars (10⁻⁶ $).
     pub const fn from_micro_dollars(micro_dollars: u64) -> Cost {
         Cost(micro_dollars as u128 * 1_000_000)
     }
 
-    /// Whole micro-dollars, rounded up so that a cap is never passed unseen.
+    /// Whole micro-dollars, rounded up so that a cap is never exceeded unnoticed.
     pub fn micro_dollars(self) -> u64 {
         u64::try_from(self.0.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }

@@ -86,7 +86,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of all that was written.
+    /// The digest of all written fields.
     pub fn finish(&self) -> Digest {
         Digest(*self.0.finalize().as_bytes())
     }

@@ -64,16 +64,16 @@ uuid_id!(
     CheckpointId
 );
 uuid_id!(
-    /// One user input up to its answer. UUIDv7.
+    /// One input of a branch, its runs and its answer. UUIDv7.
     TurnId
 );
 uuid_id!(
-    /// One agent working on one task. UUIDv7.
+    /// The work of one agent on one task. UUIDv7.
     RunId
 );
 uuid_id!(
-    /// One call of a tool with effects outside. UUIDv7, and what the tool's server may know a
-    /// repetition of the call by.
+    /// One tool call with effects outside. UUIDv7; the tool's server can recognise a repetition of
+    /// the call by it.
     CallId
 );
 

@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 //!
-//! Nothing in this crate reads a clock, draws a random number, does I/O or awaits. Time, ids
-//! and token counts arrive as arguments, so that every decision can be replayed from a journal.
+//! Nothing in this crate reads a clock, draws a random number, does I/O or awaits. Time, ids and
+//! token counts arrive as arguments, so that every decision can be replayed from a journal.
 //!
-//! Read in this order: [`message`] and [`tree`] (what was said), [`checkpoint`] and
-//! [`alteration`] (what was compacted), [`topic`] (what belongs together), [`view`] (what is active on a branch), [`budget`] and
-//! [`policy`] (what may be used), [`compaction`] (what to do about it), [`snapshot`] (what the
-//! models see).
+//! Read in this order: [`message`] and [`tree`] (the conversation), [`checkpoint`] and
+//! [`alteration`] (compacted content), [`topic`] (ranges about one subject), [`view`] (the active
+//! content of a branch), [`budget`] and [`policy`] (the limits), [`compaction`] (the planner),
+//! [`snapshot`] (the frozen context).
 
 pub mod alteration;
 pub mod budget;

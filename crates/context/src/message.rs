@@ -11,7 +11,7 @@ use crate::tokens::Tokens;
 /// The tool by which a lead gives tasks to other agents.
 pub const DELEGATE: &str = "delegate";
 
-/// Who speaks.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Instructions; the leading ones become the session's system text on import.
@@ -63,11 +63,11 @@ pub enum Part {
         /// Arguments as JSON text.
         arguments: Arc<str>,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
         /// The id of the call it answers, as the provider wrote it.
         call_id: Arc<str>,
-        /// The answer.
+        /// The result.
         content: Arc<str>,
         /// Whether the tool failed.
         is_error: bool,
@@ -89,7 +89,7 @@ impl Part {
         Part::Text(text.into())
     }
 
-    /// The text a model would be charged for: text, tool JSON, attachment metadata.
+    /// The text that counts as tokens: text, tool JSON, attachment metadata.
     pub fn countable_text(&self) -> Cow<'_, str> {
         match self {
             Part::Text(text) => Cow::Borrowed(text),
@@ -105,7 +105,8 @@ impl Part {
         }
     }
 
-    /// Feeds what a model sees of this part; call ids are left out, [`CallRef`]s pair them.
+    /// Adds the content of this part that a model sees; call ids are excluded, [`CallRef`]s pair
+    /// them.
     fn digest_into(&self, hasher: &mut Hasher) {
         match self {
             Part::Text(text) => hasher.u64(0).str(text),
@@ -124,12 +125,12 @@ impl Part {
     }
 }
 
-/// A tool call by position: what a tool result answers, whatever ids the provider wrote.
+/// A tool call by position: the call that a tool result answers, independent of provider ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallRef {
     /// The message that made the call.
     pub message: Ordinal,
-    /// Which of its calls, from 0.
+    /// The index of the call in that message, from 0.
     pub index: u16,
 }
 
@@ -142,18 +143,18 @@ pub struct ReportedUsage {
     pub output: Tokens,
 }
 
-/// What is needed to append a message; the tree adds its position and digests.
+/// The data of a new message; the tree adds its position and digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
     /// Its id, unique within the session.
     pub id: MessageId,
-    /// Who speaks.
+    /// Its role.
     pub role: Role,
-    /// What is said.
+    /// Its parts.
     pub parts: Vec<Part>,
     /// The agent that wrote it, if one did.
     pub author: Option<AgentId>,
-    /// When it was said.
+    /// When it was written.
     pub at: Timestamp,
     /// Usage as the provider reported it.
     pub usage: Option<ReportedUsage>,
@@ -173,28 +174,28 @@ impl NewMessage {
     }
 }
 
-/// A message in its place on the tree. Never changed once made.
+/// A message at its position in the tree. Immutable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its id.
     pub id: MessageId,
-    /// The message before it; none for a root.
+    /// The previous message; none for a root.
     pub parent: Option<MessageId>,
     /// Its position on every branch that contains it.
     pub ordinal: Ordinal,
-    /// Who speaks.
+    /// Its role.
     pub role: Role,
-    /// What is said.
+    /// Its parts.
     pub parts: Vec<Part>,
     /// The agent that wrote it, if one did.
     pub author: Option<AgentId>,
-    /// When it was said.
+    /// When it was written.
     pub at: Timestamp,
     /// Usage as the provider reported it.
     pub usage: Option<ReportedUsage>,
     /// The calls that its tool results answer, one for each result, in order.
     pub answers: Vec<CallRef>,
-    /// Digest of what a model sees of it: role, author, parts, and how far back the calls are
+    /// Digest of the content that a model sees: role, author, parts, and the distances to the calls
     /// that it answers. No ids, no times.
     pub content_digest: Digest,
     /// Digest of the content of the whole path from the root to here.
@@ -230,7 +231,7 @@ impl Message {
         }
     }
 
-    /// The values it was made from.
+    /// The data from which it was made.
     pub fn to_new(&self) -> NewMessage {
         NewMessage {
             id: self.id,
@@ -261,7 +262,7 @@ impl Message {
             .any(|part| matches!(part, Part::ToolResult { .. }))
     }
 
-    /// All that a model would be charged for, parts joined by a newline.
+    /// All text that counts as tokens, parts joined by a newline.
     pub fn countable_text(&self) -> String {
         let pieces: Vec<_> = self.parts.iter().map(Part::countable_text).collect();
         pieces.join("\n")

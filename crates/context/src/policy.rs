@@ -1,4 +1,4 @@
-//! When to compact and what to keep: the presets, and every number one can set.
+//! When to compact and what to keep: the presets, and all their numbers.
 
 use std::fmt;
 
@@ -16,13 +16,14 @@ pub enum Preset {
     Off,
     /// Drops the oldest units, without a model.
     Truncate,
-    /// Above a fixed amount, keeps the ten newest messages; of a small window half the target.
+    /// Above a fixed amount, keeps the ten newest messages; in a small window half the target.
     Checkpoint,
-    /// Near the window, keeps a fixed amount of tokens; of a small window half the target.
+    /// Near the window, keeps a fixed number of tokens; in a small window half the target.
     Retention,
-    /// Above a share of what is usable, keeps a share of the history.
+    /// Above a share of the usable tokens, keeps a share of the history.
     Progressive,
-    /// Keeps the current topic, a summary of each older one, and summaries of many of the oldest.
+    /// Keeps the current topic, one summary per older topic, and joint summaries of the oldest
+    /// ones.
     Tiered,
 }
 
@@ -61,14 +62,14 @@ impl fmt::Display for Preset {
     }
 }
 
-/// The amount above which a compaction starts. Never more than what is usable.
+/// The amount above which a compaction starts. Never more than the usable tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// A fixed amount.
     Tokens(Tokens),
     /// A share of the model's window.
     OfWindow(Ppm),
-    /// A share of what is usable.
+    /// A share of the usable tokens.
     OfUsable(Ppm),
 }
 
@@ -87,29 +88,29 @@ impl Trigger {
 /// Which newest messages stay verbatim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// A number of messages, the pending input included; a start inside a unit moves to the
-    /// unit's start; then oldest units leave until half the target is kept, never the newest.
+    /// A number of messages, the pending input included. A start inside a unit moves to the unit's
+    /// start; then the oldest units leave until half the target is kept, but never the newest unit.
     Messages(u32),
-    /// Newest units up to an amount, the pending input not counted. Where a user message is at
-    /// most `align` messages into the kept part, the kept part starts there. The newest user
-    /// message stays, even over the amount.
+    /// The newest units up to an amount, without the pending input. If a user message is at most
+    /// `align` messages into the kept part, the kept part starts there. The newest user message
+    /// stays, even above the amount.
     Tokens {
         /// The amount.
         amount: Tokens,
         /// How far into the kept part the start may move to reach a user message.
         align: u32,
     },
-    /// Newest units up to a share of the history, at least one; leading messages that are not
-    /// a user's leave; if none is left the part from the newest user message on is kept.
+    /// The newest units up to a share of the history, at least one. Leading messages of other roles
+    /// than user leave; if none is left, the part from the newest user message on is kept.
     ShareOfHistory(Ppm),
     /// As many newest units as the target allows.
     UpToTarget,
-    /// The current topic. What is older is in two further tiers, each with its share of the
-    /// trigger's amount; a compaction starts when a tier is over its share.
+    /// The current topic. Older messages are in two further tiers, each with its share of the
+    /// trigger's amount; a compaction starts when a tier exceeds its share.
     Tiers(Tiers),
-    /// As [`Keep::Messages`], and of a window that is not large as many as [`Keep::least`] allows.
+    /// As [`Keep::Messages`]; in a window that is not large, as many as [`Keep::least`] allows.
     MessagesByWindow(u32),
-    /// As [`Keep::Tokens`], and of a window that is not large [`Keep::least`] at least.
+    /// As [`Keep::Tokens`]; in a window that is not large, at least [`Keep::least`].
     TokensByWindow {
         /// The amount.
         amount: Tokens,
@@ -124,11 +125,12 @@ const SMALL_WINDOW: Tokens = Tokens(65_536);
 const LARGE_WINDOW: Tokens = Tokens(128_000);
 
 impl Keep {
-    /// What stays of that window, with that target: amounts that depend on the window are settled.
+    /// The amounts for that window, with that target: amounts that depend on the window become
+    /// fixed.
     #[must_use]
     pub fn settled(self, window: Tokens, target: Tokens) -> Keep {
         match self {
-            // Half the target bounds it.
+            // Half the target limits it.
             Keep::MessagesByWindow(_) if window <= SMALL_WINDOW => Keep::Messages(u32::MAX),
             Keep::MessagesByWindow(count) if window >= LARGE_WINDOW => Keep::Messages(count),
             Keep::TokensByWindow { amount, align } => Keep::Tokens {
@@ -139,8 +141,8 @@ impl Keep {
         }
     }
 
-    /// What a preset keeps at least of that window, with that target: half the target of a small
-    /// window, nothing of a large one, and in between a share that falls with the window.
+    /// The minimum that a preset keeps in that window, with that target: half the target of a small
+    /// window, zero in a large one, and in between a share that falls with the window.
     pub fn least(window: Tokens, target: Tokens) -> Tokens {
         let between = LARGE_WINDOW.minus(SMALL_WINDOW).0;
         let below = LARGE_WINDOW.minus(window).0.min(between);
@@ -150,28 +152,28 @@ impl Keep {
     }
 }
 
-/// What becomes of the messages that do not stay.
+/// What happens to the messages that do not stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// One rolling summary, at most `cap` tokens.
     Summarise {
-        /// The most tokens a summary may have.
+        /// Maximum tokens of a summary.
         cap: Tokens,
     },
     /// They leave the context; a note says so.
     Drop,
 }
 
-/// Old tool results that are replaced by a reference before anything is summarised.
+/// Old tool results that are replaced by a reference before a summary is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Masking {
-    /// Only messages of more tokens than this.
+    /// Only messages with more tokens than this.
     pub over: Tokens,
-    /// Never the newest ones, this many.
+    /// Number of newest messages that are never masked.
     pub keep_newest: u32,
 }
 
-/// How often a model may be asked for automatic checkpoints.
+/// Limit of automatic checkpoints by models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelQuota {
     /// At most this many…
@@ -181,31 +183,32 @@ pub struct ModelQuota {
 }
 
 impl ModelQuota {
-    /// No model writes a checkpoint by itself.
+    /// No automatic checkpoint by a model.
     pub const NONE: ModelQuota = ModelQuota {
         checkpoints: 0,
         per_ms: 0,
     };
 }
 
-/// When to compact and what to keep. Presets fill it; configuration changes single numbers.
+/// When to compact and what to keep. A preset sets all numbers; the configuration changes single
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The preset it came from.
+    /// Its preset.
     pub preset: Preset,
     /// Starts above this (strictly); none: never.
     pub trigger: Option<Trigger>,
-    /// Never starts below this, unless over what is usable.
+    /// Never starts below this, except above the usable tokens.
     pub minimum: Tokens,
     /// Ends at or below this share of the trigger.
     pub target: Ppm,
-    /// What stays.
+    /// The messages that stay.
     pub keep: Keep,
-    /// What becomes of the rest.
+    /// What happens to the other messages.
     pub method: Method,
-    /// What is masked first; none: nothing.
+    /// The masking before other steps; none: no masking.
     pub masking: Option<Masking>,
-    /// How often models may be asked.
+    /// The limit of checkpoints by models.
     pub quota: Option<ModelQuota>,
 }
 
@@ -265,7 +268,7 @@ impl Policy {
         }
     }
 
-    /// The tiers, where there are any.
+    /// The tiers, if there are any.
     pub const fn tiers(&self) -> Option<&Tiers> {
         match &self.keep {
             Keep::Tiers(tiers) => Some(tiers),
@@ -273,13 +276,14 @@ impl Policy {
         }
     }
 
-    /// The amount above which a compaction starts under that budget; none: never. What tiers
-    /// share out.
+    /// The amount above which a compaction starts under that budget; none: never. Tiers divide this
+    /// amount.
     pub fn trigger_amount(&self, budget: &Budget) -> Option<Tokens> {
         self.trigger.map(|trigger| trigger.amount(budget))
     }
 
-    /// The amount a compaction reaches under that budget. Without a trigger, what is usable.
+    /// The amount that a compaction reaches under that budget. Without a trigger, the usable
+    /// tokens.
     pub fn target_amount(&self, budget: &Budget) -> Tokens {
         self.trigger_amount(budget)
             .map_or(budget.usable, |trigger| self.target.of(trigger))

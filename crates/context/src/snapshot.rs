@@ -1,4 +1,4 @@
-//! The frozen context: immutable, content-addressed, handed to every agent as it is.
+//! The frozen context: immutable, content-addressed, the same for every agent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,12 +19,12 @@ mod shown;
 pub use preamble::{Preamble, ToolSpec};
 pub use shown::{Block, Entry};
 
-/// Version of the canonical encoding that a snapshot's id is the digest of.
+/// Version of the canonical encoding, whose digest is the id of a snapshot.
 pub const VERSION: u16 = 1;
 
-/// BLAKE3 of the canonical encoding of what a model sees: system text, tools, checkpoint texts,
-/// messages as they stand. No UUIDs and no times are in it: equal content has an equal id, on
-/// every machine and after every restart.
+/// BLAKE3 of the canonical encoding of the content that a model sees: system text, tools,
+/// checkpoint texts, messages in their form. It contains no UUIDs and no times: equal content has
+/// an equal id, on every machine and after every restart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnapshotId(pub Digest);
 
@@ -55,8 +55,8 @@ impl FromStr for SnapshotId {
     }
 }
 
-/// What a snapshot is rebuilt from: ids and ranges, never bytes, so that what a turn writes does
-/// not depend on how long its context is.
+/// The data from which a snapshot is rebuilt: ids and ranges, never bytes, so that the bytes that a
+/// turn writes do not depend on the length of its context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Version of the canonical encoding.
@@ -67,7 +67,7 @@ pub struct Manifest {
     pub checkpoints: Vec<CheckpointId>,
     /// The messages no checkpoint covers.
     pub spans: Vec<Span>,
-    /// Those of them that are shortened.
+    /// The shortened ones among them.
     pub altered: Vec<(Ordinal, Form)>,
     /// Digest of system text and tools.
     pub preamble: Digest,
@@ -76,7 +76,7 @@ pub struct Manifest {
 /// Why a snapshot could not be rebuilt from its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildError {
-    /// Written by another version of this program.
+    /// It was written by another version of this program.
     #[error("snapshot manifest has version {0}, this program renders version {VERSION}")]
     Version(u16),
     /// A message or range is missing.
@@ -85,21 +85,21 @@ pub enum RebuildError {
     /// A checkpoint is missing.
     #[error("snapshot manifest names checkpoint {0}, which is not in the session")]
     MissingCheckpoint(CheckpointId),
-    /// System text or tools are others than then.
+    /// System text or tools have changed since.
     #[error("system text or tools differ from those the snapshot was frozen with")]
     Preamble,
-    /// The content has another id than the recorded one.
+    /// The id of the content differs from the recorded one.
     #[error("snapshot mismatch: rebuilt {rebuilt}, recorded {recorded}")]
     Mismatch {
-        /// The id of what was rebuilt.
+        /// The id of the rebuilt content.
         rebuilt: SnapshotId,
         /// The id in the journal.
         recorded: SnapshotId,
     },
 }
 
-/// The context as every agent of a turn sees it. Made once, shared by `Arc`, never changed:
-/// all fields are private and no method takes `&mut self`.
+/// The context of every agent of a turn. Made once, shared by `Arc`, never changed: all fields are
+/// private and no method takes `&mut self`.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     id: SnapshotId,
@@ -111,7 +111,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Freezes what a view shows. Costs the length of the active context, not of the history.
+    /// Freezes the content of a view. The cost depends on the length of the active context, not on
+    /// that of the history.
     pub fn freeze(view: &View<'_>, preamble: Preamble) -> Snapshot {
         let items = view.items();
         let altered = items
@@ -149,7 +150,7 @@ impl Snapshot {
         )
     }
 
-    /// The context of a conversation in which nothing was said yet.
+    /// The context of a conversation without messages.
     pub fn empty(preamble: Preamble) -> Snapshot {
         let manifest = Manifest {
             version: VERSION,
@@ -165,10 +166,10 @@ impl Snapshot {
         Snapshot::assemble(&tree, preamble, &[], Vec::new(), counts, manifest)
     }
 
-    /// Rebuilds a frozen snapshot and checks that it is the one that was recorded.
+    /// Rebuilds a frozen snapshot and verifies its id against the recorded one.
     ///
     /// # Errors
-    /// Something the manifest names is missing, or the content has another id.
+    /// Something that the manifest names is missing, or the content has another id.
     pub fn rebuild(
         manifest: &Manifest,
         recorded: SnapshotId,
@@ -276,7 +277,7 @@ impl Snapshot {
         self.counts
     }
 
-    /// What it is rebuilt from.
+    /// The manifest from which it can be rebuilt.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }

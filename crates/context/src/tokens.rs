@@ -1,4 +1,4 @@
-//! Token numbers: amounts, ratios, encodings and what one message costs.
+//! Token numbers: amounts, ratios, encodings and the counts of messages.
 
 use std::fmt;
 use std::iter::Sum;
@@ -12,7 +12,7 @@ impl Tokens {
     /// No tokens.
     pub const ZERO: Tokens = Tokens(0);
 
-    /// This amount less `other`, at least zero.
+    /// This amount minus `other`, at least zero.
     #[must_use]
     pub const fn minus(self, other: Tokens) -> Tokens {
         Tokens(self.0.saturating_sub(other.0))
@@ -57,7 +57,7 @@ impl fmt::Display for Tokens {
     }
 }
 
-/// A ratio in parts per million; products are rounded down. Exact where a float would not be.
+/// A ratio in parts per million; products are rounded down. It is exact where a float would not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ppm(pub u32);
 
@@ -87,7 +87,7 @@ impl Ppm {
     }
 }
 
-/// A tokenizer vocabulary that is counted locally and exactly.
+/// A tokenizer vocabulary for exact local counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encoding {
     /// OpenAI's `o200k_base` (GPT-4o and later).
@@ -119,12 +119,12 @@ impl Encoding {
     }
 }
 
-/// What one text costs in one encoding.
+/// The tokens of one text in one encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Count {
     /// Tokens, exact or estimated.
     pub tokens: Tokens,
-    /// A bound that is never too low: `tokens` when exact, the bytes of the text when estimated.
+    /// An upper bound: `tokens` if exact, the bytes of the text if estimated.
     pub at_most: Tokens,
 }
 
@@ -145,12 +145,12 @@ impl Count {
         }
     }
 
-    /// True when any part of it was estimated.
+    /// Whether any part of it was estimated.
     pub const fn is_approximate(&self) -> bool {
         self.at_most.0 > self.tokens.0
     }
 
-    /// This count less `other`, which must be part of it.
+    /// This count minus `other`, which must be part of it.
     #[must_use]
     pub const fn minus(self, other: Count) -> Count {
         Count {
@@ -183,12 +183,12 @@ impl Sum for Count {
     }
 }
 
-/// One count per encoding, where it is known.
+/// One count per encoding, if known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([Option<Count>; Encoding::ALL.len()]);
 
 impl Counts {
-    /// The count in one encoding, if it was made.
+    /// The count in one encoding, if known.
     pub const fn get(&self, encoding: Encoding) -> Option<Count> {
         self.0[encoding.index()]
     }

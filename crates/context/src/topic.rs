@@ -1,8 +1,8 @@
-//! Topics: consecutive messages about one thing. Where they end is decided once and recorded.
+//! Topics: consecutive messages about one subject. Their ends are decided once and recorded.
 //!
-//! A topic ends because a message opens the next one, or because a person seals it; whatever is
-//! said next then opens one. Both belong to a message, so that a branch that leaves the path
-//! before it knows nothing of it.
+//! A topic ends because a message opens the next one, or because a person seals it; the next
+//! message then opens a new topic. Both kinds of ends belong to a message, so they do not exist on
+//! a branch that leaves the path before that message.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,12 +14,12 @@ mod title;
 
 pub use title::title;
 
-/// What ended a topic, the strongest first.
+/// The reason of a topic's end, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndedBy {
-    /// The message after it begins with a phrase that says so.
+    /// The message after it begins with a configured phrase.
     Phrase,
-    /// Nobody said anything for some time.
+    /// No message followed for some time.
     Silence,
     /// It had become too large.
     Share,
@@ -36,7 +36,7 @@ impl EndedBy {
         EndedBy::Person,
     ];
 
-    /// A word for it.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             EndedBy::Phrase => "phrase",
@@ -47,16 +47,16 @@ impl EndedBy {
     }
 }
 
-/// The end of a topic, as it was decided.
+/// A decided end of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicEnd {
     /// The message that opened the next topic.
     pub opener: Ordinal,
-    /// What ended the one before it.
+    /// The reason of the previous topic's end.
     pub by: EndedBy,
 }
 
-/// Where topics end among the messages of a path that nothing was decided about before.
+/// The topic ends among messages of a path that were not decided before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedTopics {
     /// The last of these messages.
@@ -70,28 +70,28 @@ pub struct DecidedTopics {
 pub struct Topic {
     /// Its messages.
     pub span: Span,
-    /// What ended it; none: it goes on.
+    /// The reason of its end; none: it has not ended.
     pub ended_by: Option<EndedBy>,
-    /// When that was decided; where an import does not tell it, when its end was said. None: it
-    /// goes on.
+    /// When that was decided; if an import does not have the time, the time of its last message.
+    /// None: it has not ended.
     pub sealed_at: Option<Timestamp>,
 }
 
 /// The topics of a session, over all branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topics {
-    /// Where the topic of a message begins, for those that were decided about.
+    /// The start of the topic of each decided message.
     starts: HashMap<MessageId, Ordinal>,
-    /// What ended the topic before a message that opened one, and when that was decided, where that
-    /// is known.
+    /// The reason of the end of the topic before a message that opened one, and the time of the
+    /// decision, if known.
     opened: HashMap<MessageId, (EndedBy, Option<Timestamp>)>,
-    /// The messages that a person let topics end with, and when.
+    /// The messages with which a person sealed topics, and the times.
     sealed: BTreeMap<MessageId, Option<Timestamp>>,
 }
 
 impl Topics {
-    /// Records what was decided about all messages up to `through` that nothing was decided
-    /// about: `ends` lie among them, ascending; `at`: when, where that is known. Costs their number.
+    /// Records the decisions about all undecided messages up to `through`: `ends` are among them,
+    /// ascending; `at`: the time, if known. The cost depends on their number.
     pub fn decided(
         &mut self,
         tree: &Tree,
@@ -118,13 +118,13 @@ impl Topics {
         }
     }
 
-    /// Lets the topic of the branch that ends in `head` end there; `at`: when, where that is known.
+    /// Seals the topic of the branch that ends in `head` there; `at`: the time, if known.
     pub fn seal(&mut self, head: MessageId, at: Option<Timestamp>) {
         self.sealed.insert(head, at);
     }
 
-    /// Notes when the ends were decided that came with an import: by the messages that opened the
-    /// next topic, and by those that a person let topics end with.
+    /// Records the times of imported topic ends: by the messages that opened the next topic, and by
+    /// the messages with which a person sealed topics.
     pub fn note_times(
         &mut self,
         opened: &[(MessageId, Timestamp)],
@@ -142,23 +142,23 @@ impl Topics {
         }
     }
 
-    /// When it was decided that a topic ended before that message, where that is known.
+    /// When it was decided that a topic ended before that message, if known.
     pub fn opened_at(&self, opener: MessageId) -> Option<Timestamp> {
         self.opened.get(&opener)?.1
     }
 
-    /// When a person let a topic end with that message, where that is known.
+    /// When a person sealed a topic with that message, if known.
     pub fn sealed_at(&self, last: MessageId) -> Option<Timestamp> {
         *self.sealed.get(&last)?
     }
 
-    /// Whether a person let a topic end with that message.
+    /// Whether a person sealed a topic with that message.
     pub fn is_sealed(&self, message: MessageId) -> bool {
         self.sealed.contains_key(&message)
     }
 
-    /// What was decided about these messages, parents first, as [`Topics::decided`] takes it. Costs
-    /// their number.
+    /// The decisions about these messages, parents first, as [`Topics::decided`] takes them. The
+    /// cost depends on their number.
     pub fn decisions<'n>(
         &self,
         tree: &Tree,
@@ -183,18 +183,18 @@ impl Topics {
         all.collect()
     }
 
-    /// Whether something was decided about the message.
+    /// Whether the message is decided.
     pub fn is_decided(&self, message: MessageId) -> bool {
         self.starts.contains_key(&message)
     }
 
-    /// Whether nothing was ever decided.
+    /// Whether there are no decisions.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty() && self.sealed.is_empty()
     }
 
-    /// Where the topic begins that the last message of the path to `head` belongs to. Costs the
-    /// number of messages nothing was decided about.
+    /// The start of the topic of the last message of the path to `head`. The cost depends on the
+    /// number of undecided messages.
     pub fn start(&self, tree: &Tree, head: MessageId) -> Ordinal {
         if self.is_empty() {
             return Ordinal::FIRST;
@@ -213,8 +213,8 @@ impl Topics {
         Ordinal::FIRST
     }
 
-    /// Where the current topic of the branch begins that ends in `head`: after the head where it
-    /// is sealed.
+    /// The start of the current topic of the branch that ends in `head`: after the head if it is
+    /// sealed.
     pub fn current(&self, tree: &Tree, head: MessageId) -> Ordinal {
         match tree.get(head) {
             Some(node) if self.is_sealed(head) => node.ordinal().next(),
@@ -222,7 +222,8 @@ impl Topics {
         }
     }
 
-    /// The topics of the branch that ends in `head`, oldest first. Costs their number.
+    /// The topics of the branch that ends in `head`, oldest first. The cost depends on their
+    /// number.
     pub fn of_branch(&self, tree: &Tree, head: MessageId) -> Vec<Topic> {
         let mut topics = Vec::new();
         let mut opener: Option<&Node> = None;
@@ -242,7 +243,8 @@ impl Topics {
         topics
     }
 
-    /// What ended a topic, by its last message and the one that opened the next; none: it goes on.
+    /// The reason of a topic's end, by its last message and the one that opened the next topic;
+    /// none: it has not ended.
     fn end(&self, last: &Node, opener: Option<&Node>) -> Option<(EndedBy, Timestamp)> {
         let sealed = self.sealed.get(&last.message.id);
         let Some(opener) = opener else {
@@ -253,7 +255,7 @@ impl Topics {
             Some((by, at)) => (*by, *at),
             None => (EndedBy::Person, None),
         };
-        // A person's seal came before the message that shows it.
+        // A person's seal precedes the message that shows it.
         let sealed = sealed.copied().flatten().filter(|_| by == EndedBy::Person);
         Some((by, sealed.or(decided).unwrap_or(opener.message.at)))
     }

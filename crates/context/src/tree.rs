@@ -50,22 +50,22 @@ pub enum Error {
     DuplicateBranch(String),
 }
 
-/// A message with what is derived from its path.
+/// A message with data derived from its path.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The message.
     pub message: Arc<Message>,
-    /// First message of the unit it belongs to: itself, or the call that its result answers.
+    /// First message of its unit: itself, or the call that its result answers.
     pub unit_start: Ordinal,
-    /// What it costs, per encoding, once counted.
+    /// Its tokens, per encoding, once counted.
     pub counts: Counts,
-    /// What the path from the root to here costs, where every message of it is counted.
+    /// Tokens of the path from the root to here, if every message of it is counted.
     prefix: Counts,
     parent: Option<u32>,
     jump: u32,
     open_calls: OpenCalls,
     strand: Strand,
-    // Copies of what the message says, so that planning over a long path stays in one array.
+    // Copies of the message's fields, so that planning over a long path stays in one array.
     ordinal: Ordinal,
     role: Role,
     is_tool_result: bool,
@@ -82,7 +82,7 @@ impl Node {
         self.strand
     }
 
-    /// Who speaks.
+    /// Its role.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -103,7 +103,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// How many messages there are, over all branches.
+    /// Number of messages, over all branches.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -153,8 +153,8 @@ impl Tree {
         Ok(&self.nodes[ix as usize].message)
     }
 
-    /// Records the count of a message; a count once made stays. The prefix sum follows as soon
-    /// as the message before it has one, so count a path from its oldest message on.
+    /// Records the count of a message; an existing count does not change. The prefix sum follows as
+    /// soon as the previous message has one, so count a path from its oldest message on.
     ///
     /// # Errors
     /// An unknown message.
@@ -179,7 +179,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The message of that id with what is derived from its path.
+    /// The message with that id, with data derived from its path.
     pub fn get(&self, id: MessageId) -> Option<&Node> {
         self.index(id).map(|ix| &self.nodes[ix as usize])
     }
@@ -189,8 +189,8 @@ impl Tree {
         self.nodes.iter()
     }
 
-    /// The message at `ordinal` on the path that ends in `head`: in O(1) where no fork is between
-    /// the two, else in O(log n).
+    /// The message at `ordinal` on the path that ends in `head`: in O(1) without a fork between the
+    /// two, otherwise in O(log n).
     pub fn at(&self, head: MessageId, ordinal: Ordinal) -> Option<&Node> {
         let mut node = &self.nodes[self.index(head)? as usize];
         if ordinal.0 == 0 || ordinal > node.ordinal {
@@ -211,15 +211,15 @@ impl Tree {
         Some(node)
     }
 
-    /// The messages of the path that ends in `head`, newest first; none where there is no such
+    /// The messages of the path that ends in `head`, newest first; empty if there is no such
     /// message.
     pub fn path(&self, head: MessageId) -> impl Iterator<Item = &Node> {
         let before = |node: &&Node| node.parent.map(|ix| &self.nodes[ix as usize]);
         std::iter::successors(self.get(head), before)
     }
 
-    /// The messages of a range of the path that ends in `head`, oldest first; empty when the
-    /// range is or when it ends after the head. Costs the length of the range.
+    /// The messages of a range of the path that ends in `head`, oldest first; empty if the range is
+    /// empty or ends after the head. The cost depends on the length of the range.
     pub fn range(&self, head: MessageId, range: RangeInclusive<Ordinal>) -> Vec<&Node> {
         let (first, last) = range.into_inner();
         let end = (first <= last).then(|| self.at(head, last)).flatten();
@@ -229,8 +229,8 @@ impl Tree {
         nodes
     }
 
-    /// What the path up to and including `ordinal` costs; zero for ordinal 0, none while some
-    /// message of it is not counted.
+    /// Tokens of the path up to and including `ordinal`; zero for ordinal 0, none while a message
+    /// of it is not counted.
     pub fn prefix(&self, head: MessageId, ordinal: Ordinal, encoding: Encoding) -> Option<Count> {
         if ordinal.0 == 0 {
             return Some(Count::default());
@@ -238,7 +238,7 @@ impl Tree {
         self.at(head, ordinal)?.prefix.get(encoding)
     }
 
-    /// What a range of a path costs, by one subtraction.
+    /// Tokens of a range of a path, by one subtraction.
     pub fn cost(
         &self,
         head: MessageId,
@@ -253,8 +253,8 @@ impl Tree {
         Some(self.prefix(head, last, encoding)?.minus(before))
     }
 
-    /// The messages of the path to `head` that have no prefix sum in `encoding`, oldest first:
-    /// those to count, in the order to record them in. Costs their number.
+    /// The messages of the path to `head` without a prefix sum in `encoding`, oldest first: the
+    /// messages to count, in the order of recording. The cost depends on their number.
     pub fn uncounted(&self, head: MessageId, encoding: Encoding) -> Vec<&Arc<Message>> {
         let mut missing = Vec::new();
         let mut next = self.get(head);
@@ -271,8 +271,8 @@ impl Tree {
         self.at(head, ordinal).map(|node| node.message.path_digest)
     }
 
-    /// Where the first unit begins that has a tool call without a result on the path to `head`,
-    /// made at or after `from`.
+    /// The start of the first unit with a tool call without a result on the path to `head`, at or
+    /// after `from`.
     pub fn first_open_call(&self, head: MessageId, from: Ordinal) -> Option<Ordinal> {
         let calls = self.get(head)?.open_calls.iter();
         calls
@@ -281,7 +281,7 @@ impl Tree {
             .min()
     }
 
-    /// The ids of the calls without a result, of the newest message that made such.
+    /// The ids of the calls without a result, of the newest message with such calls.
     pub fn unanswered(&self, head: MessageId) -> Vec<&Arc<str>> {
         let Some(node) = self.get(head) else {
             return Vec::new();
@@ -294,7 +294,7 @@ impl Tree {
             .collect()
     }
 
-    /// Which of the calls made by the message at `ordinal` are unanswered at `head`, from 0.
+    /// The unanswered calls at `head` of the message at `ordinal`, by index from 0.
     pub fn open_calls_at(&self, head: MessageId, ordinal: Ordinal) -> Vec<u16> {
         let calls = self.get(head).map(|node| node.open_calls.iter());
         let own = calls.into_iter().flatten().filter(|c| c.message == ordinal);

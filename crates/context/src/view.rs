@@ -1,4 +1,4 @@
-//! What is active on one branch: summaries, verbatim messages, the pending input.
+//! The active content of a branch: summaries, verbatim messages, the pending input.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::tokens::{Count, Encoding};
 use crate::topic::Topics;
 use crate::tree::{Node, Tree};
 
-/// A branch as the planner and the freezer see it. Building one and asking for its cost is
+/// A branch for the planner and the freezer. Building a view and asking for its cost is
 /// O(checkpoints · log n); nothing here walks the log.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
@@ -31,20 +31,20 @@ pub struct View<'a> {
 /// A verbatim (or masked, or cut) message of a view.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// The message and what is derived from its path.
+    /// The message with data derived from its path.
     pub node: &'a Node,
     /// How it is shortened, if it is.
     pub alteration: Option<&'a Alteration>,
 }
 
-/// How a message of a branch stands in its context.
+/// The state of a message of a branch in its context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageStatus {
-    /// As it was said.
+    /// Unchanged.
     Verbatim,
     /// Masked or cut.
     Shortened(Form),
-    /// By the summary that covers it, or a note that it was dropped.
+    /// Covered by a summary, or by a note that it was dropped.
     Covered(Arc<Checkpoint>),
 }
 
@@ -54,7 +54,7 @@ impl Item<'_> {
         self.node.ordinal()
     }
 
-    /// Who speaks.
+    /// Its role.
     pub fn role(&self) -> Role {
         self.node.role()
     }
@@ -64,7 +64,7 @@ impl Item<'_> {
         self.alteration.map(|alteration| alteration.form)
     }
 
-    /// What it costs as it stands, less the dialect's overhead; zero while not counted.
+    /// Its tokens in the current form, without the dialect's overhead; zero while not counted.
     pub fn count(&self, encoding: Encoding) -> Count {
         self.alteration
             .and_then(|a| a.counts.get(encoding))
@@ -74,10 +74,10 @@ impl Item<'_> {
 }
 
 impl<'a> View<'a> {
-    /// The view of the branch that ends in `head`. `pending` says whether the head is an input
-    /// that waits for its answer; it is then never altered or covered.
+    /// The view of the branch that ends in `head`. `pending` says whether the head is an input that
+    /// waits for its answer; it is then never altered or covered.
     ///
-    /// None when `head` is not in the tree.
+    /// None if `head` is not in the tree.
     pub fn new(
         tree: &'a Tree,
         checkpoints: &'a Checkpoints,
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The same with its topics; without them the branch is one.
+    /// The same view with its topics; without them the branch is one topic.
     #[must_use]
     pub fn with_topics(self, topics: &'a Topics) -> View<'a> {
         View {
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         false
     }
 
-    /// The tree it looks at.
+    /// Its tree.
     pub fn tree(&self) -> &'a Tree {
         self.tree
     }
@@ -147,13 +147,13 @@ impl<'a> View<'a> {
         &self.active
     }
 
-    /// The ranges that stand verbatim, masked or cut, ascending: what no active checkpoint
-    /// covers, and what is pinned. A pin takes its message out of what a checkpoint stands for.
+    /// The verbatim, masked or cut ranges, ascending: ranges that no active checkpoint covers, and
+    /// pinned messages. A pin excludes its message from a checkpoint's coverage.
     pub fn uncovered(&self) -> &[Span] {
         &self.uncovered
     }
 
-    /// Whether the message stands verbatim, masked or cut.
+    /// Whether the message is verbatim, masked or cut.
     pub(crate) fn is_uncovered(&self, ordinal: Ordinal) -> bool {
         let older = self.uncovered.partition_point(|span| span.last < ordinal);
         let span = self.uncovered.get(older);
@@ -165,18 +165,18 @@ impl<'a> View<'a> {
         self.pending
     }
 
-    /// Whether the message always stands verbatim.
+    /// Whether the message always stays verbatim.
     pub fn is_pinned(&self, ordinal: Ordinal) -> bool {
         self.pinned.contains(&ordinal)
     }
 
-    /// Where the current topic begins: after the tip where that is sealed.
+    /// The start of the current topic: after the tip if that topic is sealed.
     pub fn current_topic(&self) -> Ordinal {
         let topics = self.topics.map(|t| t.current(self.tree, self.head));
         topics.unwrap_or(Ordinal::FIRST)
     }
 
-    /// Where the topic of a message begins.
+    /// The start of the topic of a message.
     pub fn topic_of(&self, ordinal: Ordinal) -> Ordinal {
         let topics = self.topics.zip(self.tree.at(self.head, ordinal));
         topics.map_or(Ordinal::FIRST, |(topics, node)| {
@@ -184,7 +184,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The uncovered messages in order. Costs their number.
+    /// The uncovered messages in order. The cost depends on their number.
     pub fn items(&self) -> Vec<Item<'a>> {
         let ranges = self.uncovered.iter();
         let nodes = ranges.flat_map(|span| self.tree.range(self.head, span.first..=span.last));
@@ -196,7 +196,7 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// How the message at that position stands in the context; none beyond the tip.
+    /// The state of the message at that position in the context; none beyond the tip.
     pub fn status(&self, ordinal: Ordinal) -> Option<MessageStatus> {
         let node = self.tree.at(self.head, ordinal)?;
         let covers = |c: &&Arc<Checkpoint>| c.covers.iter().any(|span| span.contains(ordinal));
@@ -210,21 +210,21 @@ impl<'a> View<'a> {
         }))
     }
 
-    /// How the message is shortened on this branch, if it is. One that is pinned is not.
+    /// How the message is shortened on this branch, if it is. A pinned message is not.
     fn alteration(&self, node: &Node) -> Option<&'a Alteration> {
         let pinned = self.is_pinned(node.ordinal());
         self.alterations.of(node).filter(|_| !pinned)
     }
 
     /// Effective tokens under a budget: active checkpoints, uncovered messages and the pending
-    /// input, each with the dialect's overhead. None while some message is not counted.
+    /// input, each with the dialect's overhead. None while a message is not counted.
     pub fn effective(&self, budget: &Budget) -> Option<Count> {
         let blocks = self.active.iter().map(|c| block(c, budget));
         Some(blocks.sum::<Option<Count>>()? + self.verbatim_from(Ordinal::FIRST, budget)?)
     }
 
-    /// What the uncovered messages from `first` on cost under a budget, with the dialect's
-    /// overhead. None while some message is not counted.
+    /// Tokens of the uncovered messages from `first` on under a budget, with the dialect's
+    /// overhead. None while a message is not counted.
     pub(crate) fn verbatim_from(&self, first: Ordinal, budget: &Budget) -> Option<Count> {
         let encoding = budget.encoding;
         let mut total = Count::default();
@@ -246,14 +246,14 @@ impl<'a> View<'a> {
     }
 }
 
-/// The ranges of `1..=len` that no checkpoint covers, and what is pinned.
+/// The ranges of `1..=len` that no checkpoint covers, and pinned messages.
 fn uncovered(active: &[Arc<Checkpoint>], pinned: &BTreeSet<Ordinal>, len: Ordinal) -> Vec<Span> {
     let mut gaps = complement(active, len);
     gaps.extend(pinned.iter().map(|at| Span::new(*at, *at)));
     Span::merged(gaps)
 }
 
-/// What a context block costs, the dialect's overhead included; none while it is not counted.
+/// Tokens of a context block, the dialect's overhead included; none while it is not counted.
 pub(crate) fn block(checkpoint: &Checkpoint, budget: &Budget) -> Option<Count> {
     let count = checkpoint.counts.get(budget.encoding)?;
     Some(count + Count::exact(budget.per_message.0))

@@ -1,30 +1,30 @@
-//! How often a degraded checkpoint could not be repaired, and how long the next attempt waits.
+//! Failed repairs of a degraded checkpoint, and the pause before the next attempt.
 
 use crate::ids::Timestamp;
 
-/// The pause after the first failed repair of a checkpoint; each further one doubles it …
+/// The pause after the first failed repair of a checkpoint; each further failure doubles it …
 const PAUSE_MS: i64 = 60_000;
 /// … up to this.
 const PAUSE_MAX_MS: i64 = 24 * 3_600_000;
 
-/// How the attempts to repair a checkpoint failed.
+/// The failed repairs of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedRepairs {
-    /// How many.
+    /// Their number.
     pub times: u32,
-    /// When the last one did.
+    /// The time of the last one.
     pub last: Timestamp,
 }
 
 impl FailedRepairs {
-    /// How long after the last one the next may begin, in milliseconds.
+    /// The pause between the last failure and the next attempt, in milliseconds.
     pub fn pause_ms(self) -> i64 {
         let doubled = self.times.saturating_sub(1).min(20);
         (PAUSE_MS << doubled).min(PAUSE_MAX_MS)
     }
 
-    /// Whether the next has to wait. A clock that was set back does not make it wait longer than
-    /// the pause.
+    /// Whether the next attempt must wait. A clock that was set back does not make it wait longer
+    /// than the pause.
     pub fn waits(self, now: Timestamp) -> bool {
         let passed = now.ms_since(self.last);
         (0..self.pause_ms()).contains(&passed)

@@ -1,4 +1,4 @@
-//! Taking a checkpoint back: the context is what it was before, with what was said since.
+//! Reverting a checkpoint: restores the context before it, with all later messages.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use crate::tree::Tree;
 
 use super::{Checkpoint, Checkpoints};
 
-/// Why a checkpoint does not stand in the context of a branch.
+/// Why a checkpoint is not in the context of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotActive {
-    /// There is none of that id.
+    /// There is no checkpoint with that id.
     #[error("the session has no such checkpoint")]
     Unknown,
-    /// A person took it back before.
+    /// A person has reverted it.
     #[error("checkpoint {number} was taken back before: nothing of it is in the context")]
     Retired {
         /// Its number.
         number: u32,
     },
-    /// Another one took its content over.
+    /// Another checkpoint has superseded it.
     #[error("checkpoint {number} was superseded by checkpoint {by}: restore {by} first")]
     Superseded {
         /// Its number.
         number: u32,
-        /// The one that stands now.
+        /// The checkpoint that is active now.
         by: u32,
     },
-    /// The branch says something else at its cutoff.
+    /// The branch has other messages at its cutoff.
     #[error("checkpoint {number} stands for messages up to {cutoff} of another branch")]
     Elsewhere {
         /// Its number.
@@ -36,23 +36,23 @@ pub enum NotActive {
         /// Its last message.
         cutoff: Ordinal,
     },
-    /// Another one that stands for some of its messages goes before it.
+    /// An overlapping checkpoint has precedence.
     #[error(
         "checkpoint {number} gives way to checkpoint {to}, which stands for some of the same messages: restore {to} first"
     )]
     GivesWay {
         /// Its number.
         number: u32,
-        /// The one that stands.
+        /// The active checkpoint.
         to: u32,
     },
 }
 
 impl Checkpoints {
-    /// The checkpoint, if it stands in the context of the branch that ends in `head`.
+    /// The checkpoint, if it is in the context of the branch that ends in `head`.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why it is not.
     pub fn status(
         &self,
         tree: &Tree,
@@ -81,7 +81,7 @@ impl Checkpoints {
         Err(NotActive::GivesWay { number, to })
     }
 
-    /// Whether a checkpoint took the content of another over, itself or through others.
+    /// Whether a checkpoint supersedes another one, directly or through others.
     fn took_over(&self, checkpoint: &Checkpoint, id: CheckpointId) -> bool {
         let mut open = checkpoint.supersedes.clone();
         while let Some(older) = open.pop() {
@@ -93,8 +93,8 @@ impl Checkpoints {
         false
     }
 
-    /// Whether the newest thing that was done to the branch is that a person took a checkpoint
-    /// back: it is then left alone until it is nearly full.
+    /// Whether the newest change of the branch is a reverted checkpoint: the branch then rests
+    /// until it is nearly full.
     pub fn rests(&self, tree: &Tree, head: MessageId) -> bool {
         if !self.any_retired() {
             return false;
@@ -104,9 +104,9 @@ impl Checkpoints {
     }
 }
 
-/// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.
-/// Where it was the newest one of the branch, messages that were masked or cut since are whole
-/// again: the context is what it was before, with what was said since.
+/// The active checkpoints of the branch that ends in `head` after a checkpoint is reverted. If it
+/// was the newest one of the branch, messages that were masked or cut later are complete again: the
+/// context is the earlier one, with all later messages.
 pub fn restored(
     tree: &Tree,
     checkpoints: &Checkpoints,

@@ -8,17 +8,17 @@ use crate::tree::Tree;
 
 use super::{Body, Checkpoint, FailedRepairs, Kind, Span, Writer};
 
-/// All checkpoints of a session, in the order in which they were made.
+/// All checkpoints of a session, in chronological order.
 ///
-/// Each rolling summary supersedes the one before it, so a long session has many checkpoints of
-/// which few matter. `tips` are those that nothing supersedes; the active set is found from them
-/// and costs their number, not the history's length.
+/// Each rolling summary supersedes the previous one, so a long session has many checkpoints of
+/// which few matter. `tips` are the checkpoints that nothing supersedes; the active set is found
+/// from them, at a cost that depends on their number and not on the length of the history.
 #[derive(Clone, Debug, Default)]
 pub struct Checkpoints {
     all: Vec<Arc<Checkpoint>>,
     by_id: HashMap<CheckpointId, usize>,
     retired: BTreeSet<CheckpointId>,
-    /// For each checkpoint, how many that are not retired supersede it.
+    /// For each checkpoint, the number of unretired checkpoints that supersede it.
     superseders: Vec<u32>,
     tips: BTreeSet<usize>,
     failed_repairs: HashMap<CheckpointId, FailedRepairs>,
@@ -26,7 +26,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Adds one. What it supersedes must have been added before.
+    /// Adds a checkpoint. Those that it supersedes must have been added before.
     pub fn add(&mut self, checkpoint: Arc<Checkpoint>) {
         let at = self.all.len();
         for old in self.indexes(&checkpoint.supersedes) {
@@ -39,7 +39,7 @@ impl Checkpoints {
         self.all.push(checkpoint);
     }
 
-    /// Takes one out of every active set; what it superseded applies again.
+    /// Removes a checkpoint from every active set; those that it superseded apply again.
     pub fn retire(&mut self, id: CheckpointId) {
         let Some(&at) = self.by_id.get(&id) else {
             return;
@@ -56,32 +56,32 @@ impl Checkpoints {
         }
     }
 
-    /// Whether it was taken out.
+    /// Whether it was retired.
     pub fn is_retired(&self, id: CheckpointId) -> bool {
         self.retired.contains(&id)
     }
 
-    /// Whether any was.
+    /// Whether any checkpoint was retired.
     pub(super) fn any_retired(&self) -> bool {
         !self.retired.is_empty()
     }
 
-    /// The checkpoint of that id.
+    /// The checkpoint with that id.
     pub fn get(&self, id: CheckpointId) -> Option<&Arc<Checkpoint>> {
         self.by_id.get(&id).map(|at| &self.all[*at])
     }
 
-    /// Notes that its step kept less than the preset, or a person, asks for.
+    /// Records that its step kept fewer messages than the preset or a person requested.
     pub fn note_tightened(&mut self, id: CheckpointId) {
         self.tightened.insert(id);
     }
 
-    /// Whether its step kept less than the preset, or a person, asks for.
+    /// Whether its step kept fewer messages than the preset or a person requested.
     pub fn is_tightened(&self, id: CheckpointId) -> bool {
         self.tightened.contains(&id)
     }
 
-    /// A model was to write it anew and did not.
+    /// Records that a model should have regenerated it and failed.
     pub fn repair_failed(&mut self, id: CheckpointId, at: Timestamp) {
         let times = self.failed_repairs(id).map_or(0, |failed| failed.times);
         let times = times.saturating_add(1);
@@ -89,12 +89,12 @@ impl Checkpoints {
             .insert(id, FailedRepairs { times, last: at });
     }
 
-    /// How the attempts to write it anew failed, if any did.
+    /// The failed attempts to regenerate it, if any.
     pub fn failed_repairs(&self, id: CheckpointId) -> Option<FailedRepairs> {
         self.failed_repairs.get(&id).copied()
     }
 
-    /// How many automatic checkpoints models wrote since `since`, repairs not counted.
+    /// Number of automatic checkpoints that models wrote since `since`, without repairs.
     pub fn model_made_since(&self, since: Timestamp) -> u32 {
         let recent = self.all.iter().rev().take_while(|c| c.at > since);
         let counted = |c: &&Arc<Checkpoint>| {
@@ -103,8 +103,8 @@ impl Checkpoints {
         recent.filter(counted).count() as u32
     }
 
-    /// The one that it writes anew: another text for the same messages. A note is no text: it
-    /// drops what it supersedes.
+    /// The checkpoint that it regenerates: another text for the same messages. A note is not a
+    /// text: it drops the checkpoints that it supersedes.
     pub fn rewritten_by(&self, checkpoint: &Checkpoint) -> Option<&Arc<Checkpoint>> {
         let (Body::Summary(_), [replaced]) = (&checkpoint.body, &checkpoint.supersedes[..]) else {
             return None;
@@ -114,10 +114,10 @@ impl Checkpoints {
             .filter(|old| old.covers == checkpoint.covers)
     }
 
-    /// The first text for the messages of a checkpoint; later ones wrote it anew.
+    /// The first text for the messages of a checkpoint; later ones regenerated it.
     pub fn origin<'c>(&'c self, checkpoint: &'c Checkpoint) -> &'c Checkpoint {
         let mut first = checkpoint;
-        // What is imported may say anything; numbers that fall come to an end.
+        // Imported data may be inconsistent; descending numbers terminate.
         while let Some(earlier) = self.rewritten_by(first).filter(|e| e.number < first.number) {
             first = earlier;
         }
@@ -129,19 +129,19 @@ impl Checkpoints {
             .is_some_and(|old| old.degraded)
     }
 
-    /// All of them, oldest first.
+    /// All checkpoints, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Checkpoint>> + DoubleEndedIterator {
         self.all.iter()
     }
 
-    /// The number the next checkpoint gets.
+    /// The number of the next checkpoint.
     pub fn next_number(&self) -> u32 {
         self.all.last().map_or(1, |c| c.number + 1)
     }
 
-    /// The active set of the branch that ends in `head`: what applies, is not retired and not
-    /// superseded by another that applies; between two that overlap the furthest cutoff wins,
-    /// then the newest. Disjoint, ascending.
+    /// The active set of the branch that ends in `head`: the checkpoints that apply, are not
+    /// retired and not superseded by another one that applies. Of two overlapping ones, the
+    /// furthest cutoff wins, then the newest. Disjoint, ascending.
     pub fn active(&self, tree: &Tree, head: MessageId) -> Vec<Arc<Checkpoint>> {
         let mut candidates = self.candidates(tree, head);
         candidates.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
@@ -151,8 +151,8 @@ impl Checkpoints {
         candidates.into_iter().cloned().collect()
     }
 
-    /// What applies and is not superseded by another that applies, newest first. What a
-    /// checkpoint supersedes is only looked at where that one does not apply.
+    /// The checkpoints that apply and are not superseded by another one that applies, newest first.
+    /// Superseded checkpoints are examined only if their successor does not apply.
     fn candidates(&self, tree: &Tree, head: MessageId) -> Vec<&Arc<Checkpoint>> {
         let mut open = self.tips.clone();
         let mut superseded: BTreeSet<usize> = BTreeSet::new();
@@ -180,7 +180,7 @@ impl Checkpoints {
     }
 }
 
-/// Messages that a checkpoint stands for already: disjoint ranges, by their first message.
+/// Messages that are already covered: disjoint ranges, by their first message.
 #[derive(Debug, Default)]
 struct Taken(BTreeMap<Ordinal, Ordinal>);
 

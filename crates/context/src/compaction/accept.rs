@@ -1,4 +1,4 @@
-//! Whether a summary may take the place of what it summarises.
+//! Whether a summary may replace its input.
 
 use crate::alteration::TRUNCATED;
 use crate::checkpoint::Tier;
@@ -27,21 +27,21 @@ pub enum Stop {
     Refused,
 }
 
-/// A summary as its writer handed it in.
+/// A summary as its writer returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft<'a> {
     /// The text.
     pub text: &'a str,
     /// How the writer stopped.
     pub stop: Stop,
-    /// Tokens of the whole block that would stand in the context.
+    /// Tokens of the whole block in the context.
     pub tokens: Tokens,
 }
 
-/// Why a summary is not taken.
+/// Why a summary is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// Nothing in it.
+    /// It has no text.
     #[error("the summary is empty")]
     Empty,
     /// Longer than allowed.
@@ -49,15 +49,15 @@ pub enum Rejection {
     OverCap {
         /// Its tokens.
         tokens: Tokens,
-        /// The most it may have.
+        /// Its maximum tokens.
         cap: Tokens,
     },
-    /// No smaller than what it would replace.
+    /// It is not smaller than its input.
     #[error("the summary has {tokens} tokens, no fewer than the {input} it would replace")]
     NotSmaller {
         /// Its tokens.
         tokens: Tokens,
-        /// Tokens of what it would replace.
+        /// Tokens of its input.
         input: Tokens,
     },
     /// Ended at the writer's output limit.
@@ -66,24 +66,24 @@ pub enum Rejection {
     /// The writer declined.
     #[error("the model refused to summarise")]
     Refused,
-    /// With it the context would be over its target.
+    /// The context would exceed its target.
     #[error("with it the context has {context} tokens, over its target of {target}")]
     OverTarget {
         /// Tokens of the context with it.
         context: Tokens,
-        /// The most it may have.
+        /// Its maximum tokens.
         target: Tokens,
     },
-    /// None of its sections is there.
+    /// It has none of its sections.
     #[error("the summary has none of its sections")]
     LacksHeadings,
 }
 
-/// Checks a summary against its cap and its input. One of the conversation must have sections,
-/// those of topics and bulks are paragraphs.
+/// Checks a summary against its cap and its input. A summary of the conversation must have
+/// sections; summaries of topics and bulks are paragraphs.
 ///
 /// # Errors
-/// The first reason not to take it.
+/// The first reason to reject it.
 pub fn accept(draft: &Draft<'_>, tier: Tier, cap: Tokens, input: Tokens) -> Result<(), Rejection> {
     within_cap(draft, cap)?;
     if draft.tokens >= input {
@@ -111,12 +111,12 @@ pub fn accept(draft: &Draft<'_>, tier: Tier, cap: Tokens, input: Tokens) -> Resu
     }
 }
 
-/// Checks a text that takes the place of a summary (a repair, an edit, a summary written anew)
-/// against its cap and against the target of the whole context, which has `context` tokens with
-/// it. Longer than the old one it may be.
+/// Checks a text that replaces a summary (a repair, an edit, a regenerated summary) against its cap
+/// and against the target of the whole context, which has `context` tokens with it. It may be
+/// longer than the old summary.
 ///
 /// # Errors
-/// The first reason not to take it.
+/// The first reason to reject it.
 pub fn accept_replacement(
     draft: &Draft<'_>,
     cap: Tokens,
@@ -147,7 +147,7 @@ fn within_cap(draft: &Draft<'_>, cap: Tokens) -> Result<(), Rejection> {
 }
 
 /// The last fallback of a failed summary: the first and last `keep` Unicode scalars around
-/// `[truncated]`; the text itself where that would not make it shorter.
+/// `[truncated]`; the text itself if that would not be shorter.
 pub fn truncated(text: &str, keep: usize) -> String {
     let length = text.chars().count();
     if length <= 2 * keep + TRUNCATED.len() {

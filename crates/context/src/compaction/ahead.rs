@@ -1,4 +1,5 @@
-//! What the steps after this one are sure to summarise, so that one request can ask for all of it.
+//! The topics that later steps of the same turn will certainly summarise, so that one request can
+//! ask for all of them.
 
 use crate::checkpoint::{Tier, Writer};
 use crate::ids::Timestamp;
@@ -13,15 +14,15 @@ use super::{Cover, Mode, Plan, Step};
 /// A topic that a later step summarises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// What leaves.
+    /// Its cover.
     pub cover: Cover,
-    /// The most tokens that may stand for it, key facts and marking included.
+    /// Maximum tokens of the summary, key facts and marking included.
     pub cap: Tokens,
 }
 
-/// The topics behind that of the planned step, oldest first and at most so many, that steps of the
-/// same turn summarise however short the summaries become. None where a quota may have them
-/// written without a model.
+/// The topics after that of the planned step, oldest first and at most `most`, that steps of the
+/// same turn summarise, however short the summaries become. None if a quota may have them written
+/// without a model.
 pub fn ahead(view: &View<'_>, plan: &Plan, policy: &Policy, most: usize) -> Vec<Ahead> {
     let Step::Summarise {
         cover,
@@ -37,7 +38,7 @@ pub fn ahead(view: &View<'_>, plan: &Plan, policy: &Policy, most: usize) -> Vec<
     let (Some(tiers), Some(effective), None) = (mode.tiers(policy), effective, policy.quota) else {
         return Vec::new();
     };
-    // Only a quota asks for the time.
+    // Only a quota depends on the time.
     let now = Timestamp::default();
     let situation = Situation::new(view, plan.budget, effective, policy, mode, now);
     let tiered = Tiered::new(&situation, tiers);

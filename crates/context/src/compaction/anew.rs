@@ -1,4 +1,4 @@
-//! A checkpoint is written anew on a person's request: by a summariser, or by the person.
+//! Regenerating a checkpoint on request: by a summariser, or with a text of a person.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::view::View;
 use super::cover::less;
 use super::{Cover, Draft, Plan, Rejection, Step, Stop, accept_replacement, summary_cap};
 
-/// Who an edited summary is by.
+/// The model name of a summary written by a person.
 pub const PERSON: &str = "person";
 
-/// What the text of a person becomes.
+/// A person's text for a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Edit<'a> {
-    /// Id of the checkpoint to be.
+    /// Id of the new checkpoint.
     pub id: CheckpointId,
     /// The text.
     pub text: &'a Arc<str>,
@@ -28,8 +28,8 @@ pub struct Edit<'a> {
     pub at: Timestamp,
 }
 
-/// The most tokens that may stand in place of a checkpoint: the policy's cap, or what stands
-/// there now where that is more.
+/// Maximum tokens of the replacement of a checkpoint: the policy's cap, or the tokens of the old
+/// text if that is more.
 fn cap(policy: &Policy, budget: &Budget, old: &Checkpoint) -> Tokens {
     let cap = match policy.method {
         Method::Summarise { .. } => summary_cap(policy),
@@ -39,8 +39,8 @@ fn cap(policy: &Policy, budget: &Budget, old: &Checkpoint) -> Tokens {
     cap.max(count.tokens)
 }
 
-/// What the context may have with a text in place of the old one: the target, or what it has now
-/// where that is more; never more than what is usable.
+/// Maximum tokens of the context with the new text: the target, or the current tokens if that is
+/// more; never more than the usable tokens.
 fn limit(view: &View<'_>, policy: &Policy, budget: &Budget) -> Tokens {
     let now = view.effective(budget).unwrap_or_default().tokens;
     let target = policy.target_amount(budget).max(now);
@@ -54,11 +54,11 @@ fn rest(view: &View<'_>, budget: &Budget, old: &Checkpoint) -> Tokens {
     now.minus(block).at_most
 }
 
-/// The step in which a summariser writes a checkpoint anew from what it was made of: the summaries
-/// that it superseded, and the messages that these did not stand for.
+/// The step in which a summariser regenerates a checkpoint from its sources: the checkpoints that
+/// it superseded, and the messages that these did not cover.
 ///
 /// # Errors
-/// Nothing of it would fit.
+/// No text would fit.
 pub fn anew(
     view: &View<'_>,
     budgets: &Budgets,
@@ -105,10 +105,10 @@ pub fn anew(
     })
 }
 
-/// The checkpoint with a person's text in place of an old one, which keeps its key facts.
+/// The checkpoint with a person's text instead of the old text; it keeps the key facts.
 ///
 /// # Errors
-/// The text is empty, over its cap, or makes the context larger than it may be.
+/// The text is empty, exceeds its cap, or makes the context too large.
 pub fn edited(
     view: &View<'_>,
     budgets: &Budgets,

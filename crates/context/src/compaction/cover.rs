@@ -1,4 +1,4 @@
-//! Steps that make a checkpoint: summarise or drop what is older than the kept part.
+//! Steps that make a checkpoint: they summarise or drop the messages before the kept part.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::situation::{NOTE, Situation, replaced};
 use super::unit::Unit;
 use super::{Cover, Plan, Step, keep, summary_cap};
 
-/// No summary is asked for below this.
+/// Below this size no summary is requested.
 pub(super) const SMALLEST_SUMMARY: Tokens = Tokens(32);
 
-/// What a step has to reach.
+/// The limit that a step must reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// The target of the compaction, and what is usable.
+    /// The target of the compaction, and the usable tokens.
     Target,
-    /// Only what is usable.
+    /// Only the usable tokens.
     Usable,
 }
 
-/// Summarises or drops what is older than the kept part. Where the preset's kept part leaves no
-/// room for a summary it is halved until one unit is left, then the summary's cap is halved
-/// twice. Where the target cannot be reached at all, as little as possible is kept.
+/// Summarises or drops the messages before the kept part. If the preset's kept part leaves no room
+/// for a summary, it is halved until one unit is left; then the summary's cap is halved twice. If
+/// the target cannot be reached at all, as little as possible is kept.
 pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
     let starts = starts(s);
     let last = *starts.last()?;
@@ -35,7 +35,7 @@ pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
         let fresh = plan.step.cover().is_some_and(|c| !c.fresh.is_empty());
         fresh.then_some(plan)
     };
-    // A summary alone is redone, smaller, only where nothing verbatim can give way.
+    // A lone summary is redone, smaller, only if no verbatim message can leave.
     let redone = || before(s, last, Reach::Target, true).filter(|_| s.may_keep_less());
     (starts.iter().find_map(|start| fresh(*start, Reach::Target)))
         .or_else(redone)
@@ -43,7 +43,7 @@ pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
         .or_else(|| until_it_fits(s, last))
 }
 
-/// The starts to try: the preset's own, then with less and less kept, each once.
+/// The starts to try: the preset's own, then later ones, each once.
 fn starts(s: &Situation<'_>) -> Vec<usize> {
     let halvings = if s.may_keep_less() { u64::BITS } else { 0 };
     let mut starts: Vec<usize> = Vec::new();
@@ -58,7 +58,7 @@ fn starts(s: &Situation<'_>) -> Vec<usize> {
     starts
 }
 
-/// Over what is usable even messages leave that the preset always keeps.
+/// Above the usable tokens, even messages leave that the preset always keeps.
 fn until_it_fits(s: &Situation<'_>, from: usize) -> Option<Plan> {
     if !s.over_usable() {
         return None;
@@ -75,7 +75,7 @@ fn until_it_fits(s: &Situation<'_>, from: usize) -> Option<Plan> {
     }
 }
 
-/// The step that covers all before `start`, if it shrinks and what it has to reach allows it.
+/// The step that covers everything before `start`, if it shrinks the context and reaches its limit.
 fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Option<Plan> {
     let Method::Summarise { .. } = s.policy.method else {
         let room = room(s, start, reach, true);
@@ -99,7 +99,7 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
     })
 }
 
-/// With less room than this no summary is asked for, given the most it may have.
+/// Below this room no summary is requested, given its maximum size.
 pub(super) fn smallest_summary(largest: Tokens, target: Tokens) -> Tokens {
     Tokens(largest.0 / 4)
         .min(Tokens(target.0 / 8))
@@ -107,14 +107,15 @@ pub(super) fn smallest_summary(largest: Tokens, target: Tokens) -> Tokens {
         .min(largest)
 }
 
-/// The step that leaves only a note of all before `start`, if that shrinks. A lone note stays.
+/// The step that leaves only a note for everything before `start`, if that shrinks the context. A
+/// lone note stays.
 pub(super) fn dropped(s: &Situation<'_>, start: usize, tightened: bool) -> Option<Plan> {
     let cover = coverage(s, start, true)?;
     let is_note = |c: &Arc<Checkpoint>| c.body == Body::Tombstone;
     let lone_note = cover.fresh.is_empty()
         && cover.supersedes.len() == 1
         && s.view.active().iter().all(is_note);
-    // What is dropped in order to fit counts at its bound, as what is usable does.
+    // Content that is dropped in order to fit counts at its upper bound, like the usable tokens.
     let worth = if s.over_usable() {
         s.effective.at_most.minus(s.staying(start, true).at_most)
     } else {
@@ -123,8 +124,8 @@ pub(super) fn dropped(s: &Situation<'_>, start: usize, tightened: bool) -> Optio
     (!lone_note && worth > s.note()).then(|| s.plan(Step::Drop { cover }, tightened))
 }
 
-/// Tokens that a block for all before `start` may have. An estimated count is taken as it is
-/// for the target, and at its bound for what is usable.
+/// Tokens for a block that covers everything before `start`. An estimated count is used as it is
+/// for the target, and at its upper bound for the usable tokens.
 fn room(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -> Tokens {
     let staying = s.staying(start, notes_too);
     let usable = s.budget.usable.minus(staying.at_most);
@@ -148,8 +149,8 @@ pub(super) fn writer(s: &Situation<'_>) -> Writer {
     }
 }
 
-/// All before the unit at `start` except pinned units: what the replaced blocks stand for, and
-/// what is verbatim now. None when that is nothing.
+/// Everything before the unit at `start` except pinned units: the coverage of replaced blocks, and
+/// verbatim messages. None if that is empty.
 fn coverage(s: &Situation<'_>, start: usize, notes_too: bool) -> Option<Cover> {
     let old: Vec<&Checkpoint> = s
         .view
@@ -165,7 +166,7 @@ fn coverage(s: &Situation<'_>, start: usize, notes_too: bool) -> Option<Cover> {
     covering(s, &leaving, &old)
 }
 
-/// What covers units that leave and takes the place of blocks. None when that is nothing.
+/// The cover of units that leave and of blocks that it replaces. None if that is empty.
 pub(super) fn covering(s: &Situation<'_>, leaving: &[&Unit], old: &[&Checkpoint]) -> Option<Cover> {
     let fresh = Span::merged(leaving.iter().map(|unit| unit.span).collect());
     let fresh = common(&fresh, s.view.uncovered());
@@ -182,8 +183,8 @@ pub(super) fn covering(s: &Situation<'_>, leaving: &[&Unit], old: &[&Checkpoint]
     })
 }
 
-/// What is in both; each list is ascending and disjoint. A unit may reach over a covered range
-/// when a result came late.
+/// The intersection; each list is ascending and disjoint. A unit may extend over a covered range if
+/// a result arrived late.
 pub(super) fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
     let mut out = Vec::new();
     for span in spans {
@@ -198,7 +199,7 @@ pub(super) fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
     out
 }
 
-/// The first without the second; each list is ascending and disjoint.
+/// The first list without the second; each list is ascending and disjoint.
 pub(super) fn less(spans: &[Span], others: &[Span]) -> Vec<Span> {
     let mut out = Vec::new();
     for span in spans {

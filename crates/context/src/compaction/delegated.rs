@@ -1,5 +1,5 @@
-//! Results of delegates in finished turns. The lead's answer says what they came to, so a reference
-//! stands for each that is large; `recall` reads it.
+//! Results of delegates in finished turns. The lead's answer contains their conclusions, so a
+//! reference replaces each large result; `recall` reads it.
 
 use crate::budget::Budgets;
 use crate::message::{DELEGATE, Message, Role};
@@ -13,8 +13,8 @@ use super::{MaskTarget, Mode, Plan, Step, is_due};
 /// Results up to this length stay.
 const OVER: Tokens = Tokens(200);
 
-/// Masks what delegates handed to their leads in turns that have an answer, where the context needs
-/// no compaction. Costs the length of the active context.
+/// Masks the results that delegates returned to their leads in answered turns, if the context needs
+/// no compaction. The cost is proportional to the active context.
 pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Option<Plan> {
     if policy.preset == Preset::Off || policy.masking.is_none() {
         return None;
@@ -63,7 +63,7 @@ fn is_answer(item: &Item<'_>) -> bool {
     item.role() == Role::Assistant && item.node.message.tool_calls().next().is_none()
 }
 
-/// Whether all that a message answers are requests to delegates.
+/// Whether a message only answers requests to delegates.
 fn is_delegated(view: &View<'_>, message: &Message) -> bool {
     let is_request = |call: &crate::message::CallRef| {
         let caller = view.tree().at(view.head(), call.message);

@@ -1,4 +1,4 @@
-//! How small a budget may be and still be kept: what of a context stays whatever is compacted.
+//! The smallest budget that a context can satisfy: the part of it that no compaction removes.
 
 use crate::budget::Budget;
 use crate::checkpoint::Kind;
@@ -11,11 +11,11 @@ use super::Mode;
 use super::situation::Situation;
 use super::unit::position;
 
-/// Whether a budget can be kept: what is pinned, the pending input and one unit before it fit
-/// what is usable, with a note of all else; under a policy that never compacts, all of it. None
-/// where something is not counted in its encoding.
+/// Whether a budget can be satisfied: pinned messages, the pending input and one unit before it fit
+/// the usable tokens, with a note for everything else; under a policy that never compacts,
+/// everything must fit. None if something is not counted in its encoding.
 ///
-/// Nothing is worked out where the context fits as it is.
+/// Nothing is computed if the context fits as it is.
 pub fn holds(
     view: &View<'_>,
     budget: &Budget,

@@ -1,4 +1,4 @@
-//! Which newest units stay verbatim under each [`Keep`], settled for the window.
+//! The newest units that stay verbatim under each [`Keep`], settled for the window.
 
 use crate::ids::Ordinal;
 use crate::policy::Keep;
@@ -8,8 +8,8 @@ use super::Mode;
 use super::situation::Situation;
 use super::unit::{Unit, position};
 
-/// The index of the first unit that stays, when the amount kept is halved `halvings` times.
-/// None when this policy summarises nothing here.
+/// The index of the first unit that stays if the kept amount is halved `halvings` times. None if
+/// this policy summarises nothing here.
 pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
     let half = |amount: u64| amount.checked_shr(halvings).unwrap_or(0);
     let messages = |count: u32| {
@@ -33,7 +33,7 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
         Keep::ShareOfHistory(share) => {
             share_of_history(s, Tokens(half(share.of(s.effective.tokens).0)))?
         }
-        // Only where the tiers' own steps did not make the context fit.
+        // Only if the steps of the tiers did not make the context fit.
         Keep::Tiers(tiers) => {
             let share = tiers.topic.of(s.target);
             let first = s.view.current_topic();
@@ -45,8 +45,8 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
     Some(start.min(s.latest_start))
 }
 
-/// The index of the first unit of the messages that a person asked for; none where the number is the
-/// preset's own, whose bound is part of the rule.
+/// The index of the first unit of the messages that a person requested to keep; none if the number
+/// comes from the preset, whose limit is part of the rule.
 pub(super) fn first_asked_for(s: &Situation<'_>) -> Option<usize> {
     let Keep::Messages(count) = s.asked else {
         return None;

@@ -1,4 +1,4 @@
-//! What a planned step becomes once it is carried out.
+//! Turns a carried out step into its result.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use crate::view::View;
 
 use super::{Cover, Step};
 
-/// What a writer handed in for a [`Cover`], and what is known about making it.
+/// The text of a writer for a [`Cover`], and the data about its making.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Id of the checkpoint to be.
+    /// Id of the new checkpoint.
     pub id: CheckpointId,
-    /// Who wrote it, which may be another than the plan allows for: a fallback.
+    /// The actual writer; a fallback may differ from the plan.
     pub writer: Writer,
-    /// What wrote it, as `provider/model`, `extractive`, `truncation` or `none`.
+    /// The name of the writer, as `provider/model`, `extractive`, `truncation` or `none`.
     pub model: Arc<str>,
-    /// What stands in the context.
+    /// The text in the context.
     pub body: Body,
-    /// Facts carried verbatim.
+    /// Facts that are copied verbatim.
     pub key_facts: Vec<KeyFact>,
     /// Tokens of [`block_text`](crate::checkpoint::block_text), per encoding.
     pub counts: Counts,
-    /// What making it cost, in millionths of a dollar; none where the price is unknown.
+    /// Its cost, in millionths of a dollar; none if the price is unknown.
     pub cost_micros: Option<u64>,
-    /// How long making it took.
+    /// The time to make it.
     pub duration_ms: u64,
-    /// True when a model should redo it.
+    /// Whether a model should redo it.
     pub degraded: bool,
     /// When it was made.
     pub at: Timestamp,
-    /// What a model's summary gives of the range's days, names and ids.
+    /// How many days, names and ids of the range a model's summary keeps.
     pub coverage: Option<FactCoverage>,
 }
 
@@ -77,8 +77,9 @@ impl Checkpoint {
 }
 
 impl Step {
-    /// The messages a step shortens, and how; empty for one that makes a checkpoint. What is
-    /// left to do is to count [`altered_parts`](crate::alteration::altered_parts) of each.
+    /// The messages that a step shortens, and their forms; empty for a step that makes a
+    /// checkpoint. The remaining work is to count
+    /// [`altered_parts`](crate::alteration::altered_parts) of each.
     pub fn forms(&self) -> Vec<(MessageId, Ordinal, Form)> {
         match self {
             Step::Mask(targets) => targets
@@ -105,7 +106,7 @@ impl Step {
         }
     }
 
-    /// What a step makes a checkpoint of, if it makes one.
+    /// The cover of the checkpoint, if the step makes one.
     pub fn cover(&self) -> Option<&Cover> {
         match self {
             Step::Summarise { cover, .. } | Step::Drop { cover } | Step::Rewrite { cover, .. } => {
@@ -115,7 +116,7 @@ impl Step {
         }
     }
 
-    /// What the checkpoint is one of, if the step makes one.
+    /// The tier of the checkpoint, if the step makes one.
     pub fn tier(&self) -> Tier {
         match self {
             Step::Summarise { tier, .. } => *tier,

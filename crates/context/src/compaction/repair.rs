@@ -1,8 +1,9 @@
-//! Repairs: a model writes anew what was made in place of a model's summary.
+//! Repairs: a model regenerates a checkpoint that was made instead of a model's summary.
 //!
-//! A degraded checkpoint stands for what no model has read. Its repair covers the same messages
-//! and reads what the last good summary before it did not: never more than once, and never what
-//! a good summary stands for. Whether one is due follows from the journal alone.
+//! A degraded checkpoint covers messages that no model has read. Its repair covers the same
+//! messages and reads those that the last good summary before it did not cover: each message at
+//! most once, and never a message that a good summary covers. Whether a repair is due follows from
+//! the journal alone.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use super::cover::{common, smallest_summary};
 use super::{Cover, Plan, Step};
 
 /// The repair that is due on a branch whose context needs no compaction: of the oldest degraded
-/// checkpoint that may be tried again and whose new text has room below the target. None where
-/// the policy lets no model write by itself.
+/// checkpoint that may be tried again and whose new text has room below the target. None if the
+/// policy allows no automatic summary by a model.
 pub fn repair(view: &View<'_>, budgets: &Budgets, policy: &Policy, now: Timestamp) -> Option<Plan> {
     let models_may_write = policy.quota.is_none_or(|quota| quota.checkpoints > 0);
     if policy.preset == Preset::Off || !models_may_write {
@@ -26,7 +27,7 @@ pub fn repair(view: &View<'_>, budgets: &Budgets, policy: &Policy, now: Timestam
     }
     let due = |checkpoint: &&Arc<Checkpoint>| {
         let failed = view.checkpoints().failed_repairs(checkpoint.id);
-        // Other tiers are written by their own planner.
+        // The planners of other tiers regenerate their own checkpoints.
         let ours = checkpoint.degraded && checkpoint.tier == Tier::Conversation;
         ours && !failed.is_some_and(|failed| failed.waits(now))
     };
@@ -34,7 +35,7 @@ pub fn repair(view: &View<'_>, budgets: &Budgets, policy: &Policy, now: Timestam
     due.find_map(|old| rewrite(view, budgets, policy, old))
 }
 
-/// The step that writes a checkpoint anew, if its text has room in every budget.
+/// The step that regenerates a checkpoint, if its text has room in every budget.
 pub fn rewrite(
     view: &View<'_>,
     budgets: &Budgets,
@@ -74,20 +75,20 @@ pub fn rewrite(
     })
 }
 
-/// What the context has beside the text of one of its checkpoints.
+/// The context without the text of one of its checkpoints.
 pub fn without(view: &View<'_>, budget: &Budget, old: &Checkpoint) -> Option<Count> {
     let block = old.counts.get(budget.encoding)?;
     Some(view.effective(budget)?.minus(block))
 }
 
-/// What a checkpoint is to be made of: the summaries behind it that are as they should be, oldest
-/// first, and the messages that none of them stands for. None where some were dropped on purpose.
+/// The sources of a checkpoint: the intact summaries behind it, oldest first, and the messages that
+/// none of them covers. None if some were dropped on purpose.
 fn sources(checkpoints: &Checkpoints, old: &Checkpoint) -> Option<(Vec<CheckpointId>, Vec<Span>)> {
     let mut prior: Vec<Arc<Checkpoint>> = Vec::new();
     let mut open: Vec<&Checkpoint> = vec![old];
     while let Some(made) = open.pop() {
         let earlier = made.supersedes.iter().filter_map(|id| checkpoints.get(*id));
-        // What is imported may say anything; numbers that fall come to an end.
+        // Imported data may be inconsistent; descending numbers terminate.
         for earlier in earlier.filter(|earlier| earlier.number < made.number) {
             match &earlier.body {
                 _ if earlier.degraded => open.push(earlier),

@@ -1,4 +1,4 @@
-//! Steps that shorten single messages: mask old tool results, cut what is too large.
+//! Steps that shorten single messages: they mask old tool results and cut large messages.
 
 use std::cmp::Reverse;
 
@@ -10,13 +10,13 @@ use crate::view::Item;
 use super::situation::Situation;
 use super::{MaskTarget, Plan, Step};
 
-/// What the reference that stands for a masked tool result costs, generously: a mask below it
-/// would not shrink anything.
+/// A generous estimate of the tokens of the reference that replaces a masked tool result: masking a
+/// smaller result would not shrink anything.
 const REFERENCE: Tokens = Tokens(32);
 /// A cut leaves at least this many Unicode scalars of a text.
 const SMALLEST_CUT: u64 = 64;
 
-/// Masks every old, large tool result that stands in full.
+/// Masks every old, large tool result that is still complete.
 pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
     let masking = s.policy.masking?;
     let results = s.items.iter().filter(|i| i.node.is_tool_result());
@@ -36,7 +36,7 @@ pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
     (!targets.is_empty()).then(|| s.plan(Step::Mask(targets), false))
 }
 
-/// Whether the results' share of a message is more than their references would cost.
+/// Whether the results in a message have more tokens than their references would have.
 pub(super) fn shrinks_when_masked(message: &Message, tokens: Tokens) -> bool {
     let (mut references, mut results, mut all) = (0, 0_u64, 0_u64);
     for part in &message.parts {
@@ -51,8 +51,8 @@ pub(super) fn shrinks_when_masked(message: &Message, tokens: Tokens) -> bool {
     share > u128::from(REFERENCE.times(references).0)
 }
 
-/// Cuts the largest message that can be cut, as far as it takes to reach the target. Only over
-/// what is usable.
+/// Cuts the largest message that can be cut, as far as the target requires. Only above the usable
+/// tokens.
 pub(super) fn cut(s: &Situation<'_>) -> Option<Plan> {
     if !s.over_usable() {
         return None;
@@ -75,9 +75,9 @@ pub(super) fn cut(s: &Situation<'_>) -> Option<Plan> {
     Some(s.plan(step, true))
 }
 
-/// The length to cut the texts of a message to, in proportion to the tokens it must lose; none
-/// where that does not shorten it. A message that was cut before is cut to half at least, so
-/// that texts of uneven density come to an end soon.
+/// The length to which the texts of a message are cut, in proportion to the tokens it must lose;
+/// none if that does not shorten it. A message that was cut before is cut at least to half, so that
+/// texts of uneven density terminate soon.
 fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
     let now = item.count(s.budget.encoding).at_most;
     let excess = s.effective.at_most.minus(s.target).0;
@@ -97,8 +97,8 @@ fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
     cuts.then(|| u32::try_from(length).unwrap_or(u32::MAX))
 }
 
-/// Whether a message whose texts are cut to that length has fewer tokens: it loses the characters
-/// of one at least. Of a few characters less it may have as many.
+/// Whether a message whose texts are cut to that length surely has fewer tokens: it loses at least
+/// the characters of one token. With only a few characters less it may have the same number.
 pub(super) fn surely_shrinks(item: &Item<'_>, tokens: Tokens, length: u64) -> bool {
     let texts = cuttable_chars(&item.node.message, item.form());
     let fixed = uncuttable_chars(&item.node.message);
@@ -108,7 +108,7 @@ pub(super) fn surely_shrinks(item: &Item<'_>, tokens: Tokens, length: u64) -> bo
     tokens * u128::from(before - after) >= u128::from(before)
 }
 
-/// Unicode scalars of what no cut shortens.
+/// Unicode scalars of the parts that no cut shortens.
 pub(super) fn uncuttable_chars(message: &Message) -> u64 {
     let is_text = |part: &&Part| matches!(part, Part::Text(_) | Part::ToolResult { .. });
     let fixed = message.parts.iter().filter(|part| !is_text(part));
@@ -116,7 +116,7 @@ pub(super) fn uncuttable_chars(message: &Message) -> u64 {
     chars.sum()
 }
 
-/// The greatest level at which lengths that are cut to it sum to at most `allowed`.
+/// The greatest level at which lengths cut to it sum to at most `allowed`.
 pub(super) fn level(mut lengths: Vec<u64>, allowed: u64) -> u64 {
     lengths.sort_unstable();
     let mut left = allowed;

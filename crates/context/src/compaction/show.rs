@@ -1,4 +1,4 @@
-//! Plans for people: what `compact --dry-run` prints, and what the goldens compare.
+//! Plans for people: the output of `compact --dry-run`, and the content of the goldens.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! All that a planning decision depends on, computed once.
+//! All inputs of a planning decision, computed once.
 
 use crate::budget::Budget;
 use crate::checkpoint::{Body, Checkpoint, Kind};
@@ -11,7 +11,7 @@ use crate::view::{self, Item, View};
 use super::unit::{self, Unit, position};
 use super::{Error, Mode, Plan, Step};
 
-/// Tokens taken for the note that stands for a dropped range.
+/// Tokens of the note that replaces a dropped range.
 pub(super) const NOTE: Tokens = Tokens(32);
 
 pub(super) struct Situation<'a> {
@@ -21,19 +21,19 @@ pub(super) struct Situation<'a> {
     pub(super) policy: &'a Policy,
     /// Settled for the window.
     pub(super) keep: Keep,
-    /// As the policy has it, or the person who compacts.
+    /// From the policy, or from the person who compacts.
     pub(super) asked: Keep,
     pub(super) target: Tokens,
     pub(super) mode: Mode,
     pub(super) now: Timestamp,
     pub(super) items: Vec<Item<'a>>,
     pub(super) units: Vec<Unit>,
-    /// The last index a kept part may start at: the newest unit stays, and so does an unanswered
-    /// call of the open turn with all after it.
+    /// The last index at which a kept part may start: the newest unit stays, and so does an
+    /// unanswered call of the open turn with everything after it.
     pub(super) latest_start: usize,
-    /// From here on all is verbatim: an unanswered call of the open turn.
+    /// From here on everything is verbatim: an unanswered call of the open turn.
     open_from: Option<Ordinal>,
-    /// For each start of the kept part, the tokens of it and of older pinned units.
+    /// For each start of the kept part, the tokens of the kept part and of older pinned units.
     staying: Vec<Count>,
 }
 
@@ -85,26 +85,26 @@ impl<'a> Situation<'a> {
         self.effective.at_most > self.budget.usable
     }
 
-    /// Whether less may be kept than the preset, or a person, asks for: to reach the target, but
-    /// against a person's word only to fit.
+    /// Whether fewer messages may be kept than the preset or a person requests: to reach the
+    /// target, but against a person's request only in order to fit.
     pub(super) fn may_keep_less(&self) -> bool {
         let manual = self.mode.kind() == Kind::Manual;
         self.over_usable() || (!manual && self.effective.tokens > self.target)
     }
 
-    /// What the note of a dropped range costs, the dialect's overhead included.
+    /// Tokens of the note for a dropped range, the dialect's overhead included.
     pub(super) fn note(&self) -> Tokens {
         NOTE + self.budget.per_message
     }
 
-    /// What a context block costs, the dialect's overhead included.
+    /// Tokens of a context block, the dialect's overhead included.
     pub(super) fn block(&self, checkpoint: &Checkpoint) -> Count {
         view::block(checkpoint, &self.budget).unwrap_or_default()
     }
 
-    /// Tokens that stay when the kept part starts at `start`: it, older pinned units, and the
-    /// blocks that are not replaced. A summary replaces summaries, a note replaces all: a
-    /// dropped range is no part of a summary.
+    /// Tokens that stay if the kept part starts at `start`: the kept part, older pinned units, and
+    /// the blocks that are not replaced. A summary replaces summaries, a note replaces everything:
+    /// a dropped range is not part of a summary.
     pub(super) fn staying(&self, start: usize, notes_too: bool) -> Count {
         let kept = self
             .view
@@ -115,14 +115,14 @@ impl<'a> Situation<'a> {
         self.staying.get(start).copied().unwrap_or_default() + blocks
     }
 
-    /// Whether a message may neither be masked nor cut.
+    /// Whether a message must be neither masked nor cut.
     pub(super) fn is_protected(&self, ordinal: Ordinal) -> bool {
         Some(ordinal) == self.view.pending()
             || self.view.is_pinned(ordinal)
             || self.open_from.is_some_and(|open| ordinal >= open)
     }
 
-    /// The tokens that no step can take away, at their bound.
+    /// The tokens that no step can remove, at their upper bound.
     pub(super) fn unavoidable(&self) -> Tokens {
         let fixed = self.items.iter().filter(|i| self.is_protected(i.ordinal()));
         fixed
@@ -149,13 +149,13 @@ impl<'a> Situation<'a> {
     }
 }
 
-/// Whether a block gives way to a new summary, or to a new note.
+/// Whether a new summary, or a new note, replaces a block.
 pub(super) fn replaced(checkpoint: &Checkpoint, notes_too: bool) -> bool {
     notes_too || matches!(checkpoint.body, Body::Summary(_))
 }
 
-/// Where the first unit begins that has an unanswered call of the open turn: one made after the
-/// newest user message. Once an input is pending, all turns before it are closed.
+/// The start of the first unit that has an unanswered call of the open turn: a call after the
+/// newest user message. If an input is pending, all turns before it are closed.
 fn open_from(view: &View<'_>, items: &[Item<'_>]) -> Option<Ordinal> {
     let last_user = items.iter().rfind(|item| item.role() == Role::User);
     let last_covered = view.active().iter().map(|c| c.cutoff.next()).max();

@@ -1,4 +1,4 @@
-//! Which step comes next: mask, then what the tiers ask for or else summarise or drop, then cut.
+//! The order of steps: mask, then the step of the tiers, or else summarise or drop, then cut.
 
 use crate::checkpoint::Kind;
 use crate::policy::Preset;
@@ -33,12 +33,12 @@ pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
     }
 }
 
-/// Summarises or drops what is older than the kept part, then cuts.
+/// Summarises or drops the messages before the kept part, then cuts.
 fn rolling(s: &Situation<'_>) -> Option<Plan> {
     cover(s).or_else(|| cut(s)).or_else(|| drop_rest(s))
 }
 
-/// The last resort before an overflow: only a note stays of all that may leave.
+/// The last resort before an overflow: only a note stays of all content that may leave.
 fn drop_rest(s: &Situation<'_>) -> Option<Plan> {
     if s.over_usable() {
         dropped(s, s.latest_start, true)

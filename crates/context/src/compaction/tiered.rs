@@ -1,6 +1,7 @@
 //! The preset with three tiers: the current topic, older topics, and bulks of the oldest.
 //!
-//! Each tier has a share of the budget; one that is over it is made smaller, in this order:
+//! Each tier has a share of the budget. A tier that exceeds its share is made smaller, in this
+//! order:
 //!
 //! ```text
 //! current topic   1 cut the largest message         2 summarise between the first and the last
@@ -8,7 +9,7 @@
 //! bulks           5 merge the three oldest          6 drop the oldest
 //! ```
 //!
-//! The tiers and their numbers are those of Agent Zero's history and of what came after it.
+//! The tiers and their numbers are those of Agent Zero's history and its successor.
 
 mod current;
 mod older;
@@ -26,7 +27,7 @@ use super::{Ahead, Cover, Mode, Plan, Step};
 
 use older::Entry;
 
-/// What each tier of a branch costs under a budget, the dialect's overhead included.
+/// Tokens of each tier of a branch under a budget, the dialect's overhead included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loads {
     /// The current topic.
@@ -38,8 +39,8 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// The loads of a branch; none while some message is not counted. Costs the number of
-    /// active checkpoints and of shortened messages, not that of messages.
+    /// The loads of a branch; none while a message is not counted. The cost depends on the number
+    /// of active checkpoints and of shortened messages, not on that of messages.
     pub fn of(view: &View<'_>, budget: &Budget) -> Option<Loads> {
         let first = view.current_topic();
         let topic = Loads::since(view, first, budget)?;
@@ -53,8 +54,8 @@ impl Loads {
         })
     }
 
-    /// What stands of the messages from `first` on, and of topics that begin there; none while
-    /// some message is not counted.
+    /// The loads of the messages from `first` on, and of topics that begin there; none while a
+    /// message is not counted.
     pub fn since(view: &View<'_>, first: Ordinal, budget: &Budget) -> Option<Count> {
         let own = view.active().iter();
         let own = own.filter(|c| c.tier == Tier::Topic && c.first() >= first);
@@ -67,7 +68,7 @@ impl Loads {
     }
 }
 
-/// Whether a tier is over its share, or a topic that has ended is summarised in part.
+/// Whether a tier exceeds its share, or an ended topic is summarised in part.
 pub(super) fn is_due(
     view: &View<'_>,
     policy: &Policy,
@@ -79,8 +80,8 @@ pub(super) fn is_due(
     over.is_some_and(|over| over.contains(&true)) || summarised_in_part(view)
 }
 
-/// Which tiers are over what they may have: their shares, and once it goes on the part of them
-/// that is the target. Estimated counts lower a share by a tenth.
+/// The tiers that exceed their limits: their shares and, after the first step, the target part of
+/// them. Estimated counts lower a share by a tenth.
 fn over(loads: Loads, policy: &Policy, tiers: &Tiers, mode: Mode, budget: &Budget) -> [bool; 3] {
     let amount = policy.trigger_amount(budget).unwrap_or(budget.usable);
     let shares = tiers.shares(amount);
@@ -96,8 +97,8 @@ fn over(loads: Loads, policy: &Policy, tiers: &Tiers, mode: Mode, budget: &Budge
     [(topic, shares[0]), (topics, shares[1]), (bulks, shares[2])].map(is_over)
 }
 
-/// Whether a topic ended after a part of it was summarised: all of it is to be, or nothing. The
-/// part that was never is the end of it, and stands verbatim.
+/// Whether a topic ended after a part of it was summarised: it must be summarised completely or not
+/// at all. The part that is not summarised is its end, and is verbatim.
 fn summarised_in_part(view: &View<'_>) -> bool {
     let first = view.current_topic();
     let mut sealed = view.active().iter().filter(|c| c.tier == Tier::Topic);
@@ -108,27 +109,27 @@ fn summarised_in_part(view: &View<'_>) -> bool {
     })
 }
 
-/// What the six steps choose from.
+/// The inputs of the six steps.
 pub(super) struct Tiered<'s, 'a> {
     s: &'s Situation<'a>,
     tiers: &'s Tiers,
-    /// What each tier may have …
+    /// The limit of each tier …
     shares: [Tokens; 3],
-    /// … which of them have more …
+    /// … whether the tier exceeds it …
     over: [bool; 3],
-    /// … and how much is left of one that had.
+    /// … and the target of a tier that did.
     targets: [Tokens; 3],
-    /// What each has.
+    /// Tokens of each tier.
     loads: [Tokens; 3],
     /// The first unit of the current topic, as an index.
     first: usize,
-    /// Where the current topic begins.
+    /// The start of the current topic.
     topic: Ordinal,
     /// Older topics, oldest first.
     older: Vec<Entry<'s>>,
 }
 
-/// The next step that the tiers ask for.
+/// The next step of the tiers.
 pub(super) fn next(s: &Situation<'_>, tiers: &Tiers) -> Option<Plan> {
     let t = Tiered::new(s, tiers)?;
     let [topic, topics, bulks] = t.over;
@@ -163,8 +164,7 @@ impl<'s, 'a> Tiered<'s, 'a> {
         })
     }
 
-    /// A summary of the topic that a message belongs to, where that has ended and stands verbatim,
-    /// at least in part.
+    /// A summary of the topic of a message, if it has ended and is verbatim, at least in part.
     pub(super) fn summarise_topic(&self, message: Ordinal) -> Option<Plan> {
         if message < Ordinal::FIRST || message > self.s.view.len() {
             return None;
@@ -174,7 +174,7 @@ impl<'s, 'a> Tiered<'s, 'a> {
         older::summarised(self, std::slice::from_ref(entry?))
     }
 
-    /// The topics behind the one of that cover that are sure to be summarised.
+    /// The topics after that of the cover that will certainly be summarised.
     pub(super) fn after(&self, cover: &Cover, most: usize) -> Vec<Ahead> {
         older::after(self, cover, most)
     }
@@ -184,19 +184,19 @@ impl<'s, 'a> Tiered<'s, 'a> {
         current::attention(self)
     }
 
-    /// Cuts verbatim messages that are too large, wherever they stand.
+    /// Cuts verbatim messages that are too large, at any position.
     pub(super) fn cut_large(&self, over: Option<Tokens>) -> Option<Plan> {
         current::cut_anywhere(self, over)
     }
 
-    /// The blocks of the context that summarise, of the tiers that `which` takes.
+    /// The summary blocks of the context, of the tiers that `which` selects.
     fn summaries(&self, which: impl Fn(&Checkpoint) -> bool) -> Vec<&'s Checkpoint> {
         let active = self.s.view.active().iter().map(|c| &**c);
         let summaries = active.filter(|c| matches!(c.body, Body::Summary(_)));
         summaries.filter(|c| which(c)).collect()
     }
 
-    /// A summary of at most half of what it takes the place of, that fits its tier.
+    /// A summary of at most half of the replaced tokens, within its tier.
     fn summary(&self, cover: Cover, tier: Tier) -> Option<Plan> {
         let cap = self.cap(tier, cover.original)?;
         let step = Step::Summarise {
@@ -208,7 +208,7 @@ impl<'s, 'a> Tiered<'s, 'a> {
         Some(self.s.plan(step, false))
     }
 
-    /// The most tokens of a summary; none where that would be too few to say anything.
+    /// Maximum tokens of a summary; none if that is too small for a useful text.
     fn cap(&self, tier: Tier, original: Tokens) -> Option<Tokens> {
         let (cap, target) = match tier {
             Tier::Topic => (self.tiers.topic_cap, self.targets[1]),

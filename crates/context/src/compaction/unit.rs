@@ -1,4 +1,4 @@
-//! Units: what is kept or leaves as a whole.
+//! Units: groups of messages that stay or leave together.
 
 use crate::budget::Budget;
 use crate::checkpoint::Span;
@@ -7,17 +7,17 @@ use crate::message::Role;
 use crate::tokens::Count;
 use crate::view::{Item, View};
 
-/// A message, or an assistant message with its tool calls, all their results and whatever
-/// stands between them.
+/// A message, or an assistant message with its tool calls, all their results and all messages
+/// between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// Its messages.
     pub span: Span,
-    /// What it costs as it stands, the dialect's overhead included.
+    /// Its tokens in the current form, the dialect's overhead included.
     pub count: Count,
     /// Whether it begins with a user message.
     pub user: bool,
-    /// Whether one of its messages may not leave.
+    /// Whether one of its messages must stay.
     pub pinned: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec
             user: item.role() == Role::User,
             pinned: view.is_pinned(ordinal),
         };
-        // A result that came after its call was covered has nothing left to stay together with.
+        // A result that arrived after its call was covered has no unit to stay with.
         let first = item.node.unit_start;
         if first < ordinal && position(&units, first).is_some() {
             while let Some(older) = units.pop_if(|older| older.span.last >= first) {
@@ -53,7 +53,7 @@ fn joined(older: Unit, newer: Unit) -> Unit {
     }
 }
 
-/// The position of the unit that holds a message. Units are ascending and disjoint.
+/// The index of the unit of a message. Units are ascending and disjoint.
 pub(super) fn position(units: &[Unit], ordinal: Ordinal) -> Option<usize> {
     let at = units.partition_point(|unit| unit.span.last < ordinal);
     units

@@ -2,7 +2,7 @@
 
 use crate::tokens::{Ppm, Tokens};
 
-/// What each tier may have, and how it is made smaller.
+/// The size of each tier, and how it is made smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiers {
     /// Share of the current topic.
@@ -11,39 +11,39 @@ pub struct Tiers {
     pub topics: Ppm,
     /// Share of bulks: summaries of several topics each.
     pub bulks: Ppm,
-    /// The most tokens the summary of a topic may have.
+    /// Maximum tokens of the summary of a topic.
     pub topic_cap: Tokens,
-    /// The most tokens a bulk may have.
+    /// Maximum tokens of a bulk.
     pub bulk_cap: Tokens,
-    /// Newest older topics that are merged only before something would have to be dropped.
+    /// Newest older topics that are merged only before something would be dropped.
     pub topics_keep: u32,
-    /// Topics, or bulks, that become one bulk.
+    /// Number of topics, or bulks, that become one bulk.
     pub merge: u32,
-    /// Of the messages between the first and the last of the current topic, the part that
-    /// becomes one summary; none: none of them.
+    /// The part of the messages between the first and the last one of the current topic that
+    /// becomes one summary; none: no summary.
     pub attention: Option<Ppm>,
-    /// Which messages of the current topic are too large.
+    /// The limit above which messages of the current topic are cut.
     pub large: Large,
-    /// What ends a topic, beside a phrase and a person.
+    /// The automatic ends of a topic, besides phrases and a person.
     pub ends: Ends,
 }
 
-/// Which messages of a topic that is over its share are cut, and how.
+/// Which messages of an oversized topic are cut, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Large {
-    /// Those of more tokens than this part of the topic's share, largest first: head and tail
+    /// Messages with more tokens than this part of the topic's share, largest first: head and tail
     /// stay.
     OfTopic(Ppm),
-    /// Those with a text of more Unicode scalars than this, all at once: the head stays.
+    /// Messages with a text of more Unicode scalars than this, all at once: the head stays.
     Chars(u32),
 }
 
-/// What ends a topic by itself.
+/// The automatic ends of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Silence of more milliseconds than this; none: no silence does.
+    /// After more milliseconds than this without a message; none: never.
     pub silence_ms: Option<i64>,
-    /// More tokens than this part of the topic's share; none: no amount does.
+    /// Above this part of the topic's share; none: at no size.
     pub over: Option<Ppm>,
 }
 
@@ -65,7 +65,7 @@ impl Tiers {
         },
     };
 
-    /// What the current topic, older topics and bulks may have of an amount, each rounded down.
+    /// The limits of the current topic, older topics and bulks for an amount, each rounded down.
     pub const fn shares(&self, amount: Tokens) -> [Tokens; 3] {
         [
             self.topic.of(amount),

@@ -1,15 +1,15 @@
-//! What stands before the conversation: system text and tools.
+//! The part of a prompt before the conversation: system text and tools.
 
 use std::sync::Arc;
 
 use crate::digest::{Digest, Hasher};
 
-/// A tool as models are told of it.
+/// A tool in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolSpec {
     /// Its name, unique within a list.
     pub name: Arc<str>,
-    /// What it does.
+    /// Its purpose.
     pub description: Arc<str>,
     /// JSON schema of its arguments, as text with stable key order.
     pub input_schema: Arc<str>,
@@ -35,7 +35,7 @@ impl ToolSpec {
 pub struct Preamble {
     system: Arc<str>,
     tools: Arc<[ToolSpec]>,
-    /// Made once: it is asked for with every look at what the preamble costs.
+    /// Computed once, because every token count of the preamble uses it.
     digest: Digest,
 }
 
@@ -62,7 +62,7 @@ impl Preamble {
         &self.tools
     }
 
-    /// What a model would be charged for: the system text, then the tools, a line each.
+    /// The text that counts as tokens: the system text, then the tools, one per line.
     pub fn countable_text(&self) -> String {
         let mut text = self.system.to_string();
         for tool in self.tools.iter() {

@@ -1,4 +1,4 @@
-//! What a snapshot shows: messages as they stand, and the blocks of summaries.
+//! The contents of a snapshot: messages in their form, and the blocks of summaries.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::ids::MessageId;
 use crate::message::{CallRef, Message, Part};
 use crate::tree::Tree;
 
-/// A message as it stands in the context.
+/// A message of the context, in its form.
 #[derive(Clone, Debug)]
 pub struct Entry {
     message: Arc<Message>,
@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The message as it stands in the context of `head` that holds the messages of `spans`.
+    /// The message in the context of `head`, which has the messages of `spans`.
     pub(super) fn new(
         message: Arc<Message>,
         form: Option<Form>,
@@ -48,7 +48,7 @@ impl Entry {
         }
     }
 
-    /// The message as it was said.
+    /// The original message.
     pub fn message(&self) -> &Arc<Message> {
         &self.message
     }
@@ -58,19 +58,19 @@ impl Entry {
         self.form
     }
 
-    /// Which of its tool calls never got a result, from 0: they are shown as such.
+    /// The tool calls that never got a result, by index from 0: the prompt marks them.
     pub fn unanswered(&self) -> &[u16] {
         &self.unanswered
     }
 
-    /// True for a tool result that came after its call was summarised. No model accepts a result
-    /// without its call, so it is shown as text.
+    /// Whether it is a tool result that arrived after its call was summarised. No model accepts a
+    /// result without its call, so it is shown as text.
     pub fn is_detached(&self) -> bool {
         self.detached
     }
 
-    /// Feeds what a model sees of it. The message enters by its content digest, which is made
-    /// once when a message is appended, its number and its day.
+    /// Adds the content that a model sees. The message is represented by its content digest, which
+    /// is computed once when a message is appended, its number and its day.
     pub(super) fn digest_into(&self, hasher: &mut Hasher) {
         hasher
             .digest(&self.message.content_digest)
@@ -89,7 +89,7 @@ impl Entry {
         };
     }
 
-    /// Its parts as they stand in the context.
+    /// Its parts in the context.
     pub fn parts(&self) -> Cow<'_, [Part]> {
         match self.form {
             None => Cow::Borrowed(&self.message.parts),
@@ -98,7 +98,7 @@ impl Entry {
     }
 }
 
-/// A summary as it stands in the context.
+/// A summary in the context.
 #[derive(Clone, Debug)]
 pub struct Block {
     checkpoint: Arc<Checkpoint>,
@@ -106,7 +106,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block that stands for a checkpoint.
+    /// The block of a checkpoint.
     pub(super) fn new(checkpoint: Arc<Checkpoint>) -> Block {
         Block {
             text: checkpoint.context_text().into(),
@@ -114,7 +114,7 @@ impl Block {
         }
     }
 
-    /// The checkpoint it shows.
+    /// Its checkpoint.
     pub fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.checkpoint
     }

@@ -1,18 +1,18 @@
-//! A title for a topic: the first thing that somebody asks in it, made short.
+//! A title for a topic: the first request in it, shortened.
 
 use crate::checkpoint::Span;
 use crate::ids::{MessageId, Ordinal};
 use crate::message::{Part, Role};
 use crate::tree::{Node, Tree};
 
-/// Unicode scalars of a title at most.
+/// Maximum Unicode scalars of a title.
 const LENGTH: usize = 60;
-/// Messages of a topic that are looked at for one.
+/// Number of messages of a topic that are searched for a title.
 const LOOKED_AT: u32 = 16;
 
 /// The title of the topic of those messages on the branch that ends in `head`: the first sentence
-/// that a user says in it, else that anybody says; equal on every machine. None where nobody says
-/// anything in its first messages. Costs at most those.
+/// of a user in it, otherwise of any role; equal on every machine. None if its first messages have
+/// no text. The cost depends on their number.
 pub fn title(tree: &Tree, head: MessageId, topic: Span) -> Option<String> {
     let last = topic.last.min(Ordinal(topic.first.0 + LOOKED_AT - 1));
     let nodes = tree.range(head, topic.first..=last);
@@ -30,7 +30,7 @@ fn first_text(node: &Node) -> Option<&str> {
     })
 }
 
-/// The first sentence of a text on one line, cut between words where it is long.
+/// The first sentence of a text on one line, cut between words if it is long.
 fn sentence(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = line.unwrap_or_default();
@@ -52,7 +52,7 @@ fn sentence(text: &str) -> String {
         return whole.trim().to_owned();
     }
     let cut: String = whole.chars().take(LENGTH - 1).collect();
-    // A language without spaces is cut where it is.
+    // A language without spaces is cut anywhere.
     let between = cut.rfind(char::is_whitespace);
     let between = between.filter(|at| *at > cut.len() / 2);
     let cut = between.map_or(cut.as_str(), |at| &cut[..at]);

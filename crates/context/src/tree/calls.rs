@@ -9,11 +9,11 @@ use crate::message::{CallRef, Part};
 
 use super::{Error, Node, Tree};
 
-/// Unanswered calls of older messages that are remembered; those before are taken as never
-/// answered. Bounds what each message on a path carries.
+/// Maximum number of remembered unanswered calls of older messages; earlier calls count as never
+/// answered. This limits the data of each message on a path.
 const OPEN_CALLS_MAX: usize = 64;
 
-/// A tool call on a path that has no result yet.
+/// A tool call on a path without a result so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OpenCall {
     pub(super) message: Ordinal,
@@ -23,12 +23,12 @@ pub(super) struct OpenCall {
     pub(super) id: Arc<str>,
 }
 
-/// The calls on a path that have no result yet, in the order in which they were made. Results
-/// mostly come in that order too: those before share the calls behind them.
+/// The calls on a path without a result so far, in chronological order. Results mostly arrive in
+/// that order too: earlier results share the calls behind them.
 #[derive(Clone, Debug)]
 pub(super) struct OpenCalls {
     made: Arc<[OpenCall]>,
-    /// So many of the first are answered.
+    /// Number of the first calls that are answered.
     answered: usize,
 }
 
@@ -55,20 +55,20 @@ impl Deref for OpenCalls {
     }
 }
 
-/// What a message does to the calls of its path.
+/// The effect of a message on the calls of its path.
 pub(super) struct Pairing {
     /// Start of the unit the message belongs to.
     pub(super) unit_start: Ordinal,
-    /// The calls that have no result after it.
+    /// The calls without a result after it.
     pub(super) open: OpenCalls,
     /// The calls it answers, one for each of its results.
     pub(super) answers: Vec<CallRef>,
 }
 
 impl Tree {
-    /// The message at `ordinal` on the path to `head` with all that no model accepts it without:
-    /// the calls that it answers, and the results of its calls. Costs the length of the path from
-    /// the first of them on, where there are calls at all.
+    /// The message at `ordinal` on the path to `head` with all messages that a model requires
+    /// beside it: the calls that it answers, and the results of its calls. The cost depends on the
+    /// length of the path from the first of them on, if there are calls at all.
     pub fn unit(&self, head: MessageId, ordinal: Ordinal) -> Vec<&Node> {
         let (Some(own), Some(last)) = (self.at(head, ordinal), self.get(head)) else {
             return Vec::new();
@@ -135,15 +135,15 @@ pub(super) fn pair(parts: &[Part], parent: Option<&Node>) -> Result<Pairing, Err
 }
 
 impl OpenCalls {
-    /// Keeps the calls of the newest message that has any, however many: their results are to come.
+    /// Keeps all calls of the newest message with calls: their results are still to come.
     fn forget_oldest(&mut self) {
         let newest = self.last().map(|call| call.message);
         let older = self.partition_point(|call| Some(call.message) < newest);
         self.answered += self.len().saturating_sub(OPEN_CALLS_MAX).min(older);
     }
 
-    /// Takes the call a result answers: of the newest message with an unanswered call of that id
-    /// the first such, else the first unanswered call of the newest message that has one.
+    /// Takes the call that a result answers: of the newest message with an unanswered call of that
+    /// id, the first such call; otherwise the first unanswered call of the newest message with one.
     fn take(&mut self, call_id: &str) -> Result<OpenCall, Error> {
         let same_id = self.iter().rfind(|call| &*call.id == call_id);
         let by_id = same_id.map(|call| call.message).and_then(|message| {

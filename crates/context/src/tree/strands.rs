@@ -1,41 +1,41 @@
-//! Strands: the tree cut into stretches of messages that follow one another.
+//! Strands: the tree divided into stretches of consecutive messages.
 //!
-//! The first message to follow another one goes on with its strand; each later one begins a strand
-//! of its own. So a path is as many stretches as it takes turns at forks, however long it is, and a
-//! place in the tree can be compared with a path without walking it.
+//! The first message that follows another one continues its strand; each later one begins a new
+//! strand. A path therefore has as many stretches as it takes turns at forks, however long it is,
+//! and a position in the tree can be compared with a path without a walk.
 
 use crate::checkpoint::Span;
 use crate::ids::{MessageId, Ordinal};
 
 use super::{Node, Tree};
 
-/// Names a strand of a tree, in the order in which they were begun.
+/// Identifies a strand of a tree, in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Strand(pub u32);
 
-/// What is known of a strand.
+/// The data of a strand.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
-    /// The strand it leaves and the message there that it follows; none for a root's.
+    /// The parent strand and the message on it that it follows; none for a root.
     leaves: Option<(Strand, Ordinal)>,
     /// Its messages, by their index in the tree.
     nodes: Vec<u32>,
 }
 
 impl Begun {
-    /// The first of its ordinals.
+    /// Its first ordinal.
     fn first(&self) -> Ordinal {
         self.leaves.map_or(Ordinal::FIRST, |(_, left)| left.next())
     }
 
-    /// The message at `ordinal`, where it is on this strand.
+    /// The message at `ordinal`, if it is on this strand.
     pub(super) fn at(&self, ordinal: Ordinal) -> Option<u32> {
         let place = ordinal.0.checked_sub(self.first().0)?;
         self.nodes.get(place as usize).copied()
     }
 }
 
-/// The strand of the message `node` that is about to follow `parent`.
+/// The strand of the message `node`, which is appended after `parent`.
 pub(super) fn extend(strands: &mut Vec<Begun>, parent: Option<&Node>, node: u32) -> Strand {
     let followed = parent.and_then(|parent| strands.get_mut(parent.strand.0 as usize));
     if let (Some(parent), Some(strand)) = (parent, followed)
@@ -52,8 +52,8 @@ pub(super) fn extend(strands: &mut Vec<Begun>, parent: Option<&Node>, node: u32)
 }
 
 impl Tree {
-    /// The stretches that make up the path to `head`, newest first; empty where `head` is not in
-    /// the tree. Costs the number of forks at which the path takes a turn.
+    /// The stretches of the path to `head`, newest first; empty if `head` is not in the tree. The
+    /// cost depends on the number of forks at which the path takes a turn.
     pub fn strands(&self, head: MessageId) -> Vec<(Strand, Span)> {
         let node = self.get(head);
         let mut next = node.map(|node| (node.strand, node.ordinal));

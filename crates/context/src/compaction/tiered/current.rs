@@ -1,5 +1,5 @@
-//! Making the current topic smaller: cut what is large in it, then summarise what lies between
-//! its first and its last message.
+//! Making the current topic smaller: cut its large messages, then summarise the messages between
+//! its first and its last one.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use crate::view::Item;
 
 use super::Tiered;
 
-/// Cuts the largest message of the current topic that is too large, or the tails of all that are.
+/// Cuts the largest oversized message of the current topic, or the tails of all oversized ones.
 pub(super) fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
     let free = free(t, t.topic);
     match t.tiers.large {
@@ -27,9 +27,9 @@ pub(super) fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
     }
 }
 
-/// Cuts the largest of all messages that is too large, or their tails: of more tokens than `over`,
-/// in place of what the tiers say. It is cut somewhat shorter than that, so that what is left out
-/// is more than what says so.
+/// Cuts the largest oversized message of the context, or the tails of all: above `over` tokens
+/// instead of the limit of the tiers. The cut is slightly shorter, so that the removed text is
+/// longer than the note about it.
 pub(super) fn cut_anywhere(t: &Tiered<'_, '_>, over: Option<Tokens>) -> Option<Plan> {
     let free = free(t, Ordinal::FIRST);
     let limit = match (over, t.tiers.large) {
@@ -41,14 +41,14 @@ pub(super) fn cut_anywhere(t: &Tiered<'_, '_>, over: Option<Tokens>) -> Option<P
     cut_largest(t, free.collect(), (limit, length))
 }
 
-/// The messages from one on that may be cut.
+/// The messages from `first` on that may be cut.
 fn free<'t, 'a>(t: &'t Tiered<'_, 'a>, first: Ordinal) -> impl Iterator<Item = &'t Item<'a>> {
     let own = t.s.items.iter().filter(move |item| item.ordinal() >= first);
     let free = own.filter(|item| !t.s.is_protected(item.ordinal()));
     free.filter(|item| !matches!(item.form(), Some(Form::Masked { .. })))
 }
 
-/// Cuts the largest message of more tokens than the first amount to about the second.
+/// Cuts the largest message above the first amount to about the second amount.
 fn cut_largest(
     t: &Tiered<'_, '_>,
     mut items: Vec<&Item<'_>>,
@@ -68,8 +68,8 @@ fn cut_largest(
     Some(t.s.plan(cut?, false))
 }
 
-/// The length of a message's texts with which it has as many Unicode scalars as its tokens leave
-/// it: floor(scalars × limit / tokens). None where that cuts nothing.
+/// The length of a message's texts at which its Unicode scalars correspond to its tokens:
+/// floor(scalars × limit / tokens). None if that cuts nothing.
 fn length(item: &Item<'_>, tokens: Tokens, limit: Tokens) -> Option<u32> {
     let message = &item.node.message;
     let texts = cuttable_chars(message, item.form());
@@ -105,9 +105,9 @@ fn cut_tails<'i, 'a: 'i>(
     (!step.forms().is_empty()).then(|| t.s.plan(step, false))
 }
 
-/// One summary of the greater part of what lies between the first and the last message, from the
-/// second on; what was summarised of it before counts as one message. Whole units leave, and only
-/// where fewer messages are left.
+/// One summary of the greater part of the messages between the first and the last one, from the
+/// second on; an earlier summary in it counts as one message. Whole units leave, and only if fewer
+/// messages remain.
 pub(super) fn attention(t: &Tiered<'_, '_>) -> Option<Plan> {
     let part = t.tiers.attention?;
     let units = t.s.units.get(t.first..)?;

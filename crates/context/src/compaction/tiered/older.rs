@@ -1,5 +1,5 @@
-//! Making older topics and bulks smaller: summarise topics, merge what was summarised, and at
-//! last let the oldest go.
+//! Making older topics and bulks smaller: summarise topics, merge summaries, and finally drop the
+//! oldest.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::tokens::Tokens;
 
 use super::Tiered;
 
-/// Where more topics than this have to be summarised at once, several become one summary: a
-/// conversation that was imported is not to take a summary for each of its hundreds.
+/// If more topics than this must be summarised at once, several become one summary: an imported
+/// conversation must not need one summary for each of hundreds of topics.
 const BACKLOG: usize = 16;
-/// The part of a backlog that then becomes one: a step of a quarter each ends soon.
+/// The part of a backlog that becomes one summary: steps of a quarter each end soon.
 const BACKLOG_PART: usize = 4;
 
-/// An older topic, as far as it may be summarised: what stands verbatim, and its summaries.
+/// The part of an older topic that may be summarised: verbatim units, and summaries.
 #[derive(Debug)]
 pub(super) struct Entry<'s> {
-    /// Where it begins.
+    /// Its start.
     pub(super) start: Ordinal,
     units: Vec<&'s Unit>,
     blocks: Vec<&'s Checkpoint>,
@@ -39,19 +39,19 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether all of it that may be is summarised.
+    /// Whether everything that may be summarised is.
     fn is_summarised(&self) -> bool {
         self.units.is_empty()
     }
 }
 
-/// The topics before the current one, oldest first. Units of which a part is pinned are left out,
-/// and what is summarised in a bulk.
+/// The topics before the current one, oldest first. Units with a pinned part are excluded, and so
+/// are topics in a bulk.
 pub(super) fn entries<'s>(s: &'s Situation<'_>, topic: Ordinal, first: usize) -> Vec<Entry<'s>> {
     let mut entries: BTreeMap<Ordinal, Entry<'s>> = BTreeMap::new();
     let mut older = &s.units[..first.min(s.latest_start)];
     while let Some(last) = older.last() {
-        // A unit that reaches over the end of a topic belongs to the later one.
+        // A unit that extends over the end of a topic belongs to the later topic.
         let start = s.view.topic_of(last.span.last);
         let own = older.partition_point(|unit| unit.span.last < start);
         let (before, units) = older.split_at(own);
@@ -83,8 +83,8 @@ fn covering_all(t: &Tiered<'_, '_>, entries: &[Entry<'_>]) -> Option<Cover> {
     covering(t.s, &units, &blocks)
 }
 
-/// Summarises the oldest topic that is not: where the tier is over its share, and one of which a
-/// part was summarised while it went on in any case.
+/// Summarises the oldest unsummarised topic: if the tier exceeds its share, or if a part of the
+/// topic was summarised before its end.
 pub(super) fn summarise(t: &Tiered<'_, '_>) -> Option<Plan> {
     let is_open = |entry: &Entry<'_>| {
         let due = t.over[1] || !entry.blocks.is_empty();
@@ -97,7 +97,7 @@ pub(super) fn summarise(t: &Tiered<'_, '_>) -> Option<Plan> {
     summarised(t, &t.older[first..first + run])
 }
 
-/// One summary of topics that stand verbatim, at least in part.
+/// One summary of topics that are verbatim, at least in part.
 pub(super) fn summarised(t: &Tiered<'_, '_>, topics: &[Entry<'_>]) -> Option<Plan> {
     if topics.iter().all(Entry::is_summarised) {
         return None;
@@ -105,8 +105,8 @@ pub(super) fn summarised(t: &Tiered<'_, '_>, topics: &[Entry<'_>]) -> Option<Pla
     t.summary(covering_all(t, topics)?, Tier::Topic)
 }
 
-/// The topics behind the one of that cover that are summarised next: as many as are needed even
-/// where the summaries before them take nothing.
+/// The topics after that of the cover that are summarised next: as many as necessary even if the
+/// summaries before them have no tokens.
 pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Ahead> {
     let is_due = |entry: &Entry<'_>| !entry.is_summarised() && t.over[1];
     let covered = |entry: &Entry<'_>| covering_all(t, std::slice::from_ref(entry));
@@ -123,7 +123,7 @@ pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Ahead
         let (Some(cap), Some(cover)) = (t.cap(Tier::Topic, entry.tokens), covered(entry)) else {
             continue;
         };
-        // A summary of a part of it would have to be read first: that is asked for by itself.
+        // A summary of a part of it must be read first: that needs a separate request.
         if entry.blocks.is_empty() {
             ahead.push(Ahead { cover, cap });
         }
@@ -132,7 +132,7 @@ pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Ahead
     ahead
 }
 
-/// How many topics become one summary: one, but for a backlog.
+/// Number of topics that become one summary: one, except in a backlog.
 fn group(t: &Tiered<'_, '_>, is_open: &impl Fn(&Entry<'_>) -> bool) -> usize {
     let mut excess = t.loads[1].minus(t.targets[1]);
     let mut due = 0;
@@ -146,12 +146,12 @@ fn group(t: &Tiered<'_, '_>, is_open: &impl Fn(&Entry<'_>) -> bool) -> usize {
     if due > BACKLOG { due / BACKLOG_PART } else { 1 }
 }
 
-/// Merges the oldest topics into a bulk: with the newest few kept as they are, else without.
+/// Merges the oldest topics into a bulk: first without the newest few, then with them.
 pub(super) fn merge_topics(t: &Tiered<'_, '_>) -> Option<Plan> {
     let keep = t.tiers.topics_keep as usize;
     let merge = t.tiers.merge.max(2) as usize;
     let all = t.older.len();
-    // Kept ones give way before anything is dropped, and two are merged where there are no more.
+    // Kept topics give way before anything is dropped, and two are merged if there are no more.
     let count = if all >= keep + merge {
         merge
     } else {
@@ -163,8 +163,8 @@ pub(super) fn merge_topics(t: &Tiered<'_, '_>) -> Option<Plan> {
     t.summary(covering_all(t, &t.older[..count])?, Tier::Bulk)
 }
 
-/// Merges the oldest bulks; makes one smaller that is larger than a bulk may be, or than its whole
-/// tier; makes a bulk more of kept topics so that there are enough to merge; drops the oldest.
+/// Merges the oldest bulks; makes a bulk smaller that exceeds the limit of a bulk or of its whole
+/// tier; makes kept topics another bulk so that there are enough to merge; drops the oldest.
 pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
     let bulks = t.summaries(|c| c.tier != Tier::Topic);
     let merge = t.tiers.merge.max(2) as usize;
@@ -183,8 +183,8 @@ pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
         .or_else(|| (1..=bulks.len()).find_map(|oldest| dropped(t, &bulks[..oldest])))
 }
 
-/// Leaves a note of the oldest bulks and of what was dropped before them, if that shrinks: a bulk
-/// that is no longer than a note goes with the next one.
+/// Leaves a note of the oldest bulks and of earlier dropped ones, if that shrinks the context: a
+/// bulk that is no longer than a note leaves with the next one.
 fn dropped(t: &Tiered<'_, '_>, oldest: &[&Checkpoint]) -> Option<Plan> {
     let active = t.s.view.active().iter().map(|c| &**c);
     let notes = active.filter(|c| c.body == Body::Tombstone);
