@@ -1,10 +1,10 @@
 //! Agent definitions: `agents/<id>.md`, `agents/<id>.toml` and `[agents.<id>]` as one roster.
 //!
-//! A definition is looked for in this order, and the whole file of a later place takes the
-//! earlier one's: built into the program, the person's `agents/`, the project's `agents/`. A
-//! table `[agents.<id>]` of the configuration then changes single keys of it, so that
-//! `UNISONO__AGENTS__RISKS__MODEL` works for an agent that is a file; where there is no file, it
-//! is the definition.
+//! Definitions are read from these places, and the whole file of a later place replaces the earlier
+//! one: built into the program, the person's `agents/`, the project's `agents/`. A table
+//! `[agents.<id>]` of the configuration then changes single keys of it, so that
+//! `UNISONO__AGENTS__RISKS__MODEL` works for an agent in a file; without a file, the table is the
+//! definition.
 
 mod alone;
 mod changed;
@@ -39,63 +39,63 @@ use crate::settings::Loaded;
 use crate::skills::{self, Skills};
 pub(crate) use define::BUILT_IN_KINDS;
 
-/// The built-in tools that agents may be given.
+/// The built-in tools of agents.
 pub const TOOLS: [&str; 5] = {
     let [compact, delegate, read_message, recall] = unisono_runtime::tools::BUILT_IN;
     [compact, delegate, read_message, recall, skills::TOOL]
 };
-/// Those that a model has whose agent names none.
+/// The default tools of an agent with a model.
 pub const DEFAULT_TOOLS: [&str; 3] = ["read_message", "recall", skills::TOOL];
 
-/// An agent and where it came from.
+/// An agent and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// What it is.
+    /// Its definition.
     pub definition: Arc<Definition>,
-    /// Which of its calls of tools wait for a person.
+    /// Its approval rules.
     pub approvals: Vec<ApprovalRule>,
-    /// The most that one of its runs may cost; none: nothing but the budgets bounds it.
+    /// The maximum cost of one of its runs; none: only the budgets limit it.
     pub max_cost: Option<Cost>,
-    /// The file, or the configuration's layer, that defines it.
+    /// The file, or the layer of the configuration, that defines it.
     pub origin: Origin,
 }
 
-/// All agents that can be given a task.
+/// All agents.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     agents: BTreeMap<AgentId, Agent>,
-    /// The definitions as they were written.
+    /// The definitions as written.
     sources: Arc<[files::Source]>,
     skills: Arc<Skills>,
 }
 
-/// No agent of that name, or a team that does not fit.
+/// An unknown agent, or an invalid team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nobody has that name.
+    /// There is no agent of that name.
     #[error("unknown agent `{name}`{}", .help.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest name, or all of them.
+        /// The nearest name, or all names.
         help: Option<String>,
     },
-    /// The agent that answers cannot work before itself.
+    /// The lead cannot be one of its own delegates.
     #[error("agent `{0}` is the lead and cannot be one of its own delegates")]
     LeadDelegated(AgentId),
-    /// It works with the stages of its pipeline and nobody else.
+    /// A lead with a pipeline accepts no further agents.
     #[error(
         "agent `{0}` works through its pipeline and takes no other agents: leave them out, or add \
          them to its `pipeline`"
     )]
     PipelineAlone(AgentId),
-    /// A pipeline is worked through for a lead alone.
+    /// Only a lead can have a pipeline.
     #[error(
         "agent `{0}` has a pipeline and can only be the lead: name the agents of its pipeline \
          instead, or ask it with `--lead {0}`"
     )]
     PipelineGiven(AgentId),
-    /// Nothing stands before or after the equals sign.
+    /// The name or the task is empty.
     #[error("`{0}` must be an agent, or agent=task")]
     BadAssignment(String),
 }
@@ -104,13 +104,13 @@ impl Roster {
     /// Reads every agent. Returns the warnings as well.
     ///
     /// # Errors
-    /// An agent is wrong; the list says which, where, and how to put it right.
+    /// A definition is wrong; the list says which, where, and how to correct it.
     pub fn load(loaded: &Loaded) -> Result<(Roster, Diagnostics), Diagnostics> {
         let (roster, found) = Roster::read(loaded);
         Ok((roster, found.into_result()?))
     }
 
-    /// Reads every agent that is right.
+    /// Reads every valid agent.
     pub(crate) fn read(loaded: &Loaded) -> (Roster, Diagnostics) {
         let mut found = Diagnostics::default();
         let places = loaded.sources().skills();
@@ -122,13 +122,14 @@ impl Roster {
         Roster::define(sources.into(), skills.into(), loaded, found)
     }
 
-    /// The same definitions under another configuration. Nothing is read.
+    /// The same definitions under another configuration. No file is read.
     pub(crate) fn under(&self, loaded: &Loaded) -> (Roster, Diagnostics) {
         let found = Diagnostics::default();
         Roster::define(self.sources.clone(), self.skills.clone(), loaded, found)
     }
 
-    /// What is wrong with a definition already is not said in other words: `found` goes on.
+    /// An error of a definition that is already reported is not reported in other words: `found`
+    /// continues.
     fn define(
         sources: Arc<[files::Source]>,
         skills: Arc<Skills>,
@@ -167,7 +168,7 @@ impl Roster {
     /// The agent of that name.
     ///
     /// # Errors
-    /// There is none; the error names the nearest.
+    /// There is no such agent; the error names the nearest name.
     pub fn get(&self, id: &str) -> Result<Arc<Definition>, Error> {
         match self.agents.get(&AgentId::from(id)) {
             Some(agent) => Ok(agent.definition.clone()),
@@ -178,17 +179,17 @@ impl Roster {
         }
     }
 
-    /// Which calls of an agent wait for a person; none where nobody has that name any more.
+    /// The approval rules of an agent; none if there is no agent of that name any more.
     pub fn approvals(&self, id: &AgentId) -> &[ApprovalRule] {
         self.agents.get(id).map_or(&[], |agent| &agent.approvals)
     }
 
-    /// The most that one run of an agent may cost, if it says so itself.
+    /// The maximum cost of one run of an agent, if its definition sets one.
     pub fn max_cost(&self, id: &AgentId) -> Option<Cost> {
         self.agents.get(id)?.max_cost
     }
 
-    /// The skills that agents may read.
+    /// The skills of all agents.
     pub fn skills(&self) -> &Arc<Skills> {
         &self.skills
     }

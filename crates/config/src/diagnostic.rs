@@ -1,23 +1,23 @@
-//! What is wrong with a configuration or an agent's file: what, where, and what to do.
+//! Errors and warnings of a configuration or an agent file: what, where, and what to do.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a value was written.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// Built into the program.
     Defaults,
-    /// A file. Kept as it is shown: relative to the working directory where it lies below it.
+    /// A file. Its path is stored for display: relative to the working directory if it is below it.
     File(PathBuf),
     /// The settings of a session.
     Session,
-    /// What the program adds in Rust.
+    /// An extension of the program in Rust.
     Program,
     /// An environment variable.
     Env(String),
-    /// A command-line flag, as the person wrote it, or what else was asked for but this once.
+    /// A command-line flag as the person wrote it, or another setting for a single request.
     Flag(String),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Origin {
 pub struct Place {
     /// The file, variable or flag.
     pub origin: Arc<Origin>,
-    /// Line and column, from 1, the column in characters; none outside of files.
+    /// Line and column, from 1, the column in characters; none outside files.
     pub at: Option<(u32, u32)>,
 }
 
@@ -58,7 +58,7 @@ impl Place {
         Place::whole(Origin::File(path.to_owned()))
     }
 
-    /// The position of the byte `offset` of `text`, which is the origin's.
+    /// The position of the byte `offset` of `text`, which is the text of the origin.
     pub fn in_text(origin: &Arc<Origin>, text: &str, offset: usize) -> Place {
         Place {
             origin: origin.clone(),
@@ -93,10 +93,10 @@ fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The program works, perhaps not as meant.
+    /// The program works, perhaps not as intended.
     Warning,
     /// The program refuses to start.
     Error,
@@ -111,27 +111,28 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong.
+/// One error or warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Where.
+    /// Its position.
     pub place: Place,
-    /// The key it is about, dotted.
+    /// Its dotted key.
     pub key: Option<String>,
     /// What happened.
     pub problem: String,
     /// What to do, "did you mean" included.
     pub help: Option<String>,
-    /// True for a key nobody reads: a warning when running, an error in a check.
+    /// Whether it is about an unknown key: a warning when running, an error in a check.
     pub unknown_key: bool,
-    /// True for what is said of a model: where it is asked, and in a check, not by every verb.
+    /// Whether it is about a model: reported when the model is used and in a check, not by every
+    /// command.
     pub of_model: bool,
 }
 
 impl Diagnostic {
-    /// Something that keeps the program from starting.
+    /// An error, which keeps the program from starting.
     pub fn error(place: Place, problem: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -144,7 +145,7 @@ impl Diagnostic {
         }
     }
 
-    /// Something that may not be meant.
+    /// A warning.
     pub fn warning(place: Place, problem: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Warning,
@@ -152,21 +153,21 @@ impl Diagnostic {
         }
     }
 
-    /// Names the key it is about.
+    /// Adds the key.
     #[must_use]
     pub fn on(mut self, key: impl Into<String>) -> Diagnostic {
         self.key = Some(key.into());
         self
     }
 
-    /// Says what to do.
+    /// Adds the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 
-    /// Suggests the known name most like `name`; without one, lists them all.
+    /// Suggests the known name most similar to `name`; without one, lists all known names.
     #[must_use]
     pub fn suggest<'a>(self, name: &str, known: impl Iterator<Item = &'a str>) -> Diagnostic {
         match suggestion(name, known) {
@@ -186,12 +187,12 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All that is wrong, by place.
+/// All errors and warnings, by position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// Adds one, unless it is there.
+    /// Adds a diagnostic, unless it is already in the list.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         if !self.0.contains(&diagnostic) {
             self.0.push(diagnostic);
@@ -203,12 +204,12 @@ impl Diagnostics {
         other.0.into_iter().for_each(|d| self.push(d));
     }
 
-    /// Each of them.
+    /// All diagnostics.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
         self.0.iter()
     }
 
-    /// Whether a key of that origin is wrong.
+    /// Whether there is a diagnostic for a key of that origin.
     pub(crate) fn has(&self, origin: &Origin, key: &str) -> bool {
         let of_key = |d: &&Diagnostic| d.key.as_deref() == Some(key);
         self.0
@@ -217,12 +218,12 @@ impl Diagnostics {
             .any(|d| *d.place.origin == *origin)
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether anything keeps the program from starting.
+    /// Whether there is an error.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|d| d.severity == Severity::Error)
     }
@@ -236,10 +237,10 @@ impl Diagnostics {
         self
     }
 
-    /// Itself as an error if it has any, else the warnings.
+    /// The list as an error if it has errors, otherwise the warnings.
     ///
     /// # Errors
-    /// Something keeps the program from starting; the list holds the warnings as well.
+    /// There is an error; the list contains the warnings as well.
     pub fn into_result(self) -> Result<Diagnostics, Diagnostics> {
         if self.has_errors() {
             Err(self)
@@ -248,7 +249,7 @@ impl Diagnostics {
         }
     }
 
-    /// In order of place.
+    /// Sorts by position.
     pub(crate) fn sort(&mut self) {
         self.0.sort_by(|a, b| a.place.cmp(&b.place));
     }
@@ -280,7 +281,7 @@ impl FromIterator<Diagnostic> for Diagnostics {
     }
 }
 
-/// The known name most like `name`, if one is like it at all.
+/// The known name most similar to `name`, if any is similar.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
@@ -289,7 +290,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, candidate)| candidate)
 }
 
-/// "did you mean" with the nearest known name, else the list of all of them.
+/// "did you mean" with the nearest known name, otherwise the list of all names.
 pub fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let known: Vec<&str> = known.collect();
     match nearest(name, known.iter().copied()) {

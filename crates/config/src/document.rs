@@ -1,16 +1,16 @@
-//! A settings file as a tree in which every key and value knows where it was written.
+//! A settings file as a tree in which every key and value has its position.
 
 mod toml_text;
 mod yaml_text;
 
 use crate::diagnostic::{Diagnostic, Place};
 
-/// A value and where it starts.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it starts.
+    /// Its start.
     pub place: Place,
 }
 
@@ -34,7 +34,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What it is, for people.
+    /// Its type, for people.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "nothing",
@@ -65,7 +65,7 @@ pub struct Table(Vec<Entry>);
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key is.
+    /// The position of the key.
     pub place: Place,
     /// The value.
     pub node: Node,
@@ -113,7 +113,7 @@ impl Table {
         self.0.retain_mut(keep);
     }
 
-    /// Adds an entry, or takes the place of the one of that key.
+    /// Adds an entry, or replaces the entry of that key.
     pub(crate) fn set(&mut self, entry: Entry) {
         match self.0.iter_mut().find(|known| known.key == entry.key) {
             Some(known) => *known = entry,
@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    /// Takes every key of `over`; tables are merged, all else is replaced.
+    /// Applies every key of `over`; tables are merged, other values are replaced.
     pub(crate) fn overlay(&mut self, over: &Table) {
         for entry in over.iter() {
             let known = self.0.iter_mut().find(|known| known.key == entry.key);
@@ -159,7 +159,7 @@ pub fn from_toml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table,
 /// Reads YAML: keys with values.
 ///
 /// # Errors
-/// It is not YAML, or something else than keys; the diagnostic says where.
+/// It is not YAML, or not a table; the diagnostic says where.
 pub fn from_yaml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
     yaml_text::whole(origin, text)
 }

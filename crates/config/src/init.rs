@@ -1,4 +1,4 @@
-//! A starter project: a settings file, the shipped agents to change, and what git leaves out.
+//! A starter project: a settings file, the shipped agents to change, and a `.gitignore`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,16 +9,16 @@ use crate::agents::EMBEDDED;
 const CONFIG: &str = include_str!("init/unisono.toml");
 const IGNORE: &str = "# Conversations stay on this machine.\n/.unisono/\n";
 
-/// What was done with each file, by its path in the project.
+/// The outcome for each file, by its path in the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Files that are new, or were overwritten by force.
+    /// Files that are new or were overwritten.
     pub written: Vec<PathBuf>,
-    /// Files that were there and stay as they are.
+    /// Existing files that did not change.
     pub kept: Vec<PathBuf>,
 }
 
-/// Why the project is not complete.
+/// Why the project is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}: {source}; check that the directory exists and is writable")]
 pub struct Error {
@@ -38,11 +38,11 @@ pub fn files() -> Vec<(PathBuf, &'static str)> {
     own.into_iter().chain(agents).collect()
 }
 
-/// Writes a starter project into `directory`, which is made where it does not exist. A file that
-/// exists is kept, unless `force` says to overwrite it.
+/// Writes a starter project into `directory`, which is created if it does not exist. An existing
+/// file is kept, unless `force` is set.
 ///
 /// # Errors
-/// A file or directory cannot be written. Those before it are.
+/// A file or directory cannot be written. The earlier ones are.
 pub fn write(directory: &Path, force: bool) -> Result<Written, Error> {
     let mut done = Written::default();
     for (path, text) in files() {
@@ -73,7 +73,7 @@ fn write_file(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         options.create(true).truncate(true);
     } else {
-        // Never a check and then a write: a file that appears in between stays too.
+        // No check before the write: a file that appears in between stays too.
         options.create_new(true);
     }
     options.open(path)?.write_all(text.as_bytes())

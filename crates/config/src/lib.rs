@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 //!
-//! - [`settings`] reads the settings of all layers and says where each came from.
-//! - [`providers`] says of whom models can be asked.
+//! - [`settings`] reads the settings of all layers with their origins.
+//! - [`providers`] lists the available providers of models.
 //! - [`agents`] reads agent definitions into a roster.
-//! - [`setup`] does both at once: what a program starts from.
-//! - [`summarisers`] says which models write summaries.
-//! - [`skills`] reads folders that say how a kind of task is done.
+//! - [`setup`] does both at once: the starting point of a program.
+//! - [`summarisers`] lists the models that write summaries.
+//! - [`skills`] reads folders that explain how to do a kind of task.
 //! - [`init`] writes a starter project.
 //!
-//! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
+//! Errors that a person can correct are [`diagnostic`] values: what, where, what to do.
 
 pub mod agents;
 pub mod diagnostic;

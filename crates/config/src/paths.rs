@@ -1,4 +1,4 @@
-//! Where files are: the directories of the XDG specification, and paths in settings.
+//! Locations of files: the directories of the XDG specification, and paths in settings.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,10 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Table, Value};
 use crate::schema::{self, Key, Kind};
 
-/// The directory below XDG's that is ours.
+/// Our directory below the XDG directories.
 const OURS: &str = "unisono";
 
-/// A person's directories. One that is missing is unknown: neither `HOME` nor its own variable
-/// is set.
+/// A person's directories. A missing one is unknown: neither `HOME` nor its own variable is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Home {
     /// `$HOME`.
@@ -22,7 +21,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// The directories that variables name. Relative ones are ignored, as XDG asks.
+    /// The directories of these variables. Relative paths are ignored, as XDG requires.
     pub fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Home {
         let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
         let home = absolute("HOME");
@@ -39,8 +38,8 @@ impl Home {
         self.config.as_ref().map(|dir| dir.join(OURS))
     }
 
-    /// Makes a path of a setting absolute: `~/`, `$XDG_DATA_HOME/` and `$XDG_CONFIG_HOME/` at
-    /// its start are replaced, any other relative path starts at `base`.
+    /// Makes a path of a setting absolute: `~/`, `$XDG_DATA_HOME/` and `$XDG_CONFIG_HOME/` at its
+    /// start are replaced; any other relative path starts at `base`.
     ///
     /// # Errors
     /// The variable that the path needs and that is not set.
@@ -105,7 +104,7 @@ impl Home {
     }
 }
 
-/// The path as it is shown: relative to `directory` where it lies below it.
+/// The path for display: relative to `directory` if it is below it.
 pub(crate) fn shown(path: &Path, directory: &Path) -> PathBuf {
     match path.strip_prefix(directory) {
         Ok(relative) if !relative.as_os_str().is_empty() => relative.to_owned(),

@@ -1,5 +1,5 @@
-//! What a project tells every agent: its `AGENTS.md` files, from its root down to the working
-//! directory.
+//! Instructions of a project for every agent: its `AGENTS.md` files, from its root down to the
+//! working directory.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// The file's name.
 const FILE: &str = "AGENTS.md";
-/// What a project's root has.
+/// The marker of a project's root.
 const ROOT: &str = ".git";
 
-/// The instructions for a working directory, each file under a line that names it; empty where there
-/// are none. All files together give at most so many bytes: the first that is too long is cut, and
-/// those after it are left out. A file that cannot be read is left out.
+/// The instructions for a working directory, each file below a line that names it; empty without
+/// any file. All files together have at most `most` bytes: the first file that exceeds this is cut,
+/// and later files are omitted. A file that cannot be read is omitted.
 ///
 /// The root is the nearest directory with `.git`, else `project`, else the directory itself.
 pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> String {
@@ -46,7 +46,7 @@ pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> Stri
     all
 }
 
-/// The files that are there, from the root of the project downwards.
+/// The existing files, from the root of the project downwards.
 fn paths(directory: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     let ancestors: Vec<&Path> = directory.ancestors().collect();
     let has_root = ancestors.iter().position(|at| at.join(ROOT).exists());
@@ -57,7 +57,7 @@ fn paths(directory: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     files.filter(|file| file.is_file()).collect()
 }
 
-/// The beginning of a file, as far as it fits, and its size.
+/// The beginning of a file up to the limit, and the size of the file.
 fn read(path: &Path, most: u64) -> Option<(String, u64)> {
     let file = fs::File::open(path).ok()?;
     let bytes = file.metadata().ok()?.len();

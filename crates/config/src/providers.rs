@@ -1,5 +1,5 @@
-//! The providers that models can be asked of: built in or configured, each with its address,
-//! its key and its limits, or with what it lacks.
+//! The providers of models, built in or configured, each with its address, its API key and its
+//! limits, or with the reason why it is unavailable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,42 +12,42 @@ use unisono_model::provider::{Key, KeyError, Kind, Settings};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::settings::{Api, Provider, Sources, TimeText, Variables, header};
 
-/// The order in which a default model is looked for.
+/// The order in which the default model is selected.
 const PREFERRED: [&str; 3] = ["anthropic", "openai", "gemini"];
 
 /// Every provider by its name.
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     all: BTreeMap<String, Access>,
-    /// Those of the program itself, which lack nothing.
+    /// Providers of the program itself, which are always available.
     own: BTreeSet<String>,
 }
 
-/// A provider, and whether it can be asked.
+/// A provider, and whether it is available.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// What it is like.
+    /// The built-in provider that it is like.
     pub kind: Kind,
-    /// What its requests look like, whether or not it can be asked.
+    /// The dialect of its requests, whether or not it is available.
     pub dialect: Dialect,
-    /// How it is asked, or what it lacks.
+    /// Its settings, or the reason why it is unavailable.
     pub settings: Result<Settings, Lacks>,
-    /// The model of agents that name none, when this provider is chosen.
+    /// The model of agents that name no model, if this provider is selected.
     pub default_model: Option<String>,
 }
 
-/// What a provider lacks, and what to do about it.
+/// The reason why a provider is unavailable, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lacks {
-    /// It has no address of its own.
+    /// It has no address.
     #[error("no address is set; set providers.{0}.base_url")]
     Address(String),
-    /// No key was found.
+    /// It has no API key.
     #[error("no key: set {variables} or providers.{provider}.api_key_file")]
     Key {
         /// The provider.
         provider: String,
-        /// Where a key was looked for.
+        /// The variables that were searched.
         variables: String,
     },
     /// Its settings are wrong; the diagnostics say how.
@@ -55,14 +55,14 @@ pub enum Lacks {
     Settings,
 }
 
-/// Where settings are told to be wrong.
+/// Where errors in settings are reported.
 struct Reader<'r> {
     place: &'r dyn Fn(&[&str]) -> Place,
     found: &'r mut Diagnostics,
 }
 
 impl Providers {
-    /// Makes settings of what is configured; looks keys up in files and `variables`.
+    /// Makes settings from the configuration; reads API keys from files and `variables`.
     pub(crate) fn read(
         configured: &BTreeMap<String, Provider>,
         catalogue: &Catalogue,
@@ -100,7 +100,7 @@ impl Providers {
         self.all.get(name)
     }
 
-    /// What keeps that provider from being asked, for people; none: nothing.
+    /// Why that provider is unavailable, for people; none: it is available.
     pub fn lacks(&self, name: &str) -> Option<String> {
         if name == EXTRACTIVE || self.own.contains(name) {
             return None;
@@ -112,23 +112,22 @@ impl Providers {
         }
     }
 
-    /// Where the key of that provider came from: ` (key from the variable OPENAI_API_KEY)`.
+    /// The origin of that provider's API key: ` (key from the variable OPENAI_API_KEY)`.
     pub fn key_of(&self, name: &str) -> Option<String> {
         let settings = self.get(name)?.settings.as_ref().ok()?;
         let key = settings.auth.key()?;
         Some(format!(" (key from {})", key.source()))
     }
 
-    /// All of them, by name.
+    /// All providers, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Access)> {
         self.all
             .iter()
             .map(|(name, access)| (name.as_str(), access))
     }
 
-    /// The model of agents that name none: that of the first provider that can be asked, else
-    /// the offline one. A provider without a key of its own counts only where its address was
-    /// set by a person.
+    /// The model of agents that name no model: that of the first available provider, otherwise the
+    /// offline model. A provider without its own API key counts only if a person set its address.
     pub fn default_model(&self) -> &str {
         let preferred = PREFERRED
             .into_iter()
@@ -147,8 +146,8 @@ impl Providers {
 }
 
 impl Providers {
-    /// Warns of providers that a person gave an address, and that nothing is asked of: agents that
-    /// name no model ask the offline one, for no provider has a model for them.
+    /// Warns of providers with a configured address that are never used: agents that name no model
+    /// use the offline model, because no provider has a default model.
     pub(crate) fn warn_of_unused(
         &self,
         configured: &BTreeMap<String, Provider>,
@@ -196,7 +195,7 @@ impl Reader<'_> {
             .push(Diagnostic::warning(place, problem.to_string()).on(on));
     }
 
-    /// What it is like: what it says, else its own name.
+    /// The built-in provider that it is like: as configured, otherwise its own name.
     fn kind(&mut self, name: &str, own: &Provider) -> Option<Kind> {
         let own_kind = Kind::from_name(name);
         match (own.like.as_deref().and_then(Kind::from_name), own_kind) {
@@ -258,7 +257,8 @@ impl Reader<'_> {
         Ok(settings)
     }
 
-    /// The key: from the file, else from the variable. None for a provider that needs none.
+    /// The API key: from the file, otherwise from the variable. None for a provider that needs
+    /// none.
     fn key(
         &mut self,
         name: &str,
@@ -272,7 +272,7 @@ impl Reader<'_> {
             (None, None) if Kind::from_name(name).is_some() => {
                 ("api_key_env", variables.key(kind.key_variables()))
             }
-            // The key of a built-in provider is not for another one that is like it.
+            // The API key of a built-in provider is not used for another one that is like it.
             (None, None) => ("api_key_env", Ok(None)),
         };
         let key = found.map_err(|error| {
@@ -353,7 +353,7 @@ fn from_file(path: &Path) -> Result<Option<Key>, KeyError> {
     Key::from_file(path).map(Some)
 }
 
-/// Times and limits, where they are set.
+/// Timeouts and limits, if set.
 fn patience(own: &Provider, settings: &mut Settings) {
     let set = |to: &mut Duration, from: &Option<TimeText>| {
         if let Some(time) = from {

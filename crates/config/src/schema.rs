@@ -1,14 +1,14 @@
-//! Which keys there are and what their values may be.
+//! The known keys and their permitted values.
 //!
-//! One table of keys serves the configuration, another the agents' files. Checking a document
-//! reports every fault at its place and leaves a document that is right.
+//! One table of keys serves the configuration, another the agent files. Checking a document reports
+//! every error with its position and leaves a valid document.
 
 use std::net::SocketAddr;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::document::{Entry, Node, Table, Value};
 
-/// What a value may be.
+/// The permitted values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// Text that is not empty.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Program,
     /// The name of a prompt, or the path of its file.
     Prompt,
-    /// A whole number from the least to the most.
+    /// A whole number between two limits.
     Whole(i64, i64),
     /// A share above 0, at most 1.
     Share,
@@ -31,11 +31,11 @@ pub(crate) enum Kind {
     Duration,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A number from the least to the most.
+    /// A number between two limits.
     Between(f64, f64),
     /// A JSON schema: a table, JSON text that begins with `{`, or the path of a file with it.
     Schema,
-    /// An address to listen at: `"127.0.0.1:7007"`.
+    /// An address to listen on: `"127.0.0.1:7007"`.
     Address,
     /// `true` or `false`.
     Flag,
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Section(&'static [Key]),
     /// Tables of these keys, by name.
     Named(&'static [Key]),
-    /// What one might look for, and why there is no such thing.
+    /// A key that a person might expect, and the reason why it does not exist.
     Refused(&'static str),
 }
 
@@ -81,8 +81,8 @@ pub(crate) fn kind_at(keys: &'static [Key], path: &[String]) -> Option<Kind> {
     }
 }
 
-/// Reads what a variable or flag holds as the kind its key has. What does not fit stays text,
-/// and the check reports it.
+/// Converts the text of a variable or flag to the kind of its key. Unsuitable text stays text, and
+/// the check reports it.
 pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
     let text = || Value::Text(raw.to_owned());
     match kind {
@@ -98,14 +98,14 @@ pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
     }
 }
 
-/// Splits what a variable or flag holds for a list: commas between the items.
+/// Splits the text of a variable or flag for a list: commas between the items.
 pub(crate) fn coerce_list(raw: &str) -> impl Iterator<Item = &str> {
     raw.split(',')
         .map(str::trim)
         .filter(|item| !item.is_empty())
 }
 
-/// Checks a table against its keys and keeps what is right. `path` leads to the table.
+/// Checks a table against its keys and keeps the valid part. `path` leads to the table.
 pub(crate) fn check(table: &mut Table, keys: &[Key], path: &str, found: &mut Diagnostics) {
     table.retain(|entry| {
         let dotted = join(path, &entry.key);
@@ -148,7 +148,7 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
     }
 }
 
-/// What was expected, where the value is not that.
+/// The expected value, if the value is invalid.
 fn fault(value: &Value, kind: Kind) -> Option<String> {
     let fits = match (kind, value) {
         (Kind::AnyText, Value::Text(_)) => true,
@@ -226,7 +226,7 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
         .iter()
         .filter(|key| !matches!(key.kind, Kind::Refused(_)));
     let known = settable.map(|key| key.name);
-    // What a person types is meant; a file may be of another version.
+    // A person's flag is intended; a file may come from another version.
     let is_typed = matches!(*entry.place.origin, Origin::Flag(_) | Origin::Env(_));
     let place = entry.place.clone();
     let diagnostic = match is_typed {
@@ -253,14 +253,14 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Joins keys with dots; one that holds more than letters, digits, `_` and `-` is quoted.
+/// Joins keys with dots; a key with other characters than letters, digits, `_` and `-` is quoted.
 pub(crate) fn dotted(path: &[String]) -> String {
     path.iter()
         .fold(String::new(), |path, key| join(&path, key))
 }
 
 /// The milliseconds of `"500ms"`, `"30s"`, `"2m"`, `"1h"` or `"90"` (seconds); none for anything
-/// else, for nothing at all, and for more than a year.
+/// else, for zero, and for more than a year.
 pub(crate) fn duration_ms(text: &str) -> Option<u64> {
     const YEAR_MS: u64 = 365 * 24 * 3_600_000;
     let text = text.trim();

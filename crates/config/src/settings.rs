@@ -1,8 +1,8 @@
-//! The configuration: what can be set, where it comes from, and what is wrong with it.
+//! The configuration: its settings, their origins, and its errors.
 //!
-//! `config/unisono.toml` holds every default and is built in as the lowest layer, so there is
-//! one truth. Values are merged and read by figment; keys, types and places are checked before,
-//! so that each fault is told with its file, line and column.
+//! `config/unisono.toml` holds every default and is built in as the lowest layer, so there is one
+//! source of defaults. Values are merged and read by figment; keys, types and positions are checked
+//! before that, so that each error is reported with its file, line and column.
 
 mod budget;
 mod compaction;
@@ -55,72 +55,73 @@ use layers::Layers;
 /// Every default with a comment and unit: the text of `config/unisono.toml`.
 pub const DEFAULTS: &str = include_str!("../embedded/unisono.toml");
 
-/// The default model that stands for: whichever provider has a key.
+/// The value of the default model that selects the first provider with an API key.
 pub const AUTO: &str = "auto";
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Config {
-    /// Where sessions are kept.
+    /// The store.
     pub store: Store,
     /// Models.
     pub models: Models,
-    /// Who serves them, by name.
+    /// Their providers, by name.
     #[serde(default)]
     pub providers: BTreeMap<String, Provider>,
-    /// Servers of tools, by name.
+    /// Tool servers, by name.
     #[serde(default)]
     pub mcp: BTreeMap<String, McpServer>,
-    /// Which calls of tools wait for a person.
+    /// Approval rules of all agents.
     pub approvals: Approvals,
-    /// When conversations are summarised.
+    /// When and how conversations are compacted.
     pub compaction: Compaction,
-    /// Who works on an input.
+    /// The agents of a turn, and the limits of a turn.
     pub run: Run,
-    /// How far agents may delegate by themselves.
+    /// The depth of delegation.
     pub delegation: Delegation,
-    /// What may be used, and no more.
+    /// Budgets.
     #[serde(default)]
     pub budget: Budget,
-    /// What an agent has that names nothing else.
+    /// Defaults of agents.
     pub agent_defaults: AgentDefaults,
-    /// Bounds of the running program.
+    /// Limits of the runtime.
     pub runtime: Runtime,
     /// The daemon over HTTP.
     pub server: Server,
     /// Messages on stderr.
     pub log: Log,
-    /// Where traces are sent.
+    /// The receiver of traces.
     pub telemetry: Telemetry,
 }
 
-/// The configuration as it was read, with where everything came from.
+/// The loaded configuration, with the origins of all values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The values.
     pub config: Config,
-    /// The models known, a person's own catalogue included.
+    /// The known models, including a person's own catalogue.
     pub catalogue: Catalogue,
-    /// Who can be asked for them.
+    /// Their providers.
     pub providers: Providers,
-    /// The servers of tools, and the rules about approval.
+    /// The tool servers, and the approval rules.
     pub tools: Tools,
-    /// The model of agents that name none.
+    /// The model of agents that name no model.
     pub default_model: String,
     /// The prompts of summarisers.
     pub prompts: Prompts,
     /// The project's directory, if there is one.
     pub project: Option<PathBuf>,
-    /// What is wrong but keeps nothing from working.
+    /// Warnings.
     pub warnings: Diagnostics,
     sources: Sources,
     layers: Layers,
-    /// Those that the values are of: what is written while the program runs counts for agents alone.
+    /// The layers of the values: a file that changes while the program runs affects only agents.
     taken: Layers,
 }
 
 impl Loaded {
-    /// Every setting with its value and origin, without values that may be secrets, in the order of the defaults' file.
+    /// Every setting with its value and origin, without values that may be secrets, in the order of
+    /// the defaults file.
     pub fn show(&self) -> Vec<Setting> {
         show::shown(&self.layers)
     }
@@ -130,23 +131,23 @@ impl Loaded {
         self.config.compaction.resolve(model).policy
     }
 
-    /// Whether the models of that provider can be asked.
+    /// Whether that provider is available.
     pub(crate) fn can_ask(&self, provider: &str) -> bool {
         self.providers.lacks(provider).is_none()
     }
 
-    /// What it was read from.
+    /// Its sources.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// The place of the setting at a path of keys.
+    /// The position of the setting at a path of keys.
     pub fn place(&self, path: &[&str]) -> Place {
         self.layers.place(path)
     }
 
-    /// The same settings, with the tables of agents as they are written now. A setting of another
-    /// kind that is written otherwise by now stays as it was; that is a warning.
+    /// The same settings, with the current tables of agents. Another setting that has changed in
+    /// its file keeps its value; that is a warning.
     pub(crate) fn with_agents_of_now(&self) -> (Loaded, Diagnostics) {
         let mut found = Diagnostics::default();
         let layers = Layers::read(&self.sources, &mut found);
@@ -163,8 +164,8 @@ impl Loaded {
         (loaded, found)
     }
 
-    /// The same with the settings of a session, and settings above all others: those that change no
-    /// server, provider, catalogue or prompt. Nothing is read.
+    /// The same configuration with the settings of a session, and with settings above all others;
+    /// neither may change a server, provider, catalogue or prompt. No file is read.
     pub fn with(&self, own: &Own, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
         let mut found = Diagnostics::default();
         let layers = self.taken.with(&self.sources, own, settings, &mut found);
@@ -190,10 +191,10 @@ impl Loaded {
     }
 }
 
-/// Reads the configuration. Keys nobody knows are warnings.
+/// Reads the configuration. Unknown keys are warnings.
 ///
 /// # Errors
-/// Something is wrong that a person must put right; the list says what, where, and how.
+/// The configuration has errors that a person must correct; the list says what, where, and how.
 pub fn load(sources: Sources) -> Result<Loaded, Diagnostics> {
     let (loaded, found) = read(sources);
     let warnings = found.into_result()?;
@@ -203,7 +204,7 @@ pub fn load(sources: Sources) -> Result<Loaded, Diagnostics> {
     }
 }
 
-/// Reads as much as can be read, without what is wrong.
+/// Reads everything that is valid and omits the rest.
 pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     let mut found = Diagnostics::default();
     let layers = Layers::read(&sources, &mut found);
@@ -245,7 +246,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     (loaded, found)
 }
 
-/// The model of agents that name none, or of all of them.
+/// The model of agents that name no model, or of all agents.
 fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
     if let Some(instead) = &config.models.instead {
         return instead;

@@ -1,4 +1,4 @@
-//! What a program starts from: configuration and agents, read and checked together.
+//! The starting point of a program: configuration and agents, read and checked together.
 
 use crate::agents::Roster;
 use crate::diagnostic::Diagnostics;
@@ -15,7 +15,7 @@ pub struct Setup {
     pub loaded: Loaded,
     /// The agents.
     pub roster: Roster,
-    /// Everything that is wrong but keeps nothing from working.
+    /// All warnings.
     pub warnings: Diagnostics,
 }
 
@@ -23,7 +23,7 @@ impl Setup {
     /// Reads both.
     ///
     /// # Errors
-    /// Something is wrong that a person must put right; the list says what, where, and how.
+    /// There are errors that a person must correct; the list says what, where, and how.
     pub fn load(sources: Sources) -> Result<Setup, Diagnostics> {
         let (loaded, found) = settings::read(sources);
         let Some(loaded) = loaded else {
@@ -32,21 +32,21 @@ impl Setup {
         Setup::checked(loaded, found)
     }
 
-    /// The same configuration with the agents as they are defined now, in files and in tables of
-    /// the configuration, checked as at a start.
+    /// The same configuration with the current definitions of agents, in files and in tables of the
+    /// configuration, checked as at a start.
     ///
     /// # Errors
-    /// Something is wrong that a person must put right; the list says what, where, and how.
+    /// There are errors that a person must correct; the list says what, where, and how.
     pub fn with_agents_of_now(&self) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
         Setup::checked(loaded, found)
     }
 
-    /// The same with the settings of a session, and settings above all others, checked as at a
-    /// start. Nothing is read: what was written since it was is not seen.
+    /// The same setup with the settings of a session, and with settings above all others, checked
+    /// as at a start. No file is read, so later changes of files are not seen.
     ///
     /// # Errors
-    /// With them, something is wrong; the list says what, where, and how.
+    /// The settings cause errors; the list says what, where, and how.
     pub fn with(&self, own: &Own, settings: &[Override]) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with(own, settings);
         let Some(loaded) = loaded else {
@@ -56,7 +56,8 @@ impl Setup {
         Setup::of(loaded, roster, found, more)
     }
 
-    /// What every agent is told: what the project's files say now, and which skills there are.
+    /// The instructions of every agent: the current text of the project's files, and the list of
+    /// skills.
     pub fn instructions(&self) -> String {
         let (sources, run) = (self.loaded.sources(), &self.loaded.config.run);
         let (directory, project) = (&sources.directory, self.loaded.project.as_deref());
@@ -70,7 +71,7 @@ impl Setup {
         format!("{said}{gap}{skills}")
     }
 
-    /// Whether agents are told of skills.
+    /// Whether there is a list of skills.
     pub fn has_skills(&self) -> bool {
         !self.roster.skills().is_empty() && self.loaded.config.run.skills_bytes > 0
     }
@@ -101,7 +102,7 @@ impl Setup {
     }
 }
 
-/// Everything that is wrong with configuration and agents, unknown keys as errors.
+/// All errors and warnings of configuration and agents, with unknown keys as errors.
 pub fn check(sources: Sources) -> Diagnostics {
     match Setup::load(sources) {
         Ok(setup) => setup.warnings,

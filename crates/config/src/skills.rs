@@ -1,4 +1,4 @@
-//! Skills: folders with a `SKILL.md` that say how a kind of task is done.
+//! Skills: folders with a `SKILL.md` that explain how to do one kind of task.
 //!
 //! Format: <https://agentskills.io/specification>.
 
@@ -18,23 +18,23 @@ use crate::paths;
 pub const TOOL: &str = "skill";
 /// The file of a skill.
 const FILE: &str = "SKILL.md";
-/// Skills at most.
+/// Maximum number of skills.
 const MOST: usize = 256;
-/// Characters of a name and of a description at most, by the format.
+/// Maximum characters of a name and of a description, from the specification.
 const NAME_CHARS: usize = 64;
 const DESCRIPTION_CHARS: usize = 1_024;
-/// Bytes of a file that is read.
+/// Maximum bytes of a file.
 const FILE_BYTES: u64 = 1_048_576;
-/// Files of a skill that are listed, and how deep they may lie.
+/// Maximum listed files of a skill, and their maximum depth.
 const LISTED: usize = 100;
 const DEEPEST: usize = 4;
 
 /// A skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// Its name, which is its folder's.
+    /// Its name, equal to that of its folder.
     pub name: Arc<str>,
-    /// What it is for and when to use it.
+    /// Its purpose and when to use it.
     pub description: Arc<str>,
     folder: PathBuf,
 }
@@ -44,8 +44,9 @@ pub struct Skill {
 pub struct Skills(BTreeMap<Arc<str>, Skill>);
 
 impl Skills {
-    /// Reads names and descriptions in these directories; of two skills with one name the first
-    /// counts. One that is wrong is left out, with a warning. Paths are told from `working`.
+    /// Reads names and descriptions in these directories; of two skills with one name the first one
+    /// counts. An invalid skill is omitted, with a warning. Displayed paths are relative to
+    /// `working`.
     pub(crate) fn read(places: &[PathBuf], working: &Path, found: &mut Diagnostics) -> Skills {
         let mut all = BTreeMap::new();
         for (at, folder) in folders(places).enumerate() {
@@ -68,13 +69,13 @@ impl Skills {
         Skills(all)
     }
 
-    /// The names of those that are right.
+    /// The names of the valid skills.
     pub fn names_of(places: &[PathBuf]) -> BTreeSet<String> {
         let skills = Skills::read(places, Path::new(""), &mut Diagnostics::default());
         skills.names().map(str::to_owned).collect()
     }
 
-    /// Each of them, by name.
+    /// All skills, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Skill> {
         self.0.values()
     }
@@ -84,7 +85,7 @@ impl Skills {
         self.0.is_empty()
     }
 
-    /// What every agent is told of them, in so many bytes at most; empty where there are none.
+    /// The list of skills for every agent, up to `most` bytes; empty without any.
     pub(crate) fn catalogue(&self, most: u64) -> String {
         let mut text = String::new();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -103,10 +104,10 @@ impl Skills {
         text
     }
 
-    /// What a skill says, with the names of its other files.
+    /// The instructions of a skill, with the names of its other files.
     ///
     /// # Errors
-    /// There is no such skill, or it cannot be read; in words for a model.
+    /// The skill does not exist, or cannot be read; in words for a model.
     pub fn instructions(&self, name: &str) -> Result<String, String> {
         let skill = self.get(name)?;
         let text = text_of(&skill.folder.join(FILE)).map_err(|wrong| format!("{FILE} {wrong}"))?;
@@ -123,7 +124,7 @@ impl Skills {
     /// A file of a skill.
     ///
     /// # Errors
-    /// There is no such skill or file, it is no text, or it is outside the skill's folder; in words
+    /// The skill or file does not exist, is not text, or is outside the skill's folder; in words
     /// for a model.
     pub fn file(&self, name: &str, path: &str) -> Result<String, String> {
         let skill = self.get(name)?;
@@ -133,7 +134,7 @@ impl Skills {
         if path.is_empty() || !relative.components().all(inside) {
             return Err(outside());
         }
-        // A link may lead elsewhere.
+        // A link may lead outside the folder.
         let real = |path: &Path| fs::canonicalize(path);
         let file = skill.folder.join(relative);
         let (Ok(file), Ok(folder)) = (real(&file), real(&skill.folder)) else {
@@ -155,16 +156,16 @@ impl Skills {
         })
     }
 
-    /// The names there are.
+    /// All names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }
 }
 
-/// How the list of skills begins.
+/// The beginning of the list of skills.
 const HEAD: &str = "# Skills\n\nA skill says how a kind of task is done. Where one fits your task, read it with the tool `skill` before you begin, if you have that tool, and do as it says. Its scripts run only where a tool of yours runs them.\n";
 
-/// The files that tell of skills, each with its size in bytes and the time it was written.
+/// The files of skills, each with its size in bytes and the time of its last change.
 pub(crate) fn seen(places: &[PathBuf]) -> Vec<(PathBuf, (u64, Option<SystemTime>))> {
     let files = folders(places).take(MOST).map(|folder| folder.join(FILE));
     let seen = files.filter_map(|file| {
@@ -174,7 +175,7 @@ pub(crate) fn seen(places: &[PathBuf]) -> Vec<(PathBuf, (u64, Option<SystemTime>
     seen.collect()
 }
 
-/// The folders that have a `SKILL.md`, in the order of their places.
+/// The folders with a `SKILL.md`, in the order of their places.
 fn folders(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let all = places.iter().flat_map(|place| {
         let entries = fs::read_dir(place).into_iter().flatten().flatten();
@@ -226,7 +227,7 @@ fn is_name(name: &str) -> bool {
     name.len() <= NAME_CHARS && name.split('-').all(fits)
 }
 
-/// A text file whole, or what is wrong with it.
+/// A complete text file, or the error.
 fn text_of(path: &Path) -> Result<String, String> {
     let cannot = |error: io::Error| format!("cannot be read: {error}");
     let file = fs::File::open(path).map_err(cannot)?;
@@ -243,7 +244,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(read).map_err(|_| "is not a text".to_owned())
 }
 
-/// The files of a folder but its `SKILL.md`, by path, as many as are listed. Links are not followed.
+/// The files of a folder except its `SKILL.md`, by path, up to the limit. Links are not followed.
 fn files(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut open = vec![(folder.to_owned(), 0)];

@@ -1,4 +1,4 @@
-//! Who writes the summaries of conversations: the models that can be asked, and their prompt.
+//! The summarisers of conversations: the available models and their prompt.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::settings::Loaded;
 use crate::setup::Setup;
 
-/// The models that are asked for summaries of conversations that `lead` leads, in order; none:
-/// quotes are taken. A model whose provider cannot be called is left out.
+/// The models that summarise conversations led by `lead`, in order; none: quotes are used. A model
+/// whose provider is unavailable is omitted.
 pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
     let Ok(lead) = loaded.catalogue.get(None, lead) else {
         return Vec::new();
@@ -26,7 +26,7 @@ pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
     askable(loaded, &names)
 }
 
-/// Those of these that can be asked, up to the one that takes quotes.
+/// The available models of this list, up to the one that uses quotes.
 fn askable(loaded: &Loaded, names: &[String]) -> Vec<Entry> {
     let entries = names.iter().map_while(|name| {
         let entry = loaded.catalogue.get(None, name).ok()?;
@@ -87,8 +87,8 @@ fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {
     }
 }
 
-/// Reports each summariser that is named and cannot be asked, and each prompt that leaves no room
-/// in the window of a summariser that is told it.
+/// Reports each named summariser that is unavailable, and each prompt that leaves no room in the
+/// window of its summariser.
 pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     let loaded = &setup.loaded;
     for (path, names) in loaded.config.compaction.summarisers() {
@@ -125,29 +125,29 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     }
 }
 
-/// Why a summariser that a person chose cannot be asked.
+/// Why a summariser that a person chose is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unaskable {
-    /// It is not known.
+    /// It is unknown.
     #[error("summariser `{name}`: {reason}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// Its provider cannot be called.
+    /// Its provider is unavailable.
     #[error("summariser `{name}` cannot be asked: {lacks}")]
     Lacks {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What is missing.
+        /// The reason.
         lacks: String,
     },
     /// Its prompt leaves no room in its window.
     #[error("summariser `{name}`, {prompt}: {reason}")]
     TooSmall {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The prompt.
         prompt: &'static str,
@@ -156,11 +156,11 @@ pub enum Unaskable {
     },
 }
 
-/// Whether the summariser that a person chose can be asked for a summary of a conversation that
-/// `lead` leads under that policy.
+/// Whether the summariser that a person chose can summarise a conversation that `lead` leads under
+/// that policy.
 ///
 /// # Errors
-/// Why not.
+/// The reason.
 pub fn check_chosen(
     setup: &Setup,
     lead: &str,
@@ -193,7 +193,7 @@ pub fn check_chosen(
     Ok(())
 }
 
-/// The prompts that a policy asks for, with the caps of what they are to bring.
+/// The prompts that a policy uses, with the maximum tokens of their summaries.
 fn prompts<'c>(chain: &'c Chain, policy: &Policy) -> Vec<(&'static str, &'c Prompt, Tokens)> {
     let mut prompts: Vec<(&'static str, &'c Prompt, Tokens)> = Vec::new();
     if let Method::Summarise { cap } = policy.method {
@@ -216,7 +216,7 @@ fn fits(prompt: &Prompt, summariser: &Summariser, cap: Tokens) -> Result<(), Too
         let scaled = u128::from(tokens) * u128::from(summariser.scale.0);
         u64::try_from(scaled.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     };
-    // A token has at least one byte: mostly nothing need be counted.
+    // A token has at least one byte: mostly no count is needed.
     let by_bytes = check_window(prompt, limits, &|text| bound(text.len() as u64));
     let exactly = |tokenizer: Tokenizer| {
         check_window(prompt, limits, &|text| {

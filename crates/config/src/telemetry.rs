@@ -1,4 +1,4 @@
-//! Where traces are sent.
+//! The receiver of traces.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use unisono_model::provider::{Address, Header};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::setup::Setup;
 
-/// How long a connection to the receiver may take.
+/// The connection timeout of the receiver.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The variables with headers for the receiver, of which the first wins: `name=value,name=value`.
-/// They are checked here; what sends the spans reads them itself.
+/// The variables with headers for the receiver, of which the first has precedence:
+/// `name=value,name=value`. They are checked here; the exporter of spans reads them itself.
 const HEADERS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_HEADERS",
@@ -31,7 +31,7 @@ pub fn receiver(endpoint: &str) -> Result<(Address, Connections), String> {
     Ok((address, connections))
 }
 
-/// Reports a receiver of traces that cannot be one, or that this program cannot send to.
+/// Reports an invalid receiver of traces, or one that this program cannot use.
 pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     const PATH: [&str; 2] = ["telemetry", "otlp_endpoint"];
     let endpoint = &setup.loaded.config.telemetry.otlp_endpoint;

@@ -1,5 +1,5 @@
-//! Numbers of compaction that a model has no room for: more than it leaves for a conversation, or
-//! than the share of it that starts a compaction.
+//! Compaction numbers that exceed a model's window: more than the tokens for the conversation, or
+//! than the share of them that starts a compaction.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::settings::Given;
 use crate::setup::Setup;
 
-/// Reports them for the model that leads and for those that have numbers of their own, each key
-/// once.
+/// Reports them for the model of the lead and for models with their own numbers, each key once.
 pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     let loaded = &setup.loaded;
     let lead = setup.roster.get(&loaded.config.run.lead).ok();
@@ -37,7 +36,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
 fn misfit(setup: &Setup, model: &Entry, given: &Given<'_>) -> Option<Diagnostic> {
     let compaction = &setup.loaded.config.compaction;
     let resolved = compaction.resolve(model);
-    // A preset that never starts has no use for the number.
+    // A preset that never starts does not use the number.
     resolved.policy.trigger?;
     let usable = budget(model, resolved.safety);
     let name = &model.model;

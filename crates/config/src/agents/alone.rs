@@ -1,4 +1,4 @@
-//! Leads that are to delegate and cannot: their model calls no tools.
+//! Leads that should delegate and cannot, because their model calls no tools.
 
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::tools::DELEGATE;
@@ -7,12 +7,11 @@ use unisono_session::agent::{Definition, Team};
 use super::files::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
-/// What to do about it.
+/// The remedy.
 const HELP: &str =
     "name whom it works with as its `delegates`, or give it a model that calls tools";
 
-/// Why nobody of a team is given a task though its lead is told of the tool for it; none: somebody
-/// may be.
+/// Why a team has no delegates although its lead has the tool to delegate; none: it may have some.
 pub fn answers_alone(team: &Team) -> Option<String> {
     let problem = cannot_delegate(&team.lead).filter(|_| !team.available.is_empty())?;
     let names: Vec<&str> = team.available.iter().map(|a| a.id.as_str()).collect();
@@ -22,8 +21,7 @@ pub fn answers_alone(team: &Team) -> Option<String> {
     ))
 }
 
-/// Warns of a lead that has the tool `delegate` for nothing. Another agent that has it is no fault
-/// of anybody's who does not use it.
+/// Warns of a lead with a useless tool `delegate`. Other agents with the tool are not reported.
 pub(super) fn check(source: &Source, lead: &str, agent: &Definition, found: &mut Diagnostics) {
     let others = !agent.delegates.is_empty() || !agent.pipeline.is_empty();
     if source.id.as_str() != lead || others {

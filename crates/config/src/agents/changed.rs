@@ -1,4 +1,4 @@
-//! Agents that are not any more what an open turn began with.
+//! Agents whose definitions have changed since an open turn began.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use unisono_session::turn::Turn;
 
 use super::Roster;
 
-/// What became of an agent.
+/// The change of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is defined otherwise.
+    /// Its definition changed.
     Changed,
-    /// Nothing defines it any more.
+    /// Its definition was removed.
     Gone,
 }
 
@@ -27,8 +27,8 @@ impl fmt::Display for Change {
 }
 
 impl Roster {
-    /// The agents of a turn that are defined otherwise by now, each once, the lead first. The turn
-    /// goes on with the definitions that were recorded when it began.
+    /// The agents of a turn whose definitions have changed, each once, the lead first. The turn
+    /// continues with the definitions that were recorded when it began.
     pub fn changed(&self, turn: &Turn) -> Vec<(AgentId, Change)> {
         let mut changed: Vec<(AgentId, Change)> = Vec::new();
         for (digest, recorded) in turn.distinct_definitions() {
@@ -47,7 +47,7 @@ impl Roster {
     }
 }
 
-/// A definition as a turn has it whose model's provider had named a smaller window.
+/// A definition as recorded in a turn whose model had a smaller window according to its provider.
 fn as_learnt(now: &Definition, recorded: &Definition) -> Definition {
     Definition {
         limits: now.limits.within(recorded.limits.window),

@@ -1,4 +1,4 @@
-//! One agent's keys become its definition.
+//! Makes a definition from the keys of one agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::document::Value;
 use crate::schema::duration_ms;
 use crate::settings::{Loaded, dollars, models};
 
-/// The kinds that need nothing registered.
+/// The kinds that need no registration.
 pub(crate) const BUILT_IN_KINDS: [&str; 5] = ["llm", EXTRACTIVE, "command", "http", pipeline::KIND];
 
-/// What definitions are made against.
+/// The environment of definitions.
 pub(super) struct Setting<'l> {
     pub(super) loaded: &'l Loaded,
 }
 
 impl Setting<'_> {
-    /// The definition, if nothing keeps the agent from working.
+    /// The definition, if it has no errors.
     pub(super) fn define(&self, source: &Source, found: &mut Diagnostics) -> Option<Definition> {
         let description = self.description(source, found);
         let kind = self.kind(source, found)?;
@@ -136,8 +136,8 @@ impl Setting<'_> {
         }))
     }
 
-    /// The model's entry. An agent that names none has the configured default; one that asks a model
-    /// has the one that is set for all of them.
+    /// The model's entry. An agent that names no model has the configured default;
+    /// `models.override` replaces the model of every agent that uses one.
     fn model(&self, source: &Source, kind: &Kind, found: &mut Diagnostics) -> Option<Entry> {
         let extractive = source.text("kind") == Some(EXTRACTIVE);
         let overridden = self.loaded.config.models.instead.is_some()
@@ -162,7 +162,7 @@ impl Setting<'_> {
         };
         let entry = match self.loaded.catalogue.get(None, name) {
             Ok(entry) => entry,
-            // A default that cannot be looked up is told once, where it is set.
+            // An invalid default is reported once, at its setting.
             Err(_) if own.is_none() => return None,
             Err(error) => {
                 let problem = format!("agent `{}`: {error}", source.id);
@@ -177,26 +177,26 @@ impl Setting<'_> {
     }
 }
 
-/// What it is told, with what its skills say.
+/// Its instructions, with the text of its skills.
 fn instructions(source: &Source) -> Arc<str> {
     let own = source.text("instructions").unwrap_or_default();
     format!("{own}{}", source.skills).trim_start().into()
 }
 
-/// Warns of keys that say how a program is started.
+/// Warns of keys that only apply to programs.
 pub(super) fn no_program_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"command\" to run a program";
     let keys = ["command", "args", "env", "env_pass", "cwd"];
     without_effect(source, &keys, kind, help, found);
 }
 
-/// Warns of keys that say how a server is asked.
+/// Warns of keys that only apply to servers.
 fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"http\" to ask a server";
     without_effect(source, &["url", "headers"], kind, help, found);
 }
 
-/// Warns of keys that say how a model is asked.
+/// Warns of keys that only apply to models.
 pub(super) fn no_model_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "it is for agents of kind `llm`";
     let keys = ["temperature", "output_schema", "cache_warm"];
@@ -249,7 +249,7 @@ fn temperature_milli(source: &Source) -> Option<u32> {
     Some((degrees * 1_000.0).round() as u32)
 }
 
-/// The most that one of its runs may cost.
+/// The maximum cost of one of its runs.
 pub(super) fn max_cost(source: &Source) -> Option<Cost> {
     number(source, "max_cost_usd").map(dollars)
 }

@@ -1,4 +1,4 @@
-//! What became of the agents when their definitions were read again.
+//! Changes of the agents in a reload of their definitions.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use unisono_context::AgentId;
 
 use super::Roster;
 
-/// The agents that are not what they were, by name.
+/// The changed agents, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Defined now, and not before.
+    /// New agents.
     pub added: Vec<AgentId>,
-    /// Defined otherwise, or elsewhere.
+    /// Agents with another definition, or another origin.
     pub changed: Vec<AgentId>,
-    /// Defined no more.
+    /// Removed agents.
     pub removed: Vec<AgentId>,
 }
 
 impl Difference {
-    /// Whether every agent is what it was.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
 impl Roster {
-    /// What is different from the agents of before.
+    /// The changes since an earlier roster.
     pub fn since(&self, before: &Roster) -> Difference {
         let mut difference = Difference::default();
         for (id, agent) in &self.agents {

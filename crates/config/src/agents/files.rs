@@ -1,4 +1,4 @@
-//! Where agents are defined, and which definition of an id counts.
+//! The places of definitions, and their precedence.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,13 +34,13 @@ pub const EMBEDDED: [(&str, &str); 6] = [
     ),
 ];
 
-/// One agent as it was written, checked against the keys there are.
+/// One agent as written, checked against the known keys.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) id: AgentId,
     pub(super) place: Place,
     pub(super) table: Table,
-    /// What its skills say, which it is told after its instructions.
+    /// The text of its skills, which follows its instructions.
     pub(super) skills: String,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Item<'s> {
 }
 
 impl Source {
-    /// The place of a key, or of the whole definition.
+    /// The position of a key, or of the whole definition.
     pub(super) fn at(&self, key: &str) -> Place {
         let entry = self.table.get(key);
         entry.map_or_else(|| self.place.clone(), |node| node.place.clone())
@@ -84,7 +84,7 @@ impl Source {
         self.skills = all;
     }
 
-    /// The items of a list of texts; nothing where there is none.
+    /// The items of a list of texts; empty if it does not exist.
     pub(super) fn texts(&self, key: &str) -> impl Iterator<Item = Item<'_>> {
         let items = match self.table.get(key).map(|node| &node.value) {
             Some(Value::List(items)) => items.as_slice(),
@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-/// Every agent that is defined anywhere, by id.
+/// Every defined agent, by id.
 pub(super) fn collect(loaded: &Loaded, found: &mut Diagnostics) -> Vec<Source> {
     let mut all: BTreeMap<AgentId, Source> = BTreeMap::new();
     for (name, text) in EMBEDDED {
@@ -198,7 +198,7 @@ fn directory(
 /// The files that define agents, a person's own first.
 pub(super) fn of_agents(loaded: &Loaded) -> Vec<PathBuf> {
     let sources = loaded.sources();
-    // What cannot be read is told when it is read.
+    // Unreadable files are reported when they are read.
     let mut untold = Diagnostics::default();
     let bases = [sources.home.settings(), sources.project()];
     let files = bases

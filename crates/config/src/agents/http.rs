@@ -1,4 +1,4 @@
-//! The keys of an agent behind an address.
+//! The keys of an agent that is a server.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::files::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::settings::Variables;
 
-/// Parts of a header's name that say that its value is a secret.
+/// Parts of a header's name that indicate a secret value.
 const SECRET: [&str; 6] = ["auth", "cookie", "key", "password", "secret", "token"];
 /// Headers that every request has already.
 const SET: [&str; 2] = ["accept", "idempotency-key"];
@@ -65,8 +65,8 @@ pub(super) fn of(source: &Source, set: &Variables, found: &mut Diagnostics) -> O
     usable.then_some(Kind::Http(Http { url, headers }))
 }
 
-/// The variables that a header takes its value from, or what is wrong with it and what to do.
-/// Definitions are recorded and exported: a secret must not stand in one.
+/// The variables of a header's value, or an error with its remedy. Definitions are recorded and
+/// exported, so they must not contain a secret.
 fn variables(name: &str, value: &str) -> Result<Vec<Arc<str>>, (String, &'static str)> {
     let template =
         Template::parse(value).map_err(|wrong| (format!("header `{name}`: {wrong}"), WRITE))?;
@@ -80,7 +80,7 @@ fn variables(name: &str, value: &str) -> Result<Vec<Arc<str>>, (String, &'static
         let problem = format!("header `{name}` holds a secret, which would be recorded");
         return Err((problem, WRITE));
     }
-    // Any value will do to see whether the name and the rest of the text can be sent.
+    // Any value is sufficient to check whether the name and the rest of the text can be sent.
     let sample = template.fill(|_| Some("x".to_owned())).unwrap_or_default();
     Header::new(name, &sample).map_err(|error| (error.to_string(), "change or remove it"))?;
     Ok(variables)

@@ -13,8 +13,8 @@ use crate::schema::is_inline_schema;
 
 const KEY: &str = "output_schema";
 
-/// The schema as JSON text, keys in the order in which they were written: models answer in that
-/// order. None where there is none, or it is not one, which is told.
+/// The schema as JSON text, keys in their written order: models answer in that order. None if there
+/// is no schema, or an invalid one, which is reported.
 pub(super) fn of(source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
     let node = source.table.get(KEY)?;
     let (text, from) = match &node.value {
@@ -57,7 +57,7 @@ fn not_a_schema(agent: &AgentId, from: &str, fault: &str) -> String {
     format!("agent `{agent}`: {from}`{KEY}` is not a JSON object: {fault}")
 }
 
-/// The text of a JSON object, without what surrounds it.
+/// The text of a JSON object, without surrounding text.
 fn object(text: &str) -> Result<Arc<str>, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| error.to_string())?;

@@ -9,7 +9,7 @@ use super::team::agent_of;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
 const KEY: &str = "pipeline";
-/// The kind of an agent that is nothing but its pipeline.
+/// The kind of an agent that has only a pipeline.
 pub(super) const KIND: &str = "pipeline";
 
 /// The stages in their order, each `agent` or `agent=task`.
@@ -21,14 +21,14 @@ pub(super) fn stages(source: &Source) -> Vec<Stage> {
     source.texts(KEY).map(stage).collect()
 }
 
-/// Whether an agent that names no kind is nothing but its pipeline: without instructions it has
-/// nothing to add to what the last stage says.
+/// Whether an agent without a kind has only a pipeline: without instructions it adds nothing to the
+/// result of the last stage.
 pub(super) fn alone(source: &Source) -> bool {
     let told = source.text("instructions").unwrap_or_default();
     source.table.entry(KEY).is_some() && told.trim().is_empty()
 }
 
-/// What is wrong with the pipeline of an agent, or with the lack of one.
+/// Errors of the pipeline of an agent, or of its absence.
 pub(super) fn check(source: &Source, all: &[Source], known: &[&str], found: &mut Diagnostics) {
     let id = &source.id;
     if source.table.entry(KEY).is_none() {
@@ -60,7 +60,7 @@ pub(super) fn check(source: &Source, all: &[Source], known: &[&str], found: &mut
     }
 }
 
-/// What is wrong with one stage.
+/// Errors of one stage.
 fn wrong(source: &Source, item: &Item<'_>, all: &[Source], known: &[&str]) -> Option<Diagnostic> {
     let (id, name) = (&source.id, agent_of(item.text));
     let error = |problem: String| Diagnostic::error(item.place.clone(), problem);
@@ -77,7 +77,7 @@ fn wrong(source: &Source, item: &Item<'_>, all: &[Source], known: &[&str]) -> Op
         let problem = format!("the pipeline of agent `{id}` names an unknown agent `{name}`");
         return Some(error(problem).suggest(name, known.iter().copied()));
     }
-    // So there are no circles.
+    // This makes circles impossible.
     has(all, name).then(|| {
         let problem = format!(
             "the pipeline of agent `{id}` names agent `{name}`, which has a pipeline of its own"
@@ -86,13 +86,13 @@ fn wrong(source: &Source, item: &Item<'_>, all: &[Source], known: &[&str]) -> Op
     })
 }
 
-/// Whether the agent of that name has a pipeline: only a lead's is worked through.
+/// Whether the agent of that name has a pipeline: only a lead can use one.
 pub(super) fn has(all: &[Source], name: &str) -> bool {
     let mut named = all.iter().filter(|source| source.id.as_str() == name);
     named.any(|source| source.table.entry(KEY).is_some())
 }
 
-/// What to do about an agent with a pipeline that is given a task.
+/// The remedy for a task to an agent with a pipeline.
 pub(super) fn instead(name: &str) -> String {
     format!("name the agents of its pipeline in place of `{name}`")
 }

@@ -1,8 +1,7 @@
-//! How the files that define agents look from outside: enough to notice that one was written.
+//! The sizes and times of the files that define agents: enough to notice a change.
 //!
-//! They are looked at now and then instead of being watched by the system: that needs no handle
-//! for each directory, works on shared and on mounted directories, and does not mind editors that
-//! put a new file in the place of the old one.
+//! The files are polled instead of being watched by the system: this needs no handle for each
+//! directory, works on shared and on mounted directories, and supports editors that replace a file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,12 +11,12 @@ use super::files;
 use crate::settings::Loaded;
 use crate::skills;
 
-/// The files there are, each with its size in bytes and the time it was written.
+/// The existing files, each with its size in bytes and the time of its last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl Seen {
-    /// The files of agents, of skills and of settings, as they look now. Reads directories: not for an async
+    /// The current files of agents, skills and settings. Reads directories: not for an async
     /// thread.
     pub fn now(loaded: &Loaded) -> Seen {
         let all = files::of_agents(loaded).into_iter();

@@ -1,4 +1,4 @@
-//! The team of a turn from what a person names: `risks`, or `risks=only the money`.
+//! The team of a turn, from names such as `risks` or `risks=only the money`.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use unisono_session::agent::{Assignment, Definition, Stage, Team};
 use super::{Error, Roster};
 
 impl Roster {
-    /// A lead with its agents: first the delegates its definition always has, then those named,
-    /// each `agent` or `agent=task`. A lead with a pipeline has its stages and nobody else.
+    /// A lead with its agents: first the delegates of its definition, then the named ones, each
+    /// `agent` or `agent=task`. A lead with a pipeline has only its stages.
     ///
     /// They work before it, each on its task or the turn's input; an agent without a task of its
-    /// own works once. A lead with the tool `delegate` decides by itself who works on what: an
-    /// agent that is named without a task is one it may choose.
+    /// own works once. A lead with the tool `delegate` chooses its delegates itself: an agent that
+    /// is named without a task is one of its choices.
     ///
     /// # Errors
-    /// An unknown agent, the lead among its delegates, or a pipeline and others.
+    /// An unknown agent, the lead among its delegates, or a pipeline together with others.
     pub fn team<S: AsRef<str>>(&self, lead: &str, delegates: &[S]) -> Result<Team, Error> {
         let lead = self.get(lead)?;
         let mut team = Team {
@@ -71,7 +71,7 @@ impl Roster {
         })
     }
 
-    /// An agent that is given a task by that lead.
+    /// A delegate of that lead.
     fn given(&self, agent: &str, lead: &Definition) -> Result<Arc<Definition>, Error> {
         let agent = self.get(agent)?;
         if agent.id == lead.id {

@@ -1,4 +1,4 @@
-//! The tools an agent may call, and which of its calls wait for a person.
+//! The tools of an agent, and its approval rules.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::{DEFAULT_TOOLS, TOOLS};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::settings::{Tools, mcp};
 
-/// The tools it may call, sorted, as patterns: those it names, else for a model those that only
-/// read; all of the servers it names; those denied with a `!` before them.
+/// Its tools, sorted, as patterns: the named ones, otherwise the read-only ones for a model; all
+/// tools of its servers; denied ones with a leading `!`.
 pub(super) fn allowed(
     source: &Source,
     kind: &Kind,
@@ -65,8 +65,8 @@ pub(super) fn allowed(
     tools
 }
 
-/// A built-in tool, one of the program, or one of a configured server, whose tools are listed when it
-/// is asked.
+/// Whether it is a built-in tool, a tool of the program, or one of a configured server, whose tools
+/// are listed when the server is asked.
 fn is_known(name: &str, known: &Tools) -> bool {
     let inside = TOOLS.contains(&name) || known.own.contains(name);
     inside || server_of(name).is_some_and(|server| known.has(server))
@@ -77,7 +77,7 @@ fn unknown_server(name: &str, known: &Tools) -> Option<String> {
     suggestion(name, names).or_else(|| Some(format!("configure it as [mcp.{name}]")))
 }
 
-/// Which of its calls wait for a person.
+/// Its approval rules.
 pub(super) fn approvals(source: &Source, found: &mut Diagnostics) -> Vec<ApprovalRule> {
     let mut rules = Vec::new();
     for item in source.texts("approve") {

@@ -1,4 +1,4 @@
-//! `[budget.…]`: what may be used, and no more.
+//! `[budget.…]`: budgets.
 
 use serde::Deserialize;
 use unisono_context::{Cost, Tokens};
@@ -22,7 +22,7 @@ pub struct Budget {
     pub run: Level,
 }
 
-/// The bounds of one level; none: there is none.
+/// The budget of one level; none: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Level {
@@ -32,32 +32,32 @@ pub struct Level {
     pub max_tokens: Option<u64>,
     /// How long: `"10m"`, or seconds.
     pub time: Option<TimeText>,
-    /// Runs at work at the same time, those that wait for others aside; of a session or a turn.
+    /// Maximum active runs of a session or a turn, without runs that wait for other agents.
     pub live_runs: Option<u32>,
 }
 
-/// The daemon's bounds.
+/// The daemon's budget.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Daemon {
-    /// Dollars of a period.
+    /// Dollars per period.
     pub max_cost_usd: Option<f64>,
-    /// Tokens of a period, in and out.
+    /// Tokens per period, in and out.
     pub max_tokens: Option<u64>,
-    /// Hours of a period; none: all times are one.
+    /// Hours of a period; none: a single period without end.
     pub period_hours: Option<u32>,
-    /// Runs at work at the same time, those that wait for others aside.
+    /// Maximum active runs, without runs that wait for other agents.
     pub live_runs: Option<u32>,
 }
 
-/// Dollars as they are written; more than a micro-dollar's worth of digits are rounded up.
+/// Dollars as written; digits below a micro-dollar are rounded up.
 pub fn dollars(amount: f64) -> Cost {
     // The schema keeps it between 0 and a million.
     Cost::from_micro_dollars((amount * 1e6 - 1e-3).ceil().max(0.0) as u64)
 }
 
 impl Level {
-    /// As a turn has them.
+    /// The caps of a turn.
     pub fn caps(&self) -> Caps {
         Caps {
             tokens: self.max_tokens.map(Tokens),
@@ -68,7 +68,7 @@ impl Level {
 }
 
 impl Daemon {
-    /// What all sessions together may use; none where nothing is bounded.
+    /// The budget of all sessions together; none without a limit.
     pub fn rules(&self) -> Option<Rules> {
         let caps = Caps {
             tokens: self.max_tokens.map(Tokens),
@@ -83,7 +83,7 @@ impl Daemon {
 }
 
 impl Budget {
-    /// How many runs may be at work at one time.
+    /// The limits of active runs.
     pub fn live_runs(&self) -> LiveRuns {
         let number =
             |most: Option<u32>| most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -94,7 +94,7 @@ impl Budget {
         }
     }
 
-    /// The lowest level that bounds the cost of a run, besides what its agent says itself.
+    /// The lowest level that caps the cost of a run, besides the agent's own cap.
     pub fn caps_cost(&self) -> Option<&'static str> {
         let levels = [
             ("budget.run", self.run.max_cost_usd),

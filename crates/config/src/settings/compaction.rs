@@ -1,4 +1,4 @@
-//! The numbers of compaction, and the policy they make for a model.
+//! The numbers of compaction, and the policy that they define for a model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use unisono_model::summariser::{GENERAL, Style};
 use super::tiers::{TierNumbers, phrases, tiers};
 
 const HOUR_MS: i64 = 3_600_000;
-/// The defaults' file says so too; a program may be configured without it.
+/// Equal to the defaults file; a program may be configured without that file.
 const RETRIES: u32 = 2;
 
-/// `[compaction]`: the numbers for every model, and those for a provider's or for one.
+/// `[compaction]`: the numbers for every model, for a provider, and for one model.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Compaction {
     /// For every model.
@@ -29,7 +29,7 @@ pub struct Compaction {
     pub models: BTreeMap<String, Numbers>,
 }
 
-/// Numbers that take the place of a preset's.
+/// Numbers that replace those of a preset.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Numbers {
@@ -39,7 +39,7 @@ pub struct Numbers {
     pub trigger_tokens: Option<u64>,
     /// Starts above this share of the window.
     pub trigger_of_window: Option<f64>,
-    /// Starts above this share of what is usable.
+    /// Starts above this share of the usable tokens.
     pub trigger_of_usable: Option<f64>,
     /// Never starts below this many tokens.
     pub minimum_tokens: Option<u64>,
@@ -53,56 +53,56 @@ pub struct Numbers {
     pub keep_share: Option<f64>,
     /// With `keep_tokens`: messages the start may move to reach a user's message.
     pub align: Option<u32>,
-    /// Tokens of a summary at most.
+    /// Maximum tokens of a summary.
     pub summary_cap_tokens: Option<u64>,
     /// Tool results over this many tokens are masked.
     pub mask_over_tokens: Option<u64>,
-    /// Newest tool results that are not.
+    /// Number of newest tool results that are not masked.
     pub mask_keep_newest: Option<u32>,
-    /// Summaries language models may write…
+    /// Number of summaries by language models …
     pub model_checkpoints: Option<u32>,
-    /// …in this many hours.
+    /// … in this number of hours.
     pub model_checkpoints_per_hours: Option<u32>,
-    /// Share of the window that is kept free.
+    /// Share of the window that stays free.
     pub safety: Option<f64>,
-    /// Seconds that one compaction may take; for all models only.
+    /// Seconds for one compaction; for all models only.
     pub deadline_seconds: Option<u64>,
-    /// Whether a turn says what was compacted by itself: `on` or `off`; for all models only.
+    /// Whether a turn reports an automatic compaction: `on` or `off`; for all models only.
     pub notice: Option<String>,
-    /// Who writes summaries, in this order.
+    /// The summarisers, in this order.
     pub summarisers: Option<Vec<String>>,
-    /// What they are told: the name of a prompt, or the absolute path of its file.
+    /// Their prompt: its name, or the absolute path of its file.
     pub prompt: Option<String>,
     /// How detailed summaries are: `standard`, `detailed` or `concise`.
     pub style: Option<String>,
     /// Times one is asked again; for all models only.
     pub summariser_retries: Option<u32>,
-    /// Those of tiers.
+    /// The numbers of tiers.
     #[serde(flatten)]
     pub tiers: TierNumbers,
 }
 
-/// What holds for one model.
+/// The resolved settings of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// When to compact, and what to keep.
     pub policy: Policy,
-    /// Share of the window that is kept free.
+    /// Share of the window that stays free.
     pub safety: Ppm,
-    /// What ends a topic where a user's message begins with it.
+    /// Phrases that end a topic if a user's message begins with one.
     pub phrases: Vec<Arc<str>>,
 }
 
-/// A number that somebody set, and where.
+/// A configured number and its key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given<'c, T = u64> {
     /// Its key.
     pub(crate) path: Vec<&'c str>,
-    /// What it was set to.
+    /// Its value.
     pub(crate) value: T,
 }
 
-/// Who writes the summaries of a model's conversations, as it is written.
+/// The summarisers of a model's conversations, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writers {
     /// The summarisers, in order.
@@ -116,19 +116,19 @@ pub(crate) struct Writers {
 }
 
 impl Compaction {
-    /// Whether it is said what was compacted by itself.
+    /// Whether automatic compactions are reported.
     pub fn notifies(&self) -> bool {
         self.all.notice.as_deref() != Some("off")
     }
 
-    /// What holds for a model: each key from the model's table, else its provider's, else the
-    /// one for all, else the preset. Of keys that say the same thing in different units, the
-    /// nearest table that has one decides.
+    /// The settings of a model: each key from the model's table, else its provider's, else the
+    /// common one, else the preset. Of keys for the same value in different units, the nearest
+    /// table with one of them decides.
     pub fn resolve(&self, model: &Entry) -> Resolved {
         self.scopes_of(model).resolve(model)
     }
 
-    /// The amounts of tokens that are set for a model, each where it counts.
+    /// The configured amounts of tokens for a model, each with its key.
     pub(crate) fn amounts(&self, model: &Entry) -> Vec<Given<'_>> {
         type Amount = fn(&Numbers) -> Option<u64>;
         const KEYS: [(&str, Amount); 3] = [
@@ -143,8 +143,8 @@ impl Compaction {
         given.collect()
     }
 
-    /// The share of a model's window, or of what is usable of it, that starts a compaction, where
-    /// it was set.
+    /// The share of a model's window, or of its usable tokens, that starts a compaction, with its
+    /// key.
     pub(crate) fn trigger_share(&self, model: &Entry) -> Option<Given<'_, f64>> {
         self.given(model, |numbers| {
             let window = numbers.trigger_of_window.map(|n| ("trigger_of_window", n));
@@ -152,7 +152,7 @@ impl Compaction {
         })
     }
 
-    /// What the nearest table to a model sets.
+    /// The value in the nearest table to a model.
     fn given<T>(
         &self,
         model: &Entry,
@@ -171,7 +171,7 @@ impl Compaction {
 
     fn scopes_of(&self, model: &Entry) -> Scopes<'_> {
         let own = self.models.get(&model.model.to_string());
-        // The offline model has the name that people write, and the one of catalogues.
+        // The offline model has one name in settings and another one in catalogues.
         let written = format!("{}/{}", model.model.provider, model.model.model);
         let written = self.models.get(&written).filter(|_| own.is_none());
         let provider = self.providers.get(&model.model.provider);
@@ -183,7 +183,7 @@ impl Compaction {
         )
     }
 
-    /// Who writes the summaries of a model's conversations: what the nearest table says, else the
+    /// The summarisers of a model's conversations: from the nearest table, otherwise from the
     /// catalogue.
     pub(crate) fn writers(&self, model: &Entry) -> Writers {
         let scopes = self.scopes_of(model);
@@ -198,7 +198,7 @@ impl Compaction {
         }
     }
 
-    /// The summarisers that any table names.
+    /// The summarisers in all tables.
     pub(crate) fn summarisers(&self) -> impl Iterator<Item = (Vec<&str>, &[String])> {
         let scopes = self.scopes().into_iter();
         scopes.filter_map(|(path, numbers)| {
@@ -207,7 +207,7 @@ impl Compaction {
         })
     }
 
-    /// The prompts that any table names.
+    /// The prompts in all tables.
     pub(super) fn prompts(&self) -> impl Iterator<Item = (Vec<&str>, &str)> {
         let scopes = self.scopes().into_iter();
         scopes.filter_map(|(path, numbers)| {
@@ -227,7 +227,7 @@ impl Compaction {
     }
 }
 
-/// The tables that hold for a model, nearest first.
+/// The tables that apply to a model, nearest first.
 struct Scopes<'c>(Vec<&'c Numbers>);
 
 impl Scopes<'_> {
@@ -315,7 +315,7 @@ impl Scopes<'_> {
     }
 }
 
-/// What the catalogue says of a model, where the preset asks for it.
+/// The catalogue's numbers for a model, if the preset uses them.
 fn of_model(mut policy: Policy, model: &Entry) -> Policy {
     if let (Preset::Retention, Some(Trigger::OfWindow(share))) =
         (policy.preset, &mut policy.trigger)

@@ -1,4 +1,4 @@
-//! Numbers that are right each by itself and wrong together.
+//! Numbers that are valid separately but contradict each other.
 
 use unisono_context::Ppm;
 use unisono_context::policy::{Preset, Tiers};
@@ -7,7 +7,7 @@ use super::compaction::{Compaction, Numbers};
 use super::layers::Layers;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
-/// What three shares may miss of the whole, in millionths: thirds are written with some digits.
+/// The permitted error of three shares, in millionths: thirds are written with some digits.
 const SHARES_OFF_PPM: u64 = 1_000;
 
 /// Reports each pair of thresholds that cannot both hold, naming both.
@@ -40,7 +40,7 @@ struct Check<'c> {
 }
 
 impl Check<'_> {
-    /// `low` must be below `high`; a number that this table leaves out is the one for all.
+    /// `low` must be below `high`; a number that is missing in this table is the common one.
     fn below(&mut self, low: &'static str, high: &'static str) {
         let own = |key| amount(self.own, key).map(|n| (n, self.scope.clone()));
         let all = |key| amount(self.all, key).map(|n| (n, vec!["compaction"]));
@@ -62,7 +62,7 @@ impl Check<'_> {
         self.found.push(Diagnostic::error(place, problem).on(low));
     }
 
-    /// `align` says something about `keep_tokens` only.
+    /// `align` applies to `keep_tokens` only.
     fn align(&mut self) {
         let other = [
             ("keep_messages", self.own.keep_messages.is_some()),
@@ -74,7 +74,7 @@ impl Check<'_> {
         }
     }
 
-    /// A preset that never starts, with a number that says when it does.
+    /// A preset that never starts, with a number for its start.
     fn off(&mut self) {
         if self.own.preset.as_deref() != Some(Preset::Off.name()) {
             return;
@@ -88,7 +88,7 @@ impl Check<'_> {
             let at = |key| self.layers.place(&path(&self.scope, key)).origin;
             at(key) == at("preset")
         };
-        // Another layer may switch a project's compaction off without unsetting its numbers.
+        // Another layer may disable a project's compaction without unsetting its numbers.
         let found = triggers
             .into_iter()
             .find(|(key, set)| *set && same_origin(key));
@@ -97,8 +97,8 @@ impl Check<'_> {
         }
     }
 
-    /// The shares of the tiers are the whole. A share that this table leaves out is the one for
-    /// all, or the preset's.
+    /// The shares of the tiers must add up to one. A share that is missing in this table is the
+    /// common one, or the preset's.
     fn shares(&mut self) {
         let preset = Tiers::DEFAULT;
         let presets = [preset.topic, preset.topics, preset.bulks];
@@ -140,7 +140,7 @@ impl Check<'_> {
         );
     }
 
-    /// What stays is a topic, and what is cut is told in one way.
+    /// The current topic stays, and there is only one way to cut.
     fn tiers(&mut self) {
         let keeps = [
             ("keep_messages", self.own.keep_messages.is_some()),
@@ -196,7 +196,7 @@ fn path<'p>(scope: &[&'p str], key: &'p str) -> Vec<&'p str> {
     scope.iter().copied().chain([key]).collect()
 }
 
-/// A number as it was written. Tokens are far below what it holds exactly.
+/// A number as written. Token numbers are far below its exact range.
 fn amount(numbers: &Numbers, key: &str) -> Option<f64> {
     let tokens = match key {
         "minimum_tokens" => numbers.minimum_tokens,

@@ -1,5 +1,5 @@
-//! Headers as settings write them. Their values may be secrets: one is not shown unless it is taken
-//! from the environment (`Bearer ${TOKEN}`), and then as it is written.
+//! Headers in settings. Their values may be secrets: a value is shown only if it comes from the
+//! environment (`Bearer ${TOKEN}`), and then as written.
 
 use unisono_model::provider::Header;
 use unisono_runtime::agent::template::Template;

@@ -69,7 +69,7 @@ const PROVIDER: &[Key] = &[
     key("slots", SOME),
 ];
 
-/// The providers that are built in and can be called.
+/// The available built-in providers.
 const PROVIDERS: &[&str] = &[
     "openai",
     "anthropic",
@@ -127,7 +127,7 @@ const DAEMON_BUDGET: &[Key] = &[
     key("time", Kind::Refused(NO_DAEMON_TIME)),
 ];
 
-/// Sessions work beside each other: the sum of their times is no time of the daemon's.
+/// Sessions work in parallel: the sum of their times is not a time of the daemon.
 const NO_DAEMON_TIME: &str = "sessions work at the same time, so the time they take together says \
     neither how late it is nor what was used; bound each with budget.session.time and \
     budget.turn.time, how many work at a time with budget.daemon.live_runs, and what all of them \
@@ -204,7 +204,7 @@ const PRESETS: &[&str] = &[
 /// How detailed summaries are, as [`unisono_model::summariser::Style`] has them.
 const STYLES: &[&str] = &["standard", "detailed", "concise"];
 
-/// The numbers of a compaction policy: for all models, those of a provider, or one.
+/// The numbers of a compaction policy: for all models, for a provider, or for one model.
 macro_rules! policy_keys {
     ($($more:expr),*) => {
         &[
@@ -256,7 +256,7 @@ const COMPACTION: &[Key] = policy_keys!(
     key("models", Kind::Named(POLICY))
 );
 
-/// Keys that say the same thing in different units: at most one of each group.
+/// Keys for the same value in different units: at most one of each group.
 pub(crate) const EXCLUSIVE: &[&[&str]] = &[
     &["trigger_tokens", "trigger_of_window", "trigger_of_usable"],
     &["keep_messages", "keep_tokens", "keep_share"],

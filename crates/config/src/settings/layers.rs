@@ -1,6 +1,6 @@
-//! The layers of the configuration, each with the places of its keys, and their merge.
+//! The layers of the configuration, each with the positions of its keys, and their merge.
 //!
-//! [`reading`] says which layers there are and in which order they win.
+//! [`reading`] defines the layers and their precedence.
 
 mod reading;
 
@@ -21,19 +21,20 @@ pub(crate) struct Layer {
     pub(crate) table: Table,
 }
 
-/// All layers, the one that wins last.
+/// All layers, the highest precedence last.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers(Vec<Layer>);
 
 impl Layers {
-    /// Reads, checks and completes every layer. What is wrong is reported and left out.
+    /// Reads, checks and completes every layer. Errors are reported and omitted.
     pub(crate) fn read(sources: &Sources, found: &mut Diagnostics) -> Layers {
         let mut layers = Layers(reading::layers(sources, found));
         layers.keep_one_of_each_group(found);
         layers
     }
 
-    /// The same with the settings of a session in their place, and with settings above all others.
+    /// The same layers with the settings of a session in their place, and with settings above all
+    /// others.
     pub(crate) fn with(
         &self,
         sources: &Sources,
@@ -48,8 +49,8 @@ impl Layers {
         layers
     }
 
-    /// Puts the layer of a session below those of the process. What it says of the policy is said
-    /// for whichever model leads: what is below says it for no model or provider any more.
+    /// Inserts the layer of a session below those of the process. Its policy numbers apply to every
+    /// model of the lead: lower layers no longer set them for a model or provider.
     fn put(&mut self, session: Layer) {
         let is_of_process =
             |layer: &Layer| matches!(layer.origin, Origin::Env(_) | Origin::Flag(_));
@@ -75,13 +76,13 @@ impl Layers {
             .fold(Figment::new(), |all, layer| all.merge(layer))
     }
 
-    /// The entry that a key's value comes from, and its layer.
+    /// The entry with the value of a key, and its layer.
     pub(crate) fn find(&self, path: &[String]) -> Option<(&Layer, &Entry)> {
         let mut layers = self.0.iter().rev();
         layers.find_map(|layer| layer.table.find(path).map(|entry| (layer, entry)))
     }
 
-    /// The place of a key's value.
+    /// The position of a key's value.
     pub(crate) fn place(&self, path: &[&str]) -> Place {
         let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
         match self.find(&path) {
@@ -103,7 +104,7 @@ impl Layers {
         all
     }
 
-    /// Of keys that say the same thing, the latest layer's stays. Two in one layer contradict
+    /// Of keys for the same value, the key of the latest layer stays. Two in one layer contradict
     /// each other.
     fn keep_one_of_each_group(&mut self, found: &mut Diagnostics) {
         let mut scopes: Vec<Vec<String>> = Vec::new();
@@ -125,8 +126,8 @@ impl Layers {
     }
 }
 
-/// Drops a group's keys from a table if a later layer has one, else all but the first. Returns
-/// whether one is left.
+/// Removes a group's keys from a table if a later layer has one, otherwise all but the first.
+/// Returns whether one is left.
 fn keep_one(
     table: &mut Table,
     group: &[&str],
@@ -158,7 +159,7 @@ fn keep_one(
     first.is_some()
 }
 
-/// Whether two keys of a policy are one, or say the same thing in different units.
+/// Whether two keys of a policy are equal, or set the same value in different units.
 fn say_the_same(a: &str, b: &str) -> bool {
     let together = |group: &&[&str]| group.contains(&a) && group.contains(&b);
     a == b || EXCLUSIVE.iter().any(together)

@@ -1,4 +1,4 @@
-//! MCP servers, and which calls of tools wait for a person.
+//! MCP servers, and approval rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,62 +15,62 @@ use unisono_session::tool::{ApprovalRule, Contract};
 use super::{Config, Sources, TimeText, Variables, header};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
-/// How long a server may take to start and to list its tools.
+/// The timeout for the start of a server and the list of its tools.
 const START_TIMEOUT_MS: u64 = 30_000;
-/// How long one call may take.
+/// The timeout of one call.
 const TIMEOUT_MS: u64 = 60_000;
 
-/// `[mcp.<name>]`: a server whose tools agents may be given.
+/// `[mcp.<name>]`: a server with tools for agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct McpServer {
-    /// The program that is the server.
+    /// The server program.
     pub command: Option<String>,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables set for it.
+    /// Variables to set.
     pub env: BTreeMap<String, String>,
-    /// Variables that it inherits besides those that every program does.
+    /// Further variables to inherit.
     pub env_pass: Vec<String>,
     /// Its working directory, absolute.
     pub cwd: Option<PathBuf>,
-    /// The address of a server that is spoken to by streamable HTTP.
+    /// The address of a server with streamable HTTP.
     pub url: Option<String>,
     /// Sent with each request.
     pub headers: BTreeMap<String, String>,
     /// The environment variable that holds its bearer token.
     pub token_env: Option<String>,
-    /// The time for its start and for listing its tools.
+    /// The timeout for its start and the list of its tools.
     pub start_timeout: Option<TimeText>,
-    /// The time for one call.
+    /// The timeout of one call.
     pub timeout: Option<TimeText>,
-    /// Which of its tools are offered, by the names it gives them.
+    /// The tools to offer, by the server's names.
     pub tools: Vec<String>,
-    /// What repeated calls do, by the names it gives its tools.
+    /// The contracts of its tools, by the server's names.
     pub contracts: BTreeMap<String, String>,
-    /// Which calls wait for a person, by the names it gives its tools.
+    /// The calls that wait for a person, by the server's names.
     pub approve: Vec<String>,
 }
 
-/// Which calls of tools wait for a person, whoever makes them.
+/// The calls of all agents that wait for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Approvals {
     /// Rules: `server__tool`, or `server__tool(argument=value)`.
     pub require: Vec<String>,
-    /// How long a call waits before it is denied.
+    /// The time after which a waiting call is denied.
     pub timeout: TimeText,
 }
 
-/// The servers, and the rules about approval that hold for every agent.
+/// The servers, and the approval rules of every agent.
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
-    /// Those that can be used, by name.
+    /// The valid servers, by name.
     pub servers: Vec<Server>,
-    /// The names of all that are configured, those with a fault included.
+    /// The names of all configured servers, including invalid ones.
     pub names: BTreeSet<String>,
     /// Tools of the program itself.
     pub own: BTreeSet<String>,
-    /// In the order in which they are looked at.
+    /// In the order of their evaluation.
     pub approvals: Vec<ApprovalRule>,
 }
 
@@ -81,10 +81,10 @@ impl Tools {
     }
 }
 
-/// Reads a rule about approval, or says what is wrong with it.
+/// Parses an approval rule.
 ///
 /// # Errors
-/// As told to a person.
+/// The error, for people.
 pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
     let rule = ApprovalRule::parse(text).map_err(|wrong| format!("the rule `{text}`: {wrong}"))?;
     if BUILT_IN.contains(&&*rule.tool) {
@@ -95,7 +95,7 @@ pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
     Ok(rule)
 }
 
-/// Reads the servers and the rules; what is wrong is told and left out.
+/// Reads the servers and the rules; errors are reported and omitted.
 pub(super) fn read(
     config: &Config,
     sources: &Sources,
@@ -250,7 +250,7 @@ impl Reader<'_> {
         Some(contracts)
     }
 
-    /// The rules of a server, with the names models know its tools by.
+    /// The rules of a server, with the tool names that models see.
     fn rules(&mut self, name: &str, own: &McpServer) -> Vec<ApprovalRule> {
         let mut rules = Vec::new();
         for text in &own.approve {

@@ -1,4 +1,4 @@
-//! The models that settings name, and the catalogue they are looked up in.
+//! The models in settings, and the catalogue.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::layers::Layers;
 use super::{AUTO, Config, Sources};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 
-/// The built-in catalogue with a person's own on top; none where a file is wrong.
+/// The built-in catalogue with a person's own above it; none if a file is wrong.
 pub(super) fn catalogue(
     config: &Config,
     sources: &Sources,
@@ -64,7 +64,7 @@ fn reason_of(error: &FileError) -> String {
     }
 }
 
-/// Models and providers that are named must exist.
+/// Named models and providers must exist.
 pub(super) fn check(
     config: &Config,
     catalogue: &Catalogue,
@@ -104,7 +104,7 @@ pub(super) fn check(
     }
 }
 
-/// Summarisers that are named must exist, and be asked at all.
+/// Named summarisers must exist and be available.
 fn check_summarisers(
     config: &Config,
     catalogue: &Catalogue,
@@ -131,7 +131,7 @@ fn check_summarisers(
     }
 }
 
-/// Says what is assumed of a model.
+/// Reports the assumptions about a model.
 pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnostics) {
     if !entry.assumed {
         return;

@@ -1,5 +1,5 @@
-//! The settings of a session: journaled with it, a layer above what is stored for all sessions and
-//! below variables and flags. What it says of compaction counts for whichever model leads.
+//! The settings of a session: journaled with it, a layer above the stored settings of all sessions
+//! and below variables and flags. Its compaction numbers apply to every model of the lead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use super::keys::EXCLUSIVE;
 use super::stored::{changeable, is_changeable, path_of};
 use crate::diagnostic::nearest;
 
-/// Changes of such settings; none: the session has none of its own any more.
+/// Changes of such settings; a value of none removes the setting from the session.
 pub type OwnChanges = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
-/// The model of agents that name none: a setting that is kept for no store but can be chosen for a
-/// session, or for one request.
+/// The model of agents that name no model: a setting that cannot be stored for all sessions but can
+/// be set for a session, or for one request.
 pub const DEFAULT_MODEL: &str = "models.default";
 /// The model of all agents, likewise.
 pub const MODEL_OVERRIDE: &str = "models.override";
-/// Whether a turn says what was compacted by itself. Conversations that were brought before
-/// sessions had settings say `off` in a label of that name.
+/// Whether a turn reports an automatic compaction. Conversations from before the settings of
+/// sessions have `off` in a label of that name.
 const NOTICE: &str = "compaction.notice";
 
-/// Who writes the summaries of a session, and how: what is read of a turn that compacts.
+/// The keys of a session's summarisers and their options, read when a turn compacts.
 const WRITERS: [&str; 4] = [
     "compaction.summarisers",
     "compaction.prompt",
     "compaction.summariser_retries",
     STYLE,
 ];
-/// How detailed summaries are: how long they may be is read of the turn, too.
+/// How detailed summaries are; their maximum length is read from the turn, too.
 const STYLE: &str = "compaction.style";
-/// What counts for all compactions alike.
+/// A setting of all compactions.
 const DEADLINE: &str = "compaction.deadline_seconds";
 
-/// A setting that a session cannot have.
+/// A setting that a session cannot override.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{key}` cannot be set for a session: keys of `run`, `delegation`, `agent_defaults`, those of \
@@ -45,7 +45,7 @@ const DEADLINE: &str = "compaction.deadline_seconds";
 pub struct NotOwn {
     /// Its key.
     pub key: String,
-    /// The key that may be meant.
+    /// The most similar key.
     pub meant: Option<String>,
 }
 
@@ -59,29 +59,29 @@ impl NotOwn {
     }
 }
 
-/// Whether a key, dotted, can be set for one request.
+/// Whether a dotted key can be set for one request.
 pub fn is_of_request(key: &str) -> bool {
     let of_compaction = is_of_all_models(key) && (!WRITERS.contains(&key) || key == STYLE);
     of_compaction || [DEFAULT_MODEL, MODEL_OVERRIDE].contains(&key)
 }
 
-/// Whether a key can be changed while the program runs, and counts for whichever model leads.
+/// Whether a key can be changed while the program runs, and applies to every model of the lead.
 fn is_of_all_models(key: &str) -> bool {
     is_changeable(key) && key != DEADLINE && path_of(key).len() == 2
 }
 
-/// Whether a key, dotted, can be set for a session.
+/// Whether a dotted key can be set for a session.
 pub fn is_settable(key: &str) -> bool {
     is_of_request(key) || WRITERS.contains(&key)
 }
 
-/// Every key, dotted, that can be set for a session.
+/// Every dotted key that can be set for a session.
 pub fn settable() -> impl Iterator<Item = String> {
     let more = [DEFAULT_MODEL, MODEL_OVERRIDE].map(str::to_owned);
     changeable().filter(|key| is_of_all_models(key)).chain(more)
 }
 
-/// Those of a session's settings that say who writes its summaries, and how.
+/// The settings of a session about its summarisers.
 pub fn of_writers(own: &Own) -> Own {
     let own = own.iter().filter(|(key, _)| WRITERS.contains(&&***key));
     own.map(|(key, value)| (key.clone(), value.clone()))
@@ -100,17 +100,16 @@ pub fn own(state: &State) -> Arc<Own> {
     all
 }
 
-/// What is to be changed so that these settings hold, and of keys that say the same thing the
-/// newest alone.
+/// The changes that establish these settings; of keys for the same value, only the newest.
 ///
 /// # Errors
-/// A session cannot have one of them.
+/// A session cannot override one of them.
 pub fn changes(
     wanted: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> Result<OwnChanges, NotOwn> {
     let mut all = OwnChanges::new();
     for (key, value) in wanted {
-        // What is there of an older version's goes as well.
+        // Settings of an older version are removed as well.
         if value.is_some() && !is_settable(&key) {
             return Err(NotOwn::of(&key));
         }
@@ -124,7 +123,7 @@ pub fn changes(
     Ok(all)
 }
 
-/// The other keys that say the same thing in another unit.
+/// The other keys for the same value in another unit.
 fn saying_the_same(dotted: &str) -> impl Iterator<Item = String> {
     let key = dotted.strip_prefix("compaction.").unwrap_or_default();
     let group = EXCLUSIVE.iter().find(|group| group.contains(&key));
@@ -134,7 +133,7 @@ fn saying_the_same(dotted: &str) -> impl Iterator<Item = String> {
         .map(|other| format!("compaction.{other}"))
 }
 
-/// Those settings once they are changed.
+/// The settings after the changes.
 pub fn changed(before: &Own, changes: &OwnChanges) -> Own {
     let mut all = before.clone();
     for (key, value) in changes {
@@ -146,10 +145,10 @@ pub fn changed(before: &Own, changes: &OwnChanges) -> Own {
     all
 }
 
-/// Whether a session can have them all, by their keys.
+/// Checks whether a session can override all of them.
 ///
 /// # Errors
-/// It cannot have one of them.
+/// It cannot override one of them.
 pub fn check(own: &Own) -> Result<(), NotOwn> {
     let wrong = own.keys().find(|key| !is_settable(key));
     wrong.map_or(Ok(()), |key| Err(NotOwn::of(key)))

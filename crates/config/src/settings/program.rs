@@ -1,4 +1,4 @@
-//! What a program adds in Rust, by name, so that settings and agents may name it.
+//! The names of a program's extensions in Rust, so that settings and agents can use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use unisono_runtime::mcp::{LONGEST_NAME, SEPARATOR};
 use crate::agents::{BUILT_IN_KINDS, TOOLS};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 
-/// The names of what a program adds in Rust.
+/// The names of a program's extensions in Rust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Kinds of agents.
+    /// Agent kinds.
     pub kinds: BTreeSet<String>,
     /// Tools.
     pub tools: BTreeSet<String>,
@@ -59,7 +59,7 @@ impl Program {
         all
     }
 
-    /// Whether agents can name its tools and kinds.
+    /// Checks that agents can name its tools and kinds.
     pub(super) fn check(&self, found: &mut Diagnostics) {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         for name in &self.tools {

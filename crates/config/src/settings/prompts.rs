@@ -1,4 +1,4 @@
-//! The prompts of summarisers: built in, a person's, the project's, and those named by a path.
+//! The prompts of summarisers: built in, a person's, the project's, and prompts named by a path.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::paths;
 /// The directory of prompts, in a person's settings and below a project's `config`.
 const DIRECTORY: &str = "prompts";
 
-/// Every prompt at hand; none where a file is wrong.
+/// All prompts; none if a file is wrong.
 pub(super) fn read(
     config: &Config,
     sources: &Sources,
@@ -50,7 +50,7 @@ pub(super) fn read(
     (!reader.failed).then_some(prompts)
 }
 
-/// Prompts that are named must be among those that were read: no other file is.
+/// Named prompts must be among those that were read: no other file is read.
 pub(super) fn check_named(
     config: &Config,
     prompts: &Prompts,
@@ -70,7 +70,7 @@ fn unknown(prompts: &Prompts, name: &str, place: Place, key: &str) -> Diagnostic
     diagnostic.suggest(name, prompts.names())
 }
 
-/// A prompt that is named must be there and ask for something that can be taken.
+/// A named prompt must exist and ask for an acceptable summary.
 fn check(prompts: &Prompts, name: &str, place: Place, key: &str, found: &mut Diagnostics) {
     match prompts.get(name) {
         None if name.contains('/') => {}
@@ -87,7 +87,7 @@ fn check(prompts: &Prompts, name: &str, place: Place, key: &str, found: &mut Dia
     }
 }
 
-/// The prompt files of a directory with their names, sorted; none where there is no directory.
+/// The prompt files of a directory with their names, sorted; empty without the directory.
 fn files(directory: &Path) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {
@@ -112,7 +112,7 @@ impl Reader<'_> {
         paths::shown(path, &self.sources.directory)
     }
 
-    /// The prompts with that of a file, or as they were where the file is wrong, which is told.
+    /// The prompts with that of a file, or unchanged if the file is wrong, which is reported.
     fn add(&mut self, prompts: Prompts, name: &str, path: &Path, place: &Place) -> Prompts {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,

@@ -1,4 +1,4 @@
-//! The tables of the configuration that have no file of their own here.
+//! The tables of the configuration without a separate file here.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,64 +9,65 @@ use unisono_context::Ppm;
 use unisono_runtime::Reach;
 use unisono_session::event::DelegationLimits;
 
-/// Where sessions are kept.
+/// The store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Store {
-    /// Directory of the journal, absolute. With a database: of the search index and the like.
+    /// Directory of the journal, absolute. With a database: of the search index and local settings.
     pub path: PathBuf,
-    /// The database that holds the journal; none: the directory does. May have a password.
+    /// The database that holds the journal; none: the directory does. May contain a password.
     pub url: Option<String>,
     /// The file with the database's password.
     pub password_file: Option<PathBuf>,
-    /// Where the full-text index is.
+    /// The location of the full-text index.
     pub search_index: SearchIndex,
     /// Days without a change after which a session is deleted; 0: none is.
     pub retention_days: u32,
-    /// Whether a daemon gives back the room of what was deleted.
+    /// Whether a daemon frees the disk space of deleted data.
     pub vacuum: Vacuum,
-    /// How often it looks whether that is worth it.
+    /// The interval of its checks.
     pub vacuum_every_seconds: u64,
-    /// By how much the journal has to be larger than it need be, in MiB.
+    /// The minimum excess of the journal, in MiB.
     pub vacuum_over_mib: u64,
-    /// How much it copies in a second, in MiB.
+    /// The copy rate, in MiB per second.
     pub vacuum_mib_per_second: u64,
 }
 
-/// Whether a daemon vacuums its store by itself.
+/// Whether a daemon vacuums its store automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vacuum {
-    /// Where it is worth it.
+    /// If it frees enough space.
     Auto,
-    /// Only where it is told to.
+    /// Only on request.
     Off,
 }
 
-/// Where the full-text index of all sessions is.
+/// The location of the full-text index of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchIndex {
-    /// Beside the journal, which it follows.
+    /// Beside the journal, from which it is derived.
     Disk,
-    /// In memory, made of what is asked for when it is asked for.
+    /// In memory, built for each search.
     Memory,
 }
 
 /// Models.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Models {
-    /// The model of agents that name none; [`AUTO`](super::AUTO): that of the first provider with a key.
+    /// The model of agents that name no model; [`AUTO`](super::AUTO): that of the first provider
+    /// with an API key.
     pub default: String,
-    /// The model of every agent that asks one, whatever it names itself.
+    /// The model of every agent that uses one, whatever model it names.
     #[serde(rename = "override")]
     pub instead: Option<String>,
-    /// Models that are asked, in this order, when the one an agent names cannot be had.
+    /// Models that are asked, in this order, if the agent's own model is unavailable.
     pub fallback: Vec<String>,
-    /// A catalogue on top of the built-in one, absolute.
+    /// A catalogue above the built-in one, absolute.
     pub catalogue: Option<PathBuf>,
 }
 
-/// Who works on an input.
+/// The agents of a turn, and the limits of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Run {
     /// The agent that answers.
@@ -75,55 +76,56 @@ pub struct Run {
     pub agents: Vec<String>,
     /// Seconds from the input to the answer.
     pub timeout_seconds: u64,
-    /// Calls of tools that one reply of a model may make.
+    /// Maximum tool calls of one reply.
     pub calls_per_reply: u32,
-    /// How many bytes of `AGENTS.md` files go into the system text; 0: none.
+    /// Maximum bytes of `AGENTS.md` files in the system text; 0: none.
     pub agents_md_bytes: u64,
-    /// How many bytes of the list of skills go into the system text; 0: none, and there is no tool
-    /// to read them.
+    /// Maximum bytes of the list of skills in the system text; 0: no list, and no tool to read
+    /// skills.
     pub skills_bytes: u64,
 }
 
 impl Run {
-    /// The time from the input to the answer.
+    /// The maximum time from the input to the answer.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }
 }
 
-/// How far agents may delegate by themselves.
+/// Limits of delegation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Delegation {
-    /// Levels below the lead.
+    /// Number of levels below the lead.
     pub depth: u32,
-    /// Runs of a turn at the same time, the lead's included.
+    /// Maximum open runs of a turn, the lead's included.
     pub live_runs: u32,
-    /// Of what an agent has for the conversation, what is kept free for results of its delegates.
+    /// Share of an agent's tokens for the conversation that is reserved for results of its
+    /// delegates.
     pub results_share: f64,
 }
 
 impl Delegation {
-    /// As a turn has them.
+    /// The limits of a turn.
     pub fn limits(&self) -> DelegationLimits {
         DelegationLimits {
             depth: self.depth,
             live_runs: self.live_runs,
-            // A share was checked when it was read.
+            // The share was checked when it was read.
             results: Ppm::from_fraction(self.results_share).unwrap_or(DelegationLimits::RESULTS),
         }
     }
 }
 
-/// What an agent has that names nothing else.
+/// Defaults of agents.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AgentDefaults {
-    /// Model calls of one run at most.
+    /// Maximum model calls of one run.
     pub max_turns: u32,
-    /// Time for one attempt, as it is written: `"2m"`, or seconds.
+    /// Time for one attempt, as written: `"2m"`, or seconds.
     pub timeout: TimeText,
     /// Attempts after the first.
     pub retries: u32,
-    /// Runs of one agent at the same time.
+    /// Maximum active runs of one agent.
     pub max_concurrent: u32,
 }
 
@@ -147,75 +149,74 @@ impl TimeText {
     }
 }
 
-/// Bounds of the running program.
+/// Limits of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Runtime {
-    /// Runs that may wait for one agent; more are refused.
+    /// Maximum runs that wait for one agent; more are refused.
     pub queue_per_agent: u32,
-    /// Requests that may wait for one session; more are told that it is busy.
+    /// Maximum requests that wait for one session; for more, it is busy.
     pub queue_per_session: u32,
-    /// Compactions at the same time.
+    /// Maximum simultaneous compactions.
     pub compactions: u32,
-    /// Compactions that may wait.
+    /// Maximum waiting compactions.
     pub compaction_queue: u32,
-    /// Counting jobs at the same time, a thread each.
+    /// Maximum simultaneous counting jobs, one thread each.
     pub countings: u32,
-    /// Seconds without progress after which an attempt is taken for stuck.
+    /// Seconds without progress after which an attempt counts as stuck.
     pub stuck_after_seconds: u64,
-    /// Seconds without work after which a session leaves memory.
+    /// Seconds of idle time after which a session leaves memory.
     pub passivate_after_seconds: u64,
-    /// Sessions that stay in memory; those that work stay in any case.
+    /// Maximum sessions in memory; working sessions always stay.
     pub sessions_in_memory: u32,
-    /// Bytes of messages of all sessions in memory together.
+    /// Total bytes of messages of all sessions in memory.
     pub session_bytes_in_memory: u64,
-    /// What agents may search and read by the tool `recall`.
+    /// The scope of the tool `recall`.
     pub recall: Reach,
 }
 
 /// The daemon over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Server {
-    /// Where it listens.
+    /// The address to listen on.
     pub bind: SocketAddr,
-    /// Whether that may be an address that others can reach.
+    /// Whether other machines may reach that address.
     pub allow_remote: bool,
-    /// Host names it may be asked by, besides its own address and `localhost`.
+    /// Host names that requests may use, besides its own address and `localhost`.
     pub hosts: Vec<String>,
-    /// The file of the token, absolute.
+    /// The token file, absolute.
     pub token_file: PathBuf,
-    /// Requests at the same time; more are told to come back.
+    /// Maximum simultaneous requests; more get 429.
     pub requests: u32,
-    /// Streams of events at the same time; more are told to come back.
+    /// Maximum simultaneous event streams; more get 429.
     pub streams: u32,
-    /// Requests in a second, of all clients together, and at once; 0: no limit.
+    /// Maximum requests per second, of all clients together, also at once; 0: no limit.
     pub requests_per_second: u32,
-    /// Connections at the same time; of more than these only whether it lives is answered.
+    /// Maximum simultaneous connections; further ones only get health checks.
     pub connections: u32,
-    /// Bytes of a request's body at most.
+    /// Maximum bytes of a request's body.
     pub body_limit_bytes: u32,
-    /// Bytes of the bodies of all requests that are being answered, together.
+    /// Maximum bytes of the bodies of all requests in progress.
     pub bodies_bytes: u64,
-    /// Messages of a conversation that is imported, at most.
+    /// Maximum messages of an imported conversation.
     pub import_messages: u32,
-    /// Seconds without progress, either way, after which a client's connection ends.
+    /// Seconds without progress in either direction after which a client's connection ends.
     pub stall_seconds: u64,
-    /// Seconds that what is being answered may take when the program stops.
+    /// Seconds for requests in progress when the program stops.
     pub drain_seconds: u64,
-    /// What becomes of images and files that OpenAI's clients send.
+    /// The treatment of images and files from OpenAI's clients.
     pub attachments: Attachments,
-    /// Seconds between two looks at the files that define agents; 0: they are read when somebody
-    /// asks for it.
+    /// Seconds between checks of the files that define agents; 0: they are read only on request.
     pub reload_seconds: u64,
 }
 
-/// What becomes of an image or a file that a request holds: models are not sent any.
+/// The treatment of an image or a file in a request: models do not get them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attachments {
     /// The request is refused.
     #[default]
     Refuse,
-    /// A note with name, type and size stands in its place.
+    /// A note with name, type and size replaces it.
     Note,
 }
 
@@ -228,7 +229,7 @@ pub struct Log {
     pub format: LogFormat,
 }
 
-/// Where traces are sent.
+/// The receiver of traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Telemetry {
     /// The base address of a receiver of OTLP over HTTP; empty: none.
@@ -242,6 +243,6 @@ pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }

@@ -1,4 +1,4 @@
-//! Every setting with its value and where it came from.
+//! Every setting with its value and its origin.
 
 use figment::Provider;
 use figment::value::Value;
@@ -11,20 +11,20 @@ use crate::schema;
 /// A setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its key, dotted; a part with other characters than letters, digits, `_`, `-` is quoted.
+    /// Its dotted key; a part with other characters than letters, digits, `_`, `-` is quoted.
     pub key: String,
     /// Its value, as TOML.
     pub value: String,
-    /// Where it was written.
+    /// Its position.
     pub place: Place,
     /// Whether its value may be a secret.
     secret: bool,
 }
 
-/// What is shown of a value that may be a secret.
+/// The replacement of a value that may be a secret.
 const HIDDEN: &str = "\"(not shown)\"";
 
-/// The settings as they may be shown: without what may be secret.
+/// The settings for display, without possible secrets.
 pub(super) fn shown(layers: &Layers) -> Vec<Setting> {
     let mut all = settings(layers);
     for setting in all.iter_mut().filter(|setting| setting.secret) {
@@ -33,7 +33,7 @@ pub(super) fn shown(layers: &Layers) -> Vec<Setting> {
     all
 }
 
-/// All settings that have a value; those of later layers that the defaults lack come last.
+/// All settings with a value; settings that are missing in the defaults come last.
 fn settings(layers: &Layers) -> Vec<Setting> {
     let merged = layers.figment().data().unwrap_or_default();
     let mut all = Vec::new();
@@ -44,8 +44,7 @@ fn settings(layers: &Layers) -> Vec<Setting> {
     all.into_iter().map(|(_, setting)| setting).collect()
 }
 
-/// The settings that are written otherwise in `now` than in `before`, or not any more, those of
-/// agents aside.
+/// The settings that differ in `now` from `before`, or are missing, except those of agents.
 pub(super) fn differing(before: &Layers, now: &Layers) -> Vec<Setting> {
     let (before, now) = (settings(before), settings(now));
     let same = |a: &Setting, b: &Setting| a.key == b.key && a.value == b.value;
@@ -85,7 +84,7 @@ fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize
     all.push((rank(&path), setting));
 }
 
-/// Whether a value is the address of a database with a password in it.
+/// Whether a value is a database address with a password.
 fn has_password(path: &[String], value: &str) -> bool {
     let is_address = path.iter().eq(["store", "url"]);
     let of_user = value
@@ -95,7 +94,7 @@ fn has_password(path: &[String], value: &str) -> bool {
         && (of_user.is_some_and(|(user, _)| user.contains(':')) || value.contains("password="))
 }
 
-/// The section's place among all sections.
+/// The section's position among all sections.
 fn rank(path: &[String]) -> usize {
     let mut sections = super::keys::ALL.iter();
     let section = sections.position(|key| path.first().is_some_and(|first| first == key.name));

@@ -1,4 +1,4 @@
-//! Where settings are looked for.
+//! The sources of settings.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::paths::Home;
 pub const FILE: &str = "unisono.toml";
 /// The settings of a machine.
 pub const SYSTEM: &str = "/etc/unisono/unisono.toml";
-/// The directories of skills in a project, the first one in a person's as well.
+/// The directories of skills in a project; the first one also in a person's directory.
 const SKILLS: [&str; 3] = ["skills", ".agents/skills", ".claude/skills"];
 /// Environment variables that start with this are settings: `UNISONO__SECTION__KEY`.
 pub const PREFIX: &str = "UNISONO__";
@@ -45,12 +45,12 @@ impl Override {
     }
 }
 
-/// All that settings are read from.
+/// All sources of settings.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The working directory, absolute. A project is looked for from here upwards.
+    /// The working directory, absolute. The search for a project goes upwards from here.
     pub directory: PathBuf,
-    /// The file given with `--config`, in place of the project's own.
+    /// The file given with `--config`, instead of the project's own.
     pub file: Option<PathBuf>,
     /// The machine's file.
     pub system: Option<PathBuf>,
@@ -58,17 +58,17 @@ pub struct Sources {
     pub home: Home,
     /// Environment variables; those that start with [`PREFIX`] are settings.
     pub env: Vec<(String, String)>,
-    /// Environment variables that may hold the keys of providers.
+    /// Environment variables that may hold API keys of providers.
     pub variables: Variables,
-    /// Settings given on the command line, the last one wins.
+    /// Settings given on the command line; the last one has precedence.
     pub overrides: Vec<Override>,
-    /// The settings that are changed at run time, in place of those that are stored.
+    /// The settings changed at run time, instead of the stored ones.
     pub stored: Option<String>,
-    /// What the program adds in Rust.
+    /// The program's extensions in Rust.
     pub program: Program,
 }
 
-/// How environment variables are looked up that may hold keys. Shows none of them.
+/// Access to environment variables that may hold API keys. Its debug output shows none of them.
 #[derive(Clone)]
 pub struct Variables(Arc<Find>);
 
@@ -76,29 +76,29 @@ pub struct Variables(Arc<Find>);
 type Find = dyn Fn(&str) -> Option<OsString> + Send + Sync;
 
 impl Variables {
-    /// Looks them up by `find`.
+    /// An access through `find`.
     pub fn new(find: impl Fn(&str) -> Option<OsString> + Send + Sync + 'static) -> Variables {
         Variables(Arc::new(find))
     }
 
-    /// Whether that one is set.
+    /// Whether that variable is set.
     pub(crate) fn has(&self, name: &str) -> bool {
         (self.0)(name).is_some()
     }
 
-    /// The value of that one, if it is set to text.
+    /// The value of that variable, if it is set to text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         (self.0)(name)?.into_string().ok()
     }
 
-    /// The key in the first of these that is set.
+    /// The API key in the first of these variables that is set.
     pub(crate) fn key(&self, names: &[impl AsRef<str>]) -> Result<Option<Key>, KeyError> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         Key::from_variables(&names, |name| (self.0)(name))
     }
 }
 
-/// None are set.
+/// No variable is set.
 impl Default for Variables {
     fn default() -> Variables {
         Variables::new(|_| None)
@@ -112,7 +112,7 @@ impl fmt::Debug for Variables {
 }
 
 impl Sources {
-    /// Those of this process. Variables that are not UTF-8 are left out.
+    /// The sources of this process. Variables that are not UTF-8 are omitted.
     pub fn of_process(directory: impl Into<PathBuf>) -> Sources {
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -146,14 +146,14 @@ impl Sources {
         configured.or_else(with_agents).map(Path::to_owned)
     }
 
-    /// Every file that settings are read from, whether or not it is there.
+    /// Every settings file, whether or not it exists.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let person = self.home.settings().map(|dir| dir.join(FILE));
         let files = [self.system.clone(), person, self.project_path()];
         files.into_iter().flatten()
     }
 
-    /// Where skills are: the project's directories, then the person's.
+    /// The directories of skills: the project's, then the person's.
     pub fn skills(&self) -> Vec<PathBuf> {
         let project = self.project().unwrap_or_else(|| self.directory.clone());
         let of_project = SKILLS.into_iter().map(|place| project.join(place));

@@ -1,5 +1,5 @@
-//! Settings that are changed while the daemon runs: a file beside the journal, which is a layer above
-//! the project's.
+//! Settings that are changed while the daemon runs: a file beside the journal, which is a layer
+//! above the project's.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ pub const STORED: &str = "settings.toml";
 const HEAD: &str =
     "# Changed while the daemon ran; what is here wins over the project's settings.\n";
 
-/// Sections whose keys all concern turns that begin later.
+/// Sections in which every key applies to turns that begin later.
 const SECTIONS: [&str; 3] = ["run", "delegation", "agent_defaults"];
-/// The tables of `[compaction]` that hold the keys of its policy for a provider, or for one model.
+/// The tables of `[compaction]` with the policy keys of a provider, or of one model.
 const SCOPES: [&str; 2] = ["providers", "models"];
-/// Keys of `[compaction]` beside its policy.
+/// Keys of `[compaction]` outside its policy.
 const BESIDE: [&str; 3] = ["notice", "deadline_seconds", "summariser_retries"];
-/// The key that names the prompt of summarisers. A path is read from settings files alone: whoever
-/// only has the token is not to have files read.
+/// The key that names the prompt of summarisers. A path is accepted from settings files only: a
+/// client with the token must not cause a file to be read.
 const PROMPT: &str = "prompt";
 
-/// Why settings cannot be changed so.
+/// Why settings cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unchangeable {
     /// There is no such key.
@@ -35,31 +35,31 @@ pub enum Unchangeable {
         .meant.as_ref().map(|key| format!(", did you mean `{key}`?")).unwrap_or_default()
     )]
     Unknown {
-        /// What was written.
+        /// The written key.
         key: String,
-        /// The key that may be meant.
+        /// The most similar key.
         meant: Option<String>,
     },
-    /// The key is read when the program starts.
+    /// The key is read only when the program starts.
     #[error(
         "`{0}` cannot be changed while the daemon runs: set it in a settings file and start again; \
          keys of `run`, `delegation`, `agent_defaults` and `compaction` can, those of \
          `compaction.providers.NAME` and `compaction.models.\"PROVIDER/MODEL\"` too"
     )]
     Key(String),
-    /// A file would have to be read.
+    /// The change would require reading a file.
     #[error(
         "`{0}` takes the name of a prompt here: write the path of a file in a settings file, whose \
          name it then has"
     )]
     Path(String),
-    /// The file is not what was written.
+    /// The file is invalid.
     #[error("the stored settings cannot be read: {0}")]
     File(String),
 }
 
-/// The path of a dotted key. The name of a provider or a model may be quoted, and its dots are its
-/// own: `compaction.models.openai/gpt-4.1.preset`.
+/// The path of a dotted key. The name of a provider or a model may be quoted and may contain dots:
+/// `compaction.models.openai/gpt-4.1.preset`.
 pub(super) fn path_of(dotted: &str) -> Vec<String> {
     let scoped = SCOPES.iter().find_map(|table| {
         let rest = dotted.strip_prefix("compaction.")?.strip_prefix(table)?;
@@ -72,7 +72,7 @@ pub(super) fn path_of(dotted: &str) -> Vec<String> {
     }
 }
 
-/// The parts of a dotted key; a dot between quotes separates nothing.
+/// The parts of a dotted key; a dot between quotes does not separate.
 fn split(dotted: &str) -> Vec<String> {
     let mut quoted = false;
     let parts = dotted.split(|c| {
@@ -84,12 +84,12 @@ fn split(dotted: &str) -> Vec<String> {
         .collect()
 }
 
-/// The key as settings are shown.
+/// The key in the form for display.
 pub fn canonical(dotted: &str) -> String {
     schema::dotted(&path_of(dotted))
 }
 
-/// Whether a key, dotted, can be changed while the program runs.
+/// Whether a dotted key can be changed while the program runs.
 pub fn is_changeable(key: &str) -> bool {
     let path = path_of(key);
     let known = |keys: &[Key], name: &str| keys.iter().any(|known| known.name == name);
@@ -110,13 +110,13 @@ pub fn is_changeable(key: &str) -> bool {
     }
 }
 
-/// The keys of a policy, which a provider or a model can have of its own.
+/// The policy keys, which a provider or a model can override.
 pub fn scoped() -> impl Iterator<Item = &'static str> {
     POLICY.iter().map(|key| key.name)
 }
 
-/// Every key, dotted, that can be changed while the program runs, those of a provider or of one
-/// model aside.
+/// Every dotted key that can be changed while the program runs, except those of a provider or of
+/// one model.
 pub fn changeable() -> impl Iterator<Item = String> {
     let sections = ALL.iter().filter_map(|section| match section.kind {
         Kind::Section(keys) => Some((section.name, keys)),
@@ -139,7 +139,7 @@ fn unchangeable(dotted: &str) -> Unchangeable {
     Unchangeable::Unknown { key, meant }
 }
 
-/// A value of a key, dotted, as a person writes it: items of a list are separated by commas.
+/// A value of a dotted key, from a person's text: items of a list are separated by commas.
 pub fn typed(key: &str, text: &str) -> Value {
     match schema::kind_at(ALL, &path_of(key)) {
         Some(Kind::Texts) => {
@@ -155,7 +155,7 @@ pub fn typed(key: &str, text: &str) -> Value {
     }
 }
 
-/// The file's text with these keys set, or left to the other layers where there is no value.
+/// The file's text with these keys set, or removed if there is no value.
 pub fn changed(
     text: &str,
     changes: &BTreeMap<String, Option<Value>>,
@@ -183,13 +183,13 @@ fn is_path(prompt: &str) -> bool {
     prompt.contains(['/', '\\'])
 }
 
-/// Sets the key at a path, or leaves it to the other layers. Tables that become empty go.
+/// Sets the key at a path, or removes it. Tables that become empty are removed.
 fn change(table: &mut Table, path: &[String], value: Option<&Value>) -> Result<(), Unchangeable> {
     let Some((key, rest)) = path.split_first() else {
         return Ok(());
     };
     if rest.is_empty() {
-        // Of keys that say the same thing the newest stands.
+        // Of keys for the same value, the newest stays.
         let groups = EXCLUSIVE.iter().filter(|group| group.contains(&&**key));
         for same in groups.copied().flatten() {
             table.remove(*same);

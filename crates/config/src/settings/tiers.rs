@@ -5,10 +5,10 @@ use unisono_context::policy::{Large, Tiers};
 use unisono_context::{Ppm, Tokens};
 
 const MINUTE_MS: i64 = 60_000;
-/// What ends a topic where nobody says otherwise.
+/// The default phrases that end a topic.
 const PHRASES: [&str; 3] = ["new topic", "let's move on", "moving on"];
 
-/// Numbers that take the place of the preset's.
+/// Numbers that replace those of the preset.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TierNumbers {
@@ -18,21 +18,21 @@ pub struct TierNumbers {
     pub tier_topics: Option<f64>,
     /// Share of bulks.
     pub tier_bulks: Option<f64>,
-    /// Tokens of a topic's summary at most.
+    /// Maximum tokens of a topic's summary.
     pub topic_cap_tokens: Option<u64>,
-    /// Tokens of a bulk at most.
+    /// Maximum tokens of a bulk.
     pub bulk_cap_tokens: Option<u64>,
-    /// Newest older topics that are not merged.
+    /// Number of newest older topics that are not merged.
     pub topics_keep: Option<u32>,
-    /// Topics, or bulks, that become one bulk.
+    /// Number of topics, or bulks, that become one bulk.
     pub bulk_merge: Option<u32>,
-    /// Part of what lies between the current topic's first and last message that is summarised.
+    /// Part of the messages between the current topic's first and last one that is summarised.
     pub attention: Option<f64>,
     /// Part of the current topic's share above which a message is cut.
     pub large_message: Option<f64>,
     /// Characters above which a message is cut.
     pub large_message_chars: Option<u32>,
-    /// Minutes of silence that end a topic.
+    /// Minutes without a message that end a topic.
     pub silence_minutes: Option<u32>,
     /// Part of its share above which a topic ends.
     pub topic_ends_over: Option<f64>,
@@ -41,7 +41,7 @@ pub struct TierNumbers {
 }
 
 impl TierNumbers {
-    /// The three shares, as far as they are set.
+    /// The three shares, if set.
     pub(super) const fn shares(&self) -> [(&'static str, Option<f64>); 3] {
         [
             ("tier_topic", self.tier_topic),
@@ -71,13 +71,13 @@ impl TierNumbers {
     }
 }
 
-/// The tiers of tables, nearest first, on top of the preset's.
+/// The tiers of tables, nearest first, above those of the preset.
 pub(super) fn tiers(tables: &[&TierNumbers], preset: Tiers) -> Tiers {
     let share = |key: fn(&TierNumbers) -> Option<f64>| {
         let set = tables.iter().find_map(|table| key(table));
         set.and_then(Ppm::from_fraction)
     };
-    // Zero switches off.
+    // Zero disables it.
     let part = |key: fn(&TierNumbers) -> Option<f64>, preset: Option<Ppm>| {
         share(key).map_or(preset, |part| Some(part).filter(|part| part.0 > 0))
     };

@@ -1,8 +1,8 @@
-//! Reads the layers. In order, later wins:
+//! Reads the layers. In order, later ones have precedence:
 //!
 //! defaults, machine, person, project, settings changed at run time, session, environment, flags.
-//! That of a session is no source of the program's: it is put in its place where a session is
-//! looked at or worked on.
+//! The layer of a session is not a source of the program: it is inserted where a session is shown
+//! or worked on.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::settings::own::Own;
 use crate::settings::sources::{FILE, Override, PREFIX, Sources};
 use crate::settings::stored::{STORED, path_of};
 
-/// Every layer with its faults reported and left out, and its paths made absolute.
+/// Every layer with its paths made absolute; errors are reported and omitted.
 pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
     let files = files(sources, found);
     let mut below: Vec<Layer> = files
@@ -29,7 +29,7 @@ pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
     let above: Vec<Layer> = settings(sources)
         .map(|layer| checked(layer, directory, sources, found))
         .collect();
-    // Which store it is, the other layers say.
+    // The other layers determine the store.
     let all = below.iter().chain(&above);
     let at_run_time = store(all).and_then(|store| stored(sources, &store, found));
     below.extend(at_run_time.map(|layer| checked(layer, directory, sources, found)));
@@ -53,7 +53,7 @@ fn store<'l>(layers: impl DoubleEndedIterator<Item = &'l Layer>) -> Option<PathB
     paths.next()
 }
 
-/// What was changed while the program ran.
+/// The settings changed while the program ran.
 fn stored(sources: &Sources, store: &Path, found: &mut Diagnostics) -> Option<Layer> {
     let path = store.join(STORED);
     let Some(text) = &sources.stored else {
@@ -63,7 +63,7 @@ fn stored(sources: &Sources, store: &Path, found: &mut Diagnostics) -> Option<La
     parse(Origin::File(shown), text, found)
 }
 
-/// The layers that are files, each with where its relative paths start.
+/// The layers that are files, each with the base of its relative paths.
 fn files(sources: &Sources, found: &mut Diagnostics) -> Vec<(Layer, PathBuf)> {
     let mut all = Vec::new();
     let mut add = |layer: Option<Layer>, base: &Path| {
@@ -84,7 +84,7 @@ fn files(sources: &Sources, found: &mut Diagnostics) -> Vec<(Layer, PathBuf)> {
     all
 }
 
-/// A layer for each variable, then for each flag.
+/// One layer per variable, then one per flag.
 fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
     let variables = sources.env.iter().filter_map(|(name, value)| {
         let path = name.strip_prefix(PREFIX)?.to_lowercase();
@@ -99,7 +99,7 @@ fn flag(over: &Override) -> Layer {
     setting(Origin::Flag(over.flag.clone()), path, &over.value)
 }
 
-/// A layer for each of these settings.
+/// One layer for each of these settings.
 pub(super) fn flags(
     sources: &Sources,
     settings: &[Override],
@@ -122,14 +122,14 @@ pub(super) fn of_session(sources: &Sources, own: &Own, found: &mut Diagnostics) 
     checked(Layer { origin, table }, &sources.directory, sources, found)
 }
 
-/// Whether there is no such file, nor a directory it could be in.
+/// Whether neither the file nor its directory exists.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory)
 }
 
-/// Reads a file if it is there; one that was asked for must be. A copy of the defaults is no
-/// layer of its own: it would hide the layers below.
+/// Reads a file if it exists; a requested file must exist. A copy of the defaults is not a layer:
+/// it would hide the layers below.
 fn read_file(
     sources: &Sources,
     path: &Path,
@@ -161,7 +161,7 @@ fn parse(origin: Origin, text: &str, found: &mut Diagnostics) -> Option<Layer> {
     }
 }
 
-/// A layer of one value, given as text.
+/// A layer with one value, given as text.
 fn setting(origin: Origin, path: Vec<String>, raw: &str) -> Layer {
     let place = Place::whole(origin.clone());
     let kind = schema::kind_at(ALL, &path);
