@@ -1,4 +1,4 @@
-//! The agents in the words of clients.
+//! Agents in the types of the API.
 
 use unisono_api::agent::Agent;
 
@@ -6,10 +6,10 @@ use crate::ask::Ask;
 use unisono_config::agents::Error;
 use unisono_config::setup::Setup;
 
-/// All agents, by name, each with the part it takes in what is asked.
+/// All agents, by name, each with its role in the ask.
 ///
 /// # Errors
-/// An agent that is asked for is unknown, or does not fit.
+/// A requested agent is unknown, or does not fit.
 pub fn list(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
     let team = ask.team(setup)?;
     let agents = setup.roster.iter().map(|agent| {

@@ -1,4 +1,4 @@
-//! Messages that are appended without a turn, as clients and people write them.
+//! Messages of clients that are appended without a turn.
 
 use unisono_api::message::{self as api, NewMessage, Part};
 use unisono_context::message::{self, Role};
@@ -8,9 +8,9 @@ use unisono_session::event::RequestKey;
 use unisono_session::machine::Append;
 use uuid::Uuid;
 
-/// Characters of the longest author.
+/// Maximum characters of an author.
 const AUTHOR_CHARS: usize = 200;
-/// Characters of the longest key.
+/// Maximum characters of a key.
 pub const KEY_CHARS: usize = 255;
 
 /// Why a message cannot be appended.
@@ -31,15 +31,15 @@ pub enum Error {
     /// The arguments of a call are no JSON object.
     #[error("the arguments of the call of `{0}` are not a JSON object, written as a text")]
     Arguments(String),
-    /// The key is not one.
+    /// The key is invalid.
     #[error("a key has 1 to {KEY_CHARS} characters of ASCII")]
     Key,
 }
 
-/// The key of a request: its name with a digest of what is asked for under it.
+/// The idempotency key of a request: its name with a digest of the request.
 ///
 /// # Errors
-/// The name is empty, too long, or has other characters than ASCII's printable ones.
+/// The name is empty, too long, or has other characters than printable ASCII.
 pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Error> {
     let name = name.trim();
     let printable = name.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
@@ -53,10 +53,10 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
     })
 }
 
-/// The message, with a new id. Whether it fits its branch, the session decides.
+/// The message, with a new id. The session decides whether it fits its branch.
 ///
 /// # Errors
-/// What of it cannot be read.
+/// The invalid part of the message.
 pub fn message(new: &NewMessage, key: Option<RequestKey>) -> Result<Append, Error> {
     let parts = match &new.text {
         Some(_) if !new.parts.is_empty() => return Err(Error::Both),

@@ -1,4 +1,4 @@
-//! Calls of tools that wait for a person, as clients see and answer them.
+//! Tool calls that wait for a person, and decisions about them, in the types of the API.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use unisono_session::run::calls::{Decision, Status, Waiting};
 use crate::error::Error;
 use crate::values;
 
-/// What a person decided.
+/// The decision of a person.
 ///
 /// # Errors
 /// A text is missing.
@@ -32,7 +32,7 @@ pub(crate) fn decision(asked: &Decide) -> Result<Decision, Error> {
     })
 }
 
-/// A call that waits, as clients see it.
+/// A waiting call, in the types of the API.
 pub(crate) fn to_api(session: SessionId, waiting: &Waiting) -> Approval {
     let planned = &waiting.call.planned;
     let approval = planned.approval.as_ref();

@@ -1,4 +1,4 @@
-//! What a person asks of a session, as a turn with its agents and its policy.
+//! Requests to a session, as turns with their agents and their policy.
 
 mod bounds;
 mod caps;
@@ -40,7 +40,7 @@ pub(crate) use tools::lend;
 pub(crate) use tools::offered_to;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
 
-/// A task for a session. What is not said is as configured.
+/// A request to a session. Missing options are as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     work: What,
@@ -51,9 +51,9 @@ pub struct Ask {
     settings: Vec<Override>,
     tools: Vec<ToolSpec>,
     client_options: ClientOptions,
-    /// What tools came back with before the task.
+    /// Results of client tools before the task.
     brought: Vec<Part>,
-    /// What is appended before it.
+    /// Messages to append before it.
     preceding: Option<Preceding>,
     bounds: Bounds,
 }
@@ -61,7 +61,7 @@ pub struct Ask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Task(String),
-    /// What the tools came back with whose calls the last answer left to whoever asked.
+    /// The results of the client tool calls of the last answer.
     Results(Vec<Part>),
     Compact(Option<Keep>, Writing),
     CompactPart(ContextPart, Writing),
@@ -76,14 +76,14 @@ impl Ask {
         Ask::of(What::Task(task.into()))
     }
 
-    /// Has an agent go on that left calls to whoever asked. `results` are what they came back
-    /// with, each a [`Part::ToolResult`].
+    /// Continues an agent that called client tools. `results` are the results of these calls, each
+    /// a [`Part::ToolResult`].
     pub fn go_on(results: Vec<Part>) -> Ask {
         Ask::of(What::Results(results))
     }
 
-    /// What tools came back with whose calls the last answer left to whoever asked, before what is
-    /// asked now; each a [`Part::ToolResult`].
+    /// Adds the results of client tool calls of the last answer before the new task; each is a
+    /// [`Part::ToolResult`].
     #[must_use]
     pub fn after(self, results: Vec<Part>) -> Ask {
         Ask {
@@ -92,7 +92,7 @@ impl Ask {
         }
     }
 
-    /// Behind messages that are appended with it; where it is refused, they are not.
+    /// Adds messages that are appended before it; if it is refused, they are not appended.
     #[must_use]
     pub fn behind(self, preceding: Preceding) -> Ask {
         Ask {
@@ -101,7 +101,7 @@ impl Ask {
         }
     }
 
-    /// Lends the lead tools: what it calls of them is left to whoever asks.
+    /// Adds client tools for the lead: the client makes their calls.
     #[must_use]
     pub fn lending(self, tools: Vec<ToolSpec>, client_options: ClientOptions) -> Ask {
         Ask {
@@ -111,19 +111,19 @@ impl Ask {
         }
     }
 
-    /// Has agents work at once, each on what it is given or else on the task of all, and a lead
-    /// answer with what they found. A lead that delegates by itself gives out nothing else.
+    /// Runs agents in parallel, each on its own or the common task, and then a lead that answers
+    /// with their results. A lead that delegates by itself delegates to no other agents.
     pub fn delegation<'a>(
         task: &str,
         agents: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
     ) -> Ask {
         let agents = agents.into_iter();
-        // Each with a task: those without one are a delegating lead's to choose from.
+        // Each with a task: a delegating lead chooses among agents without one.
         let agents = agents.map(|(agent, own)| format!("{agent}={}", own.unwrap_or(task)));
         Ask::new(task).agents(agents)
     }
 
-    /// Asks for a compaction. Without `keep`, all from the newest user message on stays.
+    /// Asks for a compaction. Without `keep`, all messages from the newest user message on stay.
     pub fn compaction(keep: Option<Keep>, writing: Writing) -> Ask {
         Ask {
             agents: Some(Vec::new()),
@@ -131,7 +131,7 @@ impl Ask {
         }
     }
 
-    /// Asks for one part of the context to be made smaller.
+    /// Asks for the compaction of one part of the context.
     pub fn compaction_of(part: ContextPart, writing: Writing) -> Ask {
         Ask {
             agents: Some(Vec::new()),
@@ -139,7 +139,7 @@ impl Ask {
         }
     }
 
-    /// Asks for a checkpoint to be taken back.
+    /// Asks to revert a checkpoint.
     pub fn restore(checkpoint: CheckpointId) -> Ask {
         Ask {
             agents: Some(Vec::new()),
@@ -147,7 +147,7 @@ impl Ask {
         }
     }
 
-    /// Asks for a checkpoint to be written anew.
+    /// Asks to regenerate a checkpoint.
     pub fn regenerate(checkpoint: CheckpointId, writing: Writing) -> Ask {
         Ask {
             agents: Some(Vec::new()),
@@ -155,8 +155,8 @@ impl Ask {
         }
     }
 
-    /// Asks once more for a summary that a turn could not have written, and writes it that way;
-    /// none where the turn was for something else.
+    /// Asks again for a summary that a turn could not write, with other options; none if the turn
+    /// was for something else.
     pub fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
@@ -167,8 +167,8 @@ impl Ask {
         Some(ask.branch(asked.branch.clone()))
     }
 
-    /// Puts a text in place of a checkpoint's, what looks like a key left out. Counts it: takes
-    /// time.
+    /// Replaces the text of a checkpoint, with possible API keys removed. Counts the text, which
+    /// takes time.
     ///
     /// # Errors
     /// It cannot be counted.
@@ -197,35 +197,35 @@ impl Ask {
         }
     }
 
-    /// Wants replies of that length and shape of the lead.
+    /// Limits the length and the format of the lead's replies.
     #[must_use]
     pub fn bounded(mut self, bounds: Bounds) -> Ask {
         self.client_options.max_output = bounds.max_output;
         Ask { bounds, ..self }
     }
 
-    /// Wants the lead's replies to end at the first of these texts.
+    /// Ends the lead's replies at the first of these texts.
     #[must_use]
     pub fn stopping_at(mut self, stop: Vec<Arc<str>>) -> Ask {
         self.client_options.stop = stop;
         self
     }
 
-    /// On another branch than `main`.
+    /// Selects another branch than `main`.
     #[must_use]
     pub fn branch(mut self, branch: impl Into<Arc<str>>) -> Ask {
         self.branch = branch.into();
         self
     }
 
-    /// Under a key: asked again under it, it is the same turn, also after a crash.
+    /// Sets an idempotency key: a repeated request with it is the same turn, also after a crash.
     #[must_use]
     pub fn keyed(mut self, key: Option<RequestKey>) -> Ask {
         self.key = key;
         self
     }
 
-    /// With settings of its own, which win over all others.
+    /// Sets its own settings, which override all others.
     #[must_use]
     pub fn with_settings(mut self, settings: Vec<Override>) -> Ask {
         self.settings = settings;
@@ -237,22 +237,22 @@ impl Ask {
         &self.settings
     }
 
-    /// The key it is asked under.
+    /// Its idempotency key.
     pub fn key(&self) -> Option<&RequestKey> {
         self.key.as_ref()
     }
 
-    /// What is appended before it.
+    /// The messages to append before it.
     pub(crate) fn preceding(&self) -> Option<&Preceding> {
         self.preceding.as_ref()
     }
 
-    /// The branch it is asked of.
+    /// Its branch.
     pub fn on_branch(&self) -> &str {
         &self.branch
     }
 
-    /// How a compaction is planned that is asked for.
+    /// The mode of planning for a requested compaction.
     pub(crate) fn mode(&self) -> Mode {
         match self.work {
             What::Compact(keep, _) => Mode::Manual { keep },
@@ -261,7 +261,7 @@ impl Ask {
         }
     }
 
-    /// Who is to write a summary, in place of those that are configured.
+    /// The summariser, instead of the configured ones.
     pub(crate) fn summariser(&self) -> Option<&str> {
         match &self.work {
             What::Compact(_, writing)
@@ -271,15 +271,15 @@ impl Ask {
         }
     }
 
-    /// The agent that answers.
+    /// Sets the agent that answers.
     #[must_use]
     pub fn lead(mut self, lead: impl Into<String>) -> Ask {
         self.lead = Some(lead.into());
         self
     }
 
-    /// The agents that work before it, each `agent` or `agent=task`; for a lead with the tool
-    /// `delegate`, those without a task are the ones it may choose from.
+    /// Sets the agents that work before it, each `agent` or `agent=task`; a lead with the tool
+    /// `delegate` chooses among those without a task.
     #[must_use]
     pub fn agents<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Ask {
         self.agents = Some(agents.into_iter().map(Into::into).collect());
@@ -295,7 +295,7 @@ impl Ask {
         let lead = self.lead.as_deref().unwrap_or(&run.lead);
         let usual = match setup.roster.get(lead)?.pipeline[..] {
             [] => &run.agents[..],
-            // It has all it works with.
+            // The team is complete.
             _ => &[],
         };
         let agents = self.agents.as_deref().unwrap_or(usual);
@@ -304,7 +304,7 @@ impl Ask {
         Ok(team)
     }
 
-    /// What its context is measured by.
+    /// The inputs for measuring its context.
     ///
     /// # Errors
     /// An agent is unknown, or the lead among its delegates.
@@ -325,38 +325,38 @@ impl Ask {
     }
 }
 
-/// What a context is measured by: a turn is planned by it, and those see it who only look.
+/// The inputs for measuring a context: for planning a turn, and for showing the context.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// The agents, within the windows that are known of their models.
+    /// The agents, with the known windows of their models.
     pub team: Team,
     /// When their conversation is compacted.
     pub policy: Policy,
     /// The share of the window that stays free.
     pub safety: Ppm,
-    /// What is known of models whose tokens are estimated.
+    /// The calibrations of models whose tokens are estimated.
     pub calibrations: Vec<Calibration>,
-    /// What of a window is kept free for results of delegates.
+    /// The limits of delegation, with the share of a window reserved for results of delegates.
     pub delegation: DelegationLimits,
-    /// What `recall` may search, which its description says.
+    /// The scope of `recall`, which its description states.
     pub recall: Reach,
-    /// What the project tells every agent.
+    /// The instructions of the project for every agent.
     pub instructions: Arc<str>,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finished {
     /// The turn.
     pub turn: TurnId,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The lead's answer.
     pub answer: Option<String>,
 }
 
-/// The turn that an ask becomes, with a new id.
+/// The turn for an ask, with a new id.
 ///
 /// # Errors
 /// An agent is unknown, or the lead among its delegates.
@@ -430,13 +430,13 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
     })
 }
 
-/// When a team's conversation is compacted, and the share of the window that stays free: as
-/// configured for the lead's model. Where no model can be asked for summaries, none is planned to
-/// write one.
+/// The compaction policy of a team's conversation, and the share of the window that stays free: as
+/// configured for the lead's model. If no summariser is available, no summary by a model is
+/// planned.
 pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
     let config = &setup.loaded.config.compaction;
     let model = setup.loaded.catalogue.get(None, &team.lead.model);
-    // A roster holds no agent whose model cannot be looked up.
+    // A roster contains no agent with an unknown model.
     let resolved = model.map(|entry| config.resolve(&entry));
     let (mut policy, safety) = resolved.map_or_else(
         |_| (Policy::default(), Ppm::percent(5)),
@@ -448,10 +448,10 @@ pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
     (policy, safety)
 }
 
-/// Whether the summariser that is asked for, if one is, can write.
+/// Whether the requested summariser, if there is one, is available.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it is not.
 pub(crate) fn check_chosen(
     setup: &Setup,
     ask: &Ask,
@@ -463,7 +463,7 @@ pub(crate) fn check_chosen(
     ask.summariser().map_or(Ok(()), check)
 }
 
-/// What ends a topic of a conversation that the agent leads.
+/// The phrases that end a topic in conversations of this lead.
 pub(crate) fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
     let model = setup.loaded.catalogue.get(None, &lead.model);
     let config = &setup.loaded.config.compaction;

@@ -1,5 +1,5 @@
-//! A session as the chat of a page: where its next message goes on, and what a person's answers to
-//! waiting calls mean.
+//! A session as the chat of a page: where its next message continues, and the effect of a person's
+//! replies to waiting calls.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use unisono_session::state::MAIN;
 use crate::error::Error;
 use crate::local::Local;
 
-/// What the model is told of a call in doubt that a person does not want repeated.
+/// The text for the model about a call in doubt that a person does not want repeated.
 const NOT_REPEATED: &str = "nobody knows whether this call was made before a crash; a person did not \
                             want it repeated";
 
-/// Where a message goes on.
+/// The position at which a message continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Continuation {
-    /// This turn has the message already.
+    /// This turn already has the message.
     Turn(TurnId),
     /// At the end of this branch.
     Branch(String),
@@ -30,7 +30,7 @@ pub enum Continuation {
     Message(MessageId),
 }
 
-/// A person's answer to a call that waits.
+/// A person's reply to a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallAnswer {
     /// The call's id.
@@ -41,10 +41,11 @@ pub struct CallAnswer {
     pub reason: Option<String>,
 }
 
-/// Where a message goes on that follows the answer of a turn. `key` is the key of the message's turn.
+/// The position of a message that follows the answer of a turn. `key` is the key of the message's
+/// turn.
 ///
 /// # Errors
-/// `conflict`: the turn has not ended, is not known, or has no answer.
+/// `conflict`: the turn has not ended, is unknown, or has no answer.
 pub async fn continuation(
     session: &Handle,
     before: TurnId,
@@ -75,11 +76,11 @@ pub async fn continuation(
 }
 
 impl Local {
-    /// Decides about calls of a turn that wait. Calls that do not wait in it, because they were
-    /// decided about before or are another turn's, stay as they are.
+    /// Decides waiting calls of a turn. Other calls, already decided or of another turn, do not
+    /// change.
     ///
     /// # Errors
-    /// The session is gone, or its store takes no writes.
+    /// The session is gone, or its store accepts no writes.
     pub async fn answer_calls(
         &self,
         session: &Handle,
@@ -100,7 +101,7 @@ impl Local {
                 .decide(&answer.call, &decision(answer, *is_in_doubt))
                 .await
             {
-                // Somebody else was faster.
+                // Another client has decided it before.
                 Err(error) if error.code() == Code::Conflict => {}
                 decided => {
                     drop(decided.map_err(|error| Error::new(error.code(), error.to_string()))?)
@@ -111,7 +112,7 @@ impl Local {
     }
 }
 
-/// What an answer means: a call in doubt is repeated or left, any other is made or not.
+/// The decision of a reply: a call in doubt is repeated or not, any other call is made or denied.
 fn decision(answer: &CallAnswer, is_in_doubt: bool) -> Decide {
     let (decision, text) = match (answer.is_approved, is_in_doubt) {
         (true, false) => (Verdict::Approve, None),

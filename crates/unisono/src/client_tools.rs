@@ -1,5 +1,5 @@
-//! Tools that a client lends the agent it asks: the agent's model is told of them, and what it
-//! calls of them is the client's to make. They are written as OpenAI's clients write them.
+//! Client tools: tools of a client for the agent that it asks. The agent's prompt lists them, and
+//! the client makes their calls. They are written in OpenAI's format.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use unisono_runtime::tools::BUILT_IN;
 
 use crate::error::Error;
 
-/// Tools of one request at most, as with OpenAI.
+/// Maximum number of tools in one request, as with OpenAI.
 const MOST: usize = 128;
-/// Characters of a name at most, as with OpenAI.
+/// Maximum characters of a name, as with OpenAI.
 const NAME_CHARS: usize = 64;
 
-/// What of a request cannot be read.
+/// An invalid part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The field.
@@ -32,24 +32,24 @@ impl From<Wrong> for Error {
     }
 }
 
-/// What a request says of tools.
+/// The fields of a request about tools.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// The tools.
     pub tools: Option<Vec<Value>>,
-    /// Whether one has to be called.
+    /// Whether one must be called.
     pub choice: Option<Value>,
     /// Whether one reply may have several calls.
     pub parallel: Option<bool>,
 }
 
 impl Wanted {
-    /// Whether it says anything.
+    /// Whether any field is set.
     pub fn any(&self) -> bool {
         self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
     }
 
-    /// The tools, and how they are lent.
+    /// The tools, and their options.
     ///
     /// # Errors
     /// A tool or the choice is wrong.
@@ -89,7 +89,7 @@ fn wrong(field: &'static str, detail: impl Into<String>) -> Wrong {
     Wrong { field, detail }
 }
 
-/// One tool: chat completions have what it is under `function`, responses beside its type.
+/// One tool: in chat completions its data is under `function`, in responses beside its type.
 fn spec(tool: &Value) -> Result<ToolSpec, String> {
     match tool["type"].as_str() {
         Some("function") => {}
@@ -126,7 +126,7 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
     })
 }
 
-/// Whether the model has to call one of them; none: it may not.
+/// Whether the model must call one of them; none: it must not.
 fn choice(
     choice: Option<&Value>,
     names: &BTreeSet<std::sync::Arc<str>>,

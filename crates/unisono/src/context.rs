@@ -1,6 +1,6 @@
-//! What a model sees of a branch, for those that only look.
+//! The context of a branch, for display.
 //!
-//! What a session's journal has no count of yet is counted here; nothing is written.
+//! Counts that are missing in a session's journal are made here; nothing is written.
 
 pub mod estimate;
 pub mod pins;
@@ -34,37 +34,37 @@ pub struct Error(String);
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// What a team leaves for a conversation, everything counted.
+/// The counted limits of a team for a conversation.
 #[derive(Debug)]
 pub struct Measured {
     /// System text and tools.
     pub preamble: Preamble,
-    /// What the system text costs, in the lead's encoding.
+    /// Tokens of the system text, in the lead's encoding.
     pub system: Count,
-    /// What tools cost.
+    /// Tokens of the tools.
     pub tools: Count,
-    /// What each agent leaves that counts: the lead, and those that are given the context and can
-    /// hold what of it must stay.
+    /// The share of each relevant agent: the lead, and the agents that get the context and can hold
+    /// its required part.
     pub shares: Shares,
-    /// What the context has to keep to.
+    /// The budgets that the context must satisfy.
     pub budgets: Budgets,
-    /// The lead's, or the tightest in its encoding.
+    /// The lead's budget, or the tightest in its encoding.
     pub budget: Budget,
 }
 
-/// Where a branch ends, which is nowhere before anything was said; none: there is no such branch.
+/// The end of a branch, which is absent before its first message; none: there is no such branch.
 pub fn tip(state: &State, branch: &str) -> Option<Option<MessageId>> {
     let head = state.tree().head(branch);
     let is_first = state.tree().is_empty() && branch == MAIN;
     (head.is_some() || is_first).then_some(head)
 }
 
-/// Counts the branch that ends in `head`, if anything was said on it, in every encoding of the team. The tokenizer is loaded
-/// only where something is not counted. Nothing is written. Agents that are too small for what
-/// must stay under the policy have no say, as in a turn.
+/// Counts the branch that ends in `head`, if it has messages, in every encoding of the team. The
+/// tokenizer is loaded only if something is not counted. Nothing is written. Agents that are too
+/// small for the part that must stay under the policy are ignored, as in a turn.
 pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Measured> {
     let team = &by.team;
-    // Servers are not asked here: what was offered to the newest turn is what counts.
+    // Servers are not asked here: the tools that were offered to the newest turn count.
     let offered = state.newest_tools().iter();
     let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
     let preamble = Preamble::new(
@@ -152,7 +152,7 @@ fn count_preamble(state: &mut State, preamble: &Preamble, encoding: Encoding) ->
     )
 }
 
-/// Counts what agents are told besides the context.
+/// Counts the roles of agents, which are outside the context.
 fn count_roles(state: &mut State, needs: &Needs, agents: &[&Arc<Definition>]) -> Result<()> {
     for agent in agents {
         let encoding = agent.limits.encoding;
@@ -171,7 +171,7 @@ fn count_roles(state: &mut State, needs: &Needs, agents: &[&Arc<Definition>]) ->
     Ok(())
 }
 
-/// What of the preamble's cost is the system text's.
+/// The system text's part of the preamble's cost.
 fn system_share(
     state: &mut State,
     preamble: &Preamble,
@@ -197,7 +197,7 @@ fn system_share(
     })
 }
 
-/// What the block of a checkpoint with another text costs, in every encoding.
+/// Tokens of the block of a checkpoint with another text, in every encoding.
 pub(crate) fn block_counts(checkpoint: &Checkpoint, text: &str) -> Result<Counts> {
     let body = Body::Summary(text.into());
     let block = block_text(&checkpoint.covers, &body, &checkpoint.key_facts);
@@ -212,7 +212,7 @@ fn tokenizer(encoding: Encoding) -> Result<Tokenizer> {
     Tokenizer::load(encoding).map_err(|error| Error(error.to_string()))
 }
 
-/// Folds a fact that is not written anywhere.
+/// Folds a fact that is written nowhere.
 fn note(state: &mut State, fact: Fact) -> Result<()> {
     let event = Event {
         at: Timestamp(0),
@@ -226,19 +226,19 @@ fn note(state: &mut State, fact: Fact) -> Result<()> {
 /// The context of a branch.
 #[derive(Debug)]
 pub struct Shown {
-    /// What a turn without new input would freeze.
+    /// The snapshot that a turn without new input would freeze.
     pub snapshot: Snapshot,
-    /// What is left for it.
+    /// The counted limits for it.
     pub measured: Measured,
-    /// What it takes.
+    /// Its tokens.
     pub used: Count,
-    /// What that is counted in.
+    /// The encoding of these counts.
     pub encoding: Encoding,
 }
 
 impl Shown {
-    /// The context of the branch that ends in `head`, counted; without one, of a conversation in
-    /// which nothing was said yet.
+    /// The context of the branch that ends in `head`, counted; without a head, of a conversation
+    /// without messages.
     ///
     /// # Errors
     /// There is no such message, or something cannot be counted.
@@ -264,35 +264,35 @@ impl Shown {
         })
     }
 
-    /// What it takes of what is usable, in percent.
+    /// Its tokens as a percentage of the usable tokens.
     pub fn percent(&self) -> u64 {
         self.used.tokens.0.saturating_mul(100) / self.measured.budget.usable.0.max(1)
     }
 
-    /// What a summary takes.
+    /// Tokens of a summary.
     pub fn block_tokens(&self, block: &Block) -> Tokens {
         let count = block.checkpoint().counts.get(self.encoding);
         count.unwrap_or_default().tokens + self.measured.budget.per_message
     }
 
-    /// What a message takes as it stands.
+    /// Tokens of a message in its form.
     pub fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
         entry_count(state, entry, self.encoding).tokens + self.measured.budget.per_message
     }
 }
 
-/// The text of a message as it stands, counted.
+/// The text of a message in its form, counted.
 pub(crate) fn entry_count(state: &State, entry: &Entry, encoding: Encoding) -> Count {
     let message = entry.message();
     let altered = state.alterations().get(message.ordinal, message.id);
-    // A pinned message stands whole.
+    // A pinned message is complete.
     let altered = altered.filter(|_| entry.form().is_some());
     let altered = altered.and_then(|alteration| alteration.counts.get(encoding));
     let whole = || state.tree().get(message.id)?.counts.get(encoding);
     altered.or_else(whole).unwrap_or_default()
 }
 
-/// What a model sees of a message.
+/// The text of a message as a model sees it.
 pub fn entry_text(entry: &Entry) -> String {
     let parts = entry.parts();
     let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();

@@ -16,7 +16,7 @@ use unisono_session::machine::Import;
 pub enum ReadError {
     /// The file cannot be read.
     File(std::path::PathBuf, std::io::Error),
-    /// It holds no conversation, or bad lines.
+    /// It contains no conversation, or bad lines.
     Content(transcript::Error),
 }
 
@@ -34,7 +34,7 @@ impl std::error::Error for ReadError {}
 /// Reads a conversation in any known format.
 ///
 /// # Errors
-/// The file cannot be read, or holds no conversation, or has bad lines.
+/// The file cannot be read, contains no conversation, or has bad lines.
 pub fn read_conversation(path: &Path) -> Result<Parsed, ReadError> {
     let file = File::open(path).map_err(|error| ReadError::File(path.to_owned(), error))?;
     let options = Options {
@@ -48,10 +48,10 @@ pub fn read_conversation(path: &Path) -> Result<Parsed, ReadError> {
     transcript::read_from(&mut BufReader::new(file), &options, stamps).map_err(ReadError::Content)
 }
 
-/// Reads a conversation from memory, in any known format; `name` is told in errors.
+/// Reads a conversation from memory, in any known format; `name` appears in errors.
 ///
 /// # Errors
-/// The bytes hold no conversation, or have bad lines.
+/// The bytes contain no conversation, or have bad lines.
 pub fn parse_conversation(name: &str, bytes: &[u8]) -> Result<Parsed, ReadError> {
     let options = Options {
         name: name.to_owned(),
@@ -64,7 +64,7 @@ pub fn parse_conversation(name: &str, bytes: &[u8]) -> Result<Parsed, ReadError>
     transcript::read(bytes, &options, stamps).map_err(ReadError::Content)
 }
 
-/// A conversation that the program says itself, message by message.
+/// A conversation that the program builds itself, message by message.
 ///
 /// ```
 /// # use unisono::Conversation;
@@ -76,7 +76,7 @@ pub fn parse_conversation(name: &str, bytes: &[u8]) -> Result<Parsed, ReadError>
 pub struct Conversation(Import);
 
 impl Conversation {
-    /// An empty one of that title.
+    /// An empty conversation with that title.
     pub fn new(title: impl Into<Arc<str>>) -> Conversation {
         Conversation(Import {
             title: title.into(),
@@ -84,20 +84,20 @@ impl Conversation {
         })
     }
 
-    /// With a system text, which every agent is told.
+    /// Sets the system text, which every agent gets.
     #[must_use]
     pub fn system(mut self, text: impl Into<Arc<str>>) -> Conversation {
         self.0.system = text.into();
         self
     }
 
-    /// With a message of the user at its end.
+    /// Appends a message of the user.
     #[must_use]
     pub fn user(self, text: impl Into<Arc<str>>) -> Conversation {
         self.message(Role::User, text)
     }
 
-    /// With a message of the assistant at its end.
+    /// Appends a message of the assistant.
     #[must_use]
     pub fn assistant(self, text: impl Into<Arc<str>>) -> Conversation {
         self.message(Role::Assistant, text)

@@ -1,4 +1,4 @@
-//! Configuration and agents as they are now, and the chains of summarisers that follow from them.
+//! The current configuration and agents, and their chains of summarisers.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,8 +8,8 @@ use unisono_config::summarisers::chain;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Chains;
 
-/// Configuration and agents as they are now. Clones are one: settings and agents are changed while
-/// others look.
+/// The current configuration and agents. Clones share one value: settings and agents change while
+/// others read them.
 #[derive(Clone, Debug)]
 pub(crate) struct Current(Arc<RwLock<Arc<Setup>>>);
 
@@ -18,28 +18,28 @@ impl Current {
         Current(Arc::new(RwLock::new(Arc::new(setup))))
     }
 
-    /// Those that count for what begins now.
+    /// The setup for new work.
     pub(crate) fn now(&self) -> Arc<Setup> {
         let setup = self.0.read().unwrap_or_else(PoisonError::into_inner);
         setup.clone()
     }
 
-    /// Takes others from now on.
+    /// Replaces the setup.
     pub(crate) fn set(&self, setup: Setup) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *held = Arc::new(setup);
     }
 }
 
-/// The chain for the conversations of each model that leads one, made when it is asked for, as the
-/// settings are then.
+/// The chain for the conversations of each model that leads one, made on demand from the current
+/// settings.
 pub(crate) fn chains(current: &Current, calibrations: &Calibrations) -> Chains {
     let (current, calibrations) = (current.clone(), calibrations.clone());
     Chains::default().made_by(move |lead, summariser, own| {
-        // Settings may have changed since the last one was made.
+        // Settings may have changed since the last chain was made.
         let setup = current.now();
         let loaded = &setup.loaded;
-        // Most sessions say nothing of it.
+        // Most sessions do not override it.
         let own = settings::own::of_writers(own);
         let with = match own.is_empty() {
             true => None,

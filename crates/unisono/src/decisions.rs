@@ -1,17 +1,17 @@
-//! Calls that a person decided about of late.
+//! Recently decided calls.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use unisono_context::CallId;
 
-/// Calls that were decided about of late: their turns may have ended since, and a second decision
-/// is refused as one.
+/// Recently decided calls: their turns may have ended since, and a second decision must be refused
+/// as such.
 #[derive(Debug, Default)]
 pub(crate) struct RecentDecisions(Mutex<VecDeque<CallId>>);
 
 impl RecentDecisions {
-    /// How many are remembered.
+    /// Number of remembered calls.
     const KEPT: usize = 1_024;
 
     pub(crate) fn add(&self, call: CallId) {

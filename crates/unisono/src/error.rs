@@ -1,4 +1,4 @@
-//! Why something could not be done, as programs and people are told of it.
+//! Errors for programs and people.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::context::{self, estimate};
 use crate::history;
 use crate::models;
 
-/// Why something could not be done.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,46 +34,46 @@ pub enum Error {
     /// The runtime refused, or failed.
     #[error(transparent)]
     Runtime(#[from] unisono_runtime::Error),
-    /// The settings that a conversation brings cannot be its session's.
+    /// The settings of an imported conversation are invalid for a session.
     #[error("the settings of the session: {0}")]
     Settings(#[from] NotChanged),
-    /// An agent that was asked for does not fit.
+    /// A requested agent does not fit.
     #[error(transparent)]
     Agents(#[from] agents::Error),
-    /// An agent's model cannot be asked.
+    /// An agent's model is unavailable.
     #[error(transparent)]
     Model(#[from] models::Unreachable),
-    /// Who is to write a summary cannot be asked.
+    /// The requested summariser is unavailable.
     #[error(transparent)]
     Summariser(#[from] Unaskable),
-    /// A server of tools that an agent may call cannot be used.
+    /// The tool server of an agent cannot be used.
     #[error(
         "{0}: the agents that have its tools cannot work without it; start its program by hand, or \
          see `unisono config show` for [mcp.*]; its log is on its standard error"
     )]
     Tools(#[from] Fault),
-    /// The cost is capped, and what an agent's model costs is not known.
+    /// The cost is capped, and the price of an agent's model is unknown.
     #[error(transparent)]
     Price(#[from] models::Unpriced),
-    /// Tools of whoever asks cannot be lent.
+    /// Client tools cannot be used.
     #[error(transparent)]
     ClientOptions(#[from] ask::ClientToolsRefused),
-    /// A journal cannot be looked back at.
+    /// A journal cannot be read back.
     #[error(transparent)]
     Past(#[from] history::Error),
-    /// What a model sees of a branch cannot be worked out.
+    /// The context of a branch cannot be computed.
     #[error(transparent)]
     Context(#[from] context::Error),
-    /// What a compaction would do cannot be worked out.
+    /// The estimate of a compaction cannot be computed.
     #[error(transparent)]
     Estimate(#[from] estimate::Error),
-    /// It was refused, or did not work.
+    /// The request was refused or failed.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
-    /// Sessions are only looked at.
+    /// This process only reads sessions.
     #[error("this process only reads the store")]
     OnlyReads,
-    /// The working directory is not known.
+    /// The working directory is unknown.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
 }
@@ -84,7 +84,7 @@ impl Error {
         Problem::new(code, detail).into()
     }
 
-    /// There is no such thing.
+    /// The error for a missing resource.
     pub fn not_found(what: &str, id: impl std::fmt::Display) -> Error {
         Error::new(Code::NotFound, format!("there is no {what} {id}"))
     }
@@ -96,31 +96,31 @@ impl From<Problem> for Error {
     }
 }
 
-/// What to do where the disk is full.
+/// The remedy for a full disk.
 const FREE: &str = "; free some space and try again";
 
-/// Why settings stay as they were.
+/// Why settings did not change.
 #[derive(Debug, thiserror::Error)]
 pub enum NotChanged {
     /// They cannot be changed while the daemon runs.
     #[error(transparent)]
     Key(#[from] Unchangeable),
-    /// A session cannot have them.
+    /// A session cannot override them.
     #[error(transparent)]
     Own(#[from] NotOwn),
-    /// With them, something is wrong.
+    /// They cause errors.
     #[error("{0}")]
     Wrong(Diagnostics),
     /// The session cannot be opened, or its journal cannot be written.
     #[error(transparent)]
     Session(#[from] unisono_runtime::Error),
-    /// They cannot be kept.
+    /// They cannot be stored.
     #[error("the settings cannot be kept: {0}{hint}", hint = if is_full(.0) { FREE } else { "" })]
     Store(#[from] io::Error),
 }
 
 impl NotChanged {
-    /// What kind of problem it is for programs.
+    /// The error code for programs.
     pub fn code(&self) -> Code {
         match self {
             NotChanged::Session(error) => runtime_code(error),
@@ -132,7 +132,7 @@ impl NotChanged {
 }
 
 impl Error {
-    /// What kind of problem it is for programs.
+    /// The error code for programs.
     pub fn code(&self) -> Code {
         match self {
             Error::Runtime(error) => runtime_code(error),
@@ -142,7 +142,7 @@ impl Error {
             Error::Estimate(error) => estimate_code(error),
             Error::Search(error) => search_code(error),
             Error::Problem(problem) => problem.code,
-            // Of a setup that is read for a request, what the request sets is wrong.
+            // An error in the setup of a request comes from the settings of the request.
             Error::Agents(_)
             | Error::Model(_)
             | Error::Price(_)

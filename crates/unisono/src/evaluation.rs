@@ -1,8 +1,8 @@
-//! What of a conversation is left after a compaction, to compare presets and summarisers.
+//! Measuring the result of a compaction, to compare presets and summarisers.
 //!
-//! Nothing is imitated: the conversation becomes a session in memory, a turn is handed in, and
-//! the runtime plans, masks, summarises and drops as it does for any other. What is looked at is
-//! the context that the turn's agent would have seen, without the question.
+//! Nothing is simulated: the conversation becomes a session in memory, a turn is started, and the
+//! runtime plans, masks, summarises and drops as in any other turn. The result is the context that
+//! the turn's agent would have seen, without the question.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,15 +31,15 @@ use crate::models;
 use unisono_config::settings::{Compaction, Numbers};
 use unisono_config::setup::Setup;
 
-/// The kind of the agent whose turn a compaction is made for.
+/// The kind of the agent in the turn of a compaction.
 const SILENT: &str = "silent";
-/// What stands for the turn's question.
+/// The text of the turn's question.
 const QUESTION: &str = "?";
 
 /// Why a compaction cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody knows the summariser.
+    /// The summariser is unknown.
     #[error("summariser `{name}`: {reason}")]
     Unknown {
         /// Its name.
@@ -47,12 +47,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: catalogue::Error,
     },
-    /// The summariser's provider cannot be called.
+    /// The summariser's provider is unavailable.
     #[error("summariser `{name}` cannot be asked: {lacks}")]
     Unreachable {
         /// Its name.
         name: String,
-        /// What is missing, and what to do.
+        /// The reason, and the remedy.
         lacks: String,
     },
     /// The conversation has no message.
@@ -66,31 +66,31 @@ pub enum Error {
     Local(#[from] crate::Error),
 }
 
-/// What is evaluated.
+/// The kind of compaction to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// A preset's own compaction before a turn, started where it ends at the size.
+    /// A preset's own compaction before a turn, started so that it ends at the size.
     Preset(Preset),
     /// One summary of the whole conversation, of the size.
     Summary,
 }
 
-/// What is left of a conversation.
+/// The result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The context: summaries, notes and messages, as a model sees them.
     pub text: String,
     /// Summaries and notes in it.
     pub blocks: usize,
-    /// What wrote them: `provider/model`, `extractive`, `truncation` or `none`.
+    /// Their writers: `provider/model`, `extractive`, `truncation` or `none`.
     pub writers: BTreeSet<Arc<str>>,
-    /// What writing them cost; none where a price is unknown.
+    /// Their cost; none if a price is unknown.
     pub cost: Option<Cost>,
-    /// How long the turn took.
+    /// The duration of the turn.
     pub duration_ms: u64,
 }
 
-/// Whether summaries are part of what a preset does.
+/// Whether a preset writes summaries.
 pub const fn summarises(preset: Preset) -> bool {
     matches!(Policy::of(preset).method, Method::Summarise { .. }) && !matches!(preset, Preset::Off)
 }
@@ -103,7 +103,7 @@ pub fn encoding(setup: &Setup) -> Result<Encoding, Error> {
     Ok(team(setup)?.lead.limits.encoding)
 }
 
-/// What is said in each message of the branch `main`, oldest first.
+/// The text of each message of the branch `main`, oldest first.
 pub fn said(conversation: &Import) -> Vec<String> {
     let by_id: HashMap<MessageId, (Option<MessageId>, &NewMessage)> = conversation
         .messages
@@ -117,7 +117,7 @@ pub fn said(conversation: &Import) -> Vec<String> {
     said
 }
 
-/// A runtime in memory whose summaries one summariser writes.
+/// A runtime in memory with one summariser.
 #[derive(Debug)]
 pub struct Evaluation {
     local: Local,
@@ -126,10 +126,10 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Starts it as configured, but for the summariser.
+    /// Starts it as configured, except for the summariser.
     ///
     /// # Errors
-    /// The summariser is unknown or cannot be asked, or the runtime cannot be started.
+    /// The summariser is unknown or unavailable, or the runtime cannot be started.
     pub async fn start(setup: &Setup, summariser: &str) -> Result<Evaluation, Error> {
         let setup = with_summariser(setup, summariser)?;
         let team = team(&setup)?;
@@ -150,7 +150,7 @@ impl Evaluation {
         })
     }
 
-    /// Compacts the conversation's branch `main`, whose summaries so far are left out.
+    /// Compacts the conversation's branch `main`, without its existing summaries.
     ///
     /// # Errors
     /// The conversation is empty, the compaction fails, or the runtime does.
@@ -173,7 +173,7 @@ impl Evaluation {
                 client_options: ClientOptions::default(),
             },
             How::Summary => {
-                // What a person asks for leaves the newest user message as it is.
+                // A requested compaction leaves the newest user message as it is.
                 let last = question();
                 import.branches[0].1 = last.id;
                 import.messages.push((Some(head), last));
@@ -229,7 +229,7 @@ impl Evaluation {
     }
 
     /// The policy whose compaction ends at the size. The configured preset has the configured
-    /// numbers, every other its own.
+    /// numbers, every other one its own.
     fn policy(&self, how: How, size: Tokens) -> Policy {
         let preset = match how {
             How::Preset(preset) => preset,
@@ -271,7 +271,7 @@ impl Evaluation {
     }
 }
 
-/// The configured lead, alone.
+/// Only the configured lead.
 fn team(setup: &Setup) -> Result<Team, Error> {
     let team = Ask::compaction(None, Writing::default()).team(setup);
     Ok(team.map_err(crate::Error::Agents)?)
@@ -313,7 +313,7 @@ fn question() -> NewMessage {
     NewMessage::text(id, Role::User, QUESTION, clock::now())
 }
 
-/// What stands in the context of the branch that ends in `head`.
+/// The context of the branch that ends in `head`.
 fn kept(state: &State, head: MessageId, duration_ms: u64) -> Option<Kept> {
     let view = state.view(head, false)?;
     let active = view.active();
@@ -350,7 +350,7 @@ fn text_of(parts: &[Part]) -> String {
     parts.join("\n")
 }
 
-/// Answers at once, with nothing.
+/// An agent that answers at once, with nothing.
 struct Silent;
 
 impl Agent for Silent {

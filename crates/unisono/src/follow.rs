@@ -1,9 +1,9 @@
-//! Following a turn up to its end: the events of its session's journal, told as what they change of
-//! the turn, and what is being done between them.
+//! Following a turn up to its end: the events of its session's journal as changes of the turn, with
+//! progress reports between them.
 //!
-//! Each follower folds the journal for itself, so that an update depends on its event and those
-//! before it alone: a follower that comes back with the number of the last update it had gets the
-//! next one, also from another process.
+//! Each follower folds the journal itself, so an update depends only on its event and the earlier
+//! ones: a follower that reconnects with the number of its last update gets the next one, also from
+//! another process.
 
 mod fold;
 mod member;
@@ -29,19 +29,19 @@ use crate::{Local, history, turn_view};
 use fold::{Change, TurnFold};
 pub use member::members;
 
-/// Somebody who follows a turn.
+/// A follower of a turn.
 pub struct Follower {
     journal: Journal,
     session: Handle,
     turn: TurnId,
     fold: TurnFold,
-    /// Updates that are there already.
+    /// Updates to return.
     ready: VecDeque<TurnUpdate>,
     events: Events,
     progress: broadcast::Receiver<Said>,
-    /// What was said after events that are not told yet.
+    /// A progress report after events that are not returned yet.
     said: Option<Said>,
-    /// Ends with the turn, or with the session.
+    /// Resolves with the end of the turn, or of the session.
     gone: Option<Waiting>,
     ended: bool,
 }
@@ -56,8 +56,8 @@ impl fmt::Debug for Follower {
 }
 
 impl Local {
-    /// Follows a turn: with `after`, from the update of that number on; without, the turn as it is
-    /// comes first.
+    /// Follows a turn: with `after`, from the update of that number on; without it, the current
+    /// state of the turn comes first.
     ///
     /// # Errors
     /// There is no such turn, event `after` has not happened, or the journal cannot be read.
@@ -84,7 +84,7 @@ impl Local {
             None => session.inspect(Clone::clone).await?,
         };
         let ended = state.ended(turn).is_some();
-        // Of a turn that has ended its session does not know all.
+        // The session does not know all of an ended turn.
         let state = if ended { State::default() } else { state };
         let fold = TurnFold::new(session.id(), state, turn);
         let begun = fold.events();
@@ -114,13 +114,13 @@ impl Local {
         Ok(follower)
     }
 
-    /// A turn as it is, with which of its agents are defined otherwise by now.
+    /// The current state of a turn, with its agents whose definitions have changed.
     async fn state_of(&self, session: &Handle, fold: &TurnFold) -> TurnState {
         let state = fold.state();
         let Some(turn) = fold.open_turn() else {
             return state;
         };
-        // Beside settings that are wrong by now, agents count as they are without them.
+        // If the settings are invalid, agents are compared without them.
         let setup = self.setup_of(session).await;
         let setup = setup.unwrap_or_else(|_| self.setup());
         let changed = setup.roster.changed(turn).into_iter();
@@ -154,7 +154,7 @@ impl Follower {
                 continue;
             }
             tokio::select! {
-                // What is said before an event is told before it.
+                // A progress report before an event is returned before it.
                 biased;
                 said = self.progress.recv(), if self.said.is_none() => match said {
                     Ok(said) => self.said = Some(said),
@@ -177,12 +177,12 @@ impl Follower {
         }
     }
 
-    /// Reads the journal of a turn that has ended: its state and its end are told.
+    /// Reads the journal of an ended turn: its state and its end are returned.
     async fn read_to_end(&mut self, now: u64) -> Result<(), Error> {
         self.read(0, now).await?;
         let is_end = |update: &TurnUpdate| matches!(update.event, TurnEvent::Ended(_));
         self.ready.retain(is_end);
-        // Without a number: who comes back after it is to have the end as well.
+        // Without a number: a client that reconnects after it must get the end as well.
         self.ready.push_front(TurnUpdate {
             seq: None,
             event: TurnEvent::State(self.fold.state()),
@@ -208,10 +208,10 @@ impl Follower {
         for (seq, change) in found {
             self.changed(seq, change).await?;
         }
-        // Somebody who had the end and comes back.
+        // A client that had the end and reconnects.
         self.ended |= self.fold.has_ended();
         if self.fold.events() < to {
-            // What its session knows is not on disk yet.
+            // The latest data of the session is not on disk yet.
             (self.events, _) = self.session.follow(self.fold.events()).await?;
         }
         Ok(())
@@ -257,7 +257,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What is being done.
+    /// A progress report.
     fn say(&mut self, said: &Progress) {
         let event = match said {
             Progress::Piece { run, .. } | Progress::Run { run, .. }
@@ -286,14 +286,14 @@ impl Follower {
         self.ready.push_back(TurnUpdate { seq: None, event });
     }
 
-    /// What is told has ended, where the session is gone for good.
+    /// The feed has ended if the session is gone permanently.
     async fn follow_again(&mut self) -> Result<(), Error> {
         (self.events, self.progress) = self.session.follow(self.fold.events()).await?;
         Ok(())
     }
 }
 
-/// The end of what is waited for; none where nothing is.
+/// The end of a wait; pending if there is nothing to wait for.
 async fn finished(waiting: &mut Option<Waiting>) -> Option<Result<EndedTurn, RuntimeError>> {
     match waiting {
         Some(waiting) => Some(waiting.await),

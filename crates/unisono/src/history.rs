@@ -1,4 +1,4 @@
-//! Looking back: what a session's journal tells of turns, runs and what they were sent.
+//! The past of a session, read from its journal: turns, runs and their requests.
 
 pub mod runs;
 mod settled;
@@ -21,34 +21,34 @@ use unisono_config::setup::Setup;
 
 /// Events read at a time.
 const PAGE: usize = 1_024;
-/// Events read at first by who looks back from the newest; each step further back reads twice as many.
+/// Number of events in the first read from the newest backwards; each further read doubles it.
 const NEWEST: usize = 32;
 
-/// Why a journal cannot be looked back at.
+/// Why a journal cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store fails.
     #[error(transparent)]
     Store(#[from] unisono_store::Error),
-    /// The session cannot be asked.
+    /// The session cannot be inspected.
     #[error(transparent)]
     Session(#[from] unisono_runtime::Error),
-    /// An event does not follow from those before it.
+    /// An event does not follow from the earlier events.
     #[error("event {seq} of session {session} does not follow from the events before it: {error}")]
     Unfit {
         /// The session.
         session: SessionId,
         /// The event.
         seq: u64,
-        /// Why not.
+        /// The reason.
         error: String,
     },
 }
 
-/// Reads a session's events from the first on, until `take` wants no more.
+/// Reads a session's events from the first on, until `take` stops.
 ///
 /// # Errors
-/// The store's, or that of `take`.
+/// The store's error, or that of `take`.
 pub async fn read<E: From<unisono_store::Error>>(
     journal: &Journal,
     session: SessionId,
@@ -77,20 +77,20 @@ async fn read_from<E: From<unisono_store::Error>>(
     }
 }
 
-/// The state of a session, as its journal has it; none where it has no events.
+/// The state of a session from its journal; none without events.
 ///
 /// # Errors
-/// The store fails, or an event does not follow from those before it.
+/// The store fails, or an event does not follow from the earlier events.
 pub async fn state(journal: &Journal, session: SessionId) -> Result<Option<State>, Error> {
     let mut state = State::default();
     catch_up(journal, session, &mut state).await?;
     Ok((state.events() > 0).then_some(state))
 }
 
-/// Takes over what the journal has of a session after what its state knows.
+/// Folds the events of the journal after those that the state of a session already has.
 ///
 /// # Errors
-/// The store fails, or an event does not follow from those before it.
+/// The store fails, or an event does not follow from the earlier events.
 pub async fn catch_up(
     journal: &Journal,
     session: SessionId,
@@ -123,7 +123,7 @@ pub async fn trace(journal: &Journal, session: SessionId) -> Result<Trace, Error
     Ok(trace)
 }
 
-/// What is looked for in a session's journal.
+/// The target of a search in a session's journal.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup {
     /// A turn.
@@ -133,8 +133,8 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    /// Whether an event is the acceptance of the turn. From the newest event backwards; where it is
-    /// a run that is sought, its opening tells of which turn it is.
+    /// Whether an event is the acceptance of the turn. Called from the newest event backwards; if a
+    /// run is searched, its opening names its turn.
     fn begins_at(&mut self, event: &Event) -> bool {
         match (&event.fact, *self) {
             (Fact::TurnAccepted { turn }, Lookup::Turn(sought)) => turn.id == sought,
@@ -147,10 +147,10 @@ impl Lookup {
     }
 }
 
-/// A turn with its runs, and what came after it; none where the session has no such turn or run.
+/// A turn with its runs and its later events; none if the session has no such turn or run.
 ///
 /// # Errors
-/// The store fails, or the session cannot be asked.
+/// The store fails, or the session cannot be inspected.
 pub async fn turn(
     journal: &Journal,
     session: &impl Inspect,
@@ -170,12 +170,12 @@ pub async fn turn(
     Ok(Some(trace))
 }
 
-/// The newest turns of those that were accepted before event `before`, so many of them or as there
-/// are. What is read is what was written from the oldest of them on until all have ended, and no
-/// late answer can change what is told of them: nothing of what came long after, nothing before.
+/// Up to `limit` turns that were accepted before event `before`, newest first. It reads the events
+/// from the oldest of these turns on until all of them have ended and no late answer can change
+/// their description: no events before that, and none long after.
 ///
 /// # Errors
-/// The store fails, or the session cannot be asked.
+/// The store fails, or the session cannot be inspected.
 pub async fn turns(
     journal: &Journal,
     session: &impl Inspect,
@@ -206,8 +206,8 @@ pub async fn turns(
     Ok(trace)
 }
 
-/// What was done from an event on up to event `until`, or the last there is, and the number of that;
-/// none where it is not found. Looks for it from there backwards: what lies near costs little,
+/// The trace from an event on up to event `until`, or the last event, and the number of that; none
+/// if it is not found. Searches for the event from there backwards: a near event costs little,
 /// however long the session is.
 async fn since(
     journal: &Journal,
@@ -233,7 +233,7 @@ async fn since(
             for (_, event) in &part[begin..] {
                 trace.take(event);
             }
-            // What the parts behind this one have was only looked through.
+            // The parts behind this one were only searched.
             while end < top {
                 let last = (end + PAGE as u64).min(top);
                 for (_, event) in span(journal, session.id(), end + 1, last).await? {
@@ -248,7 +248,7 @@ async fn since(
     Ok(None)
 }
 
-/// The events of these numbers.
+/// The events with these numbers.
 async fn span(
     journal: &Journal,
     session: SessionId,
@@ -290,7 +290,7 @@ pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Resu
     Ok(replay)
 }
 
-/// The requests of a turn, rebuilt without any way to send them. Takes a tokenizer, and time.
+/// The requests of a turn, rebuilt without any way to send them. Needs a tokenizer, and time.
 pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebuilt {
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
     let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
@@ -300,10 +300,10 @@ pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebui
     replay::rebuild(replay, &models)
 }
 
-/// How the bounds of all sessions together stand.
+/// The state of the budgets of all sessions together.
 ///
 /// # Errors
-/// The store failed, or what was lent to sessions cannot be read.
+/// The store failed, or the budgets granted to sessions cannot be read.
 pub async fn daemon_budgets(
     journal: &Journal,
     budget: &Budget,

@@ -1,14 +1,14 @@
-//! Sessions picked out by what they are labelled with: platform, channel, owner.
+//! Selecting sessions by their labels: platform, channel, owner.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use unisono_session::{Event, Fact};
 
-/// The label of a session that a client of the Model Context Protocol made.
+/// The label of a session that an MCP client created.
 pub const MCP_CHANNEL: (&str, &str) = ("channel", "mcp");
 
-/// A label that sessions must have: `name=value`, or `name` with any value.
+/// A required label of sessions: `name=value`, or `name` with any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     name: String,

@@ -1,27 +1,25 @@
 #![doc = include_str!("../README.md")]
 //!
-//! In the same way a program adds a [`Tool`] and a [`LanguageModel`]; `examples/embed` has all three.
-//! An agent may also be an actor, added by [`Extensions::actor`]; the guide
-//! `docs/extending.md` shows every way. The command line with such agents in it is
-//! `unisono_cli::main`.
+//! A program adds a [`Tool`] and a [`LanguageModel`] in the same way; `examples/embed` has all
+//! three. An agent may also be an actor, added by [`Extensions::actor`]; the guide
+//! `docs/extending.md` shows every kind. `unisono_cli::main` is the command line with such agents.
 //!
 //! The modules:
 //!
-//! - [`agents`] makes a roster of agent definitions, [`models`] what agents and summaries ask.
-//! - [`local`] wires store, runtime and agents together, [`service`] answers for it, [`view`] looks
-//!   at one session; [`ask`] is what it is asked,
-//!   [`append`] what is added without asking, [`spool`] what waits on disk to be imported.
-//! - [`evaluation`] compacts a conversation to see what is left of it.
+//! - [`agents`] makes a roster of agent definitions, [`models`] the models of agents and summaries.
+//! - [`local`] connects store, runtime and agents, [`service`] implements the service on it,
+//!   [`view`] inspects one session; [`ask`] has the requests to a session, [`append`] messages
+//!   without a turn, [`spool`] stores data on disk before its import.
+//! - [`evaluation`] compacts a conversation to measure the result.
 //! - [`conversation`] reads a file in any known format.
-//! - [`labels`] picks sessions out, [`retention`] finds and deletes old ones.
-//! - [`context`] is what a model sees of a branch; [`history`] reads turns and runs from a
-//!   journal, [`why`] the requests of a run; [`search_results`] are the messages that a search
-//!   found, [`message_tree`] shows the tree, [`short`] shortens texts.
+//! - [`labels`] selects sessions, [`retention`] finds and deletes old ones.
+//! - [`context`] shows the context of a branch; [`history`] reads turns and runs from a journal,
+//!   [`why`] the requests of a run; [`search_results`] are the messages that a search found,
+//!   [`message_tree`] shows the tree, [`short`] shortens texts.
 //! - [`chat`] is a session as the chat of a page.
-//! - [`turn_view`] is a turn as clients see it, [`follow`] its progress,
-//!   [`client_tools`] the tools that a client brings, [`values`] times and
-//!   amounts in JSON.
-//! - [`metrics`] counts what happens, [`telemetry`] writes the log.
+//! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
+//!   tools of a client, [`values`] times and amounts in JSON.
+//! - [`metrics`] counts events, [`telemetry`] writes the log.
 
 pub mod agents;
 pub mod append;

@@ -1,5 +1,5 @@
-//! What whoever asks wants of the reply itself, for one turn: the lead's definition is journaled with
-//! the turn as it is bounded here.
+//! Limits of a client for the lead's reply in one turn: the lead's definition is journaled with the
+//! turn, including these limits.
 
 use std::sync::Arc;
 
@@ -8,36 +8,36 @@ use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::Definition;
 use unisono_session::agent::{Kind, Team};
 
-/// Which shape the lead's answer is to have.
+/// The format of the lead's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// As its definition says.
+    /// As in its definition.
     #[default]
     Own,
-    /// JSON: of its own schema, or any object where it has none.
+    /// JSON: of its own schema, or any object without one.
     Json,
-    /// JSON that fits this schema, in place of its own.
+    /// JSON that matches this schema, instead of its own.
     Schema(Arc<str>),
 }
 
-/// What a turn wants of the lead's replies.
+/// The limits of the lead's replies in a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Tokens of a reply at most; what its model gives at most holds besides.
+    /// Maximum tokens of a reply; the limit of its model applies too.
     pub max_output: Option<Tokens>,
-    /// The answer's shape.
+    /// The format of the answer.
     pub shape: Shape,
 }
 
 impl Bounds {
-    /// Whether an agent can answer in the wanted shape: only a model that writes can be told of one,
-    /// and the offline model quotes.
+    /// Whether an agent can answer in this format: only a model that writes can be told of it; the
+    /// offline model only quotes.
     pub fn can_be_kept_by(&self, lead: &Definition) -> bool {
         let provider = lead.model.split('/').next();
         self.shape == Shape::Own || (lead.kind == Kind::Llm && provider != Some(EXTRACTIVE))
     }
 
-    /// Bounds the lead of a team.
+    /// Applies the limits to the lead of a team.
     pub(super) fn apply(&self, team: &mut Team) {
         let schema = match &self.shape {
             Shape::Own => None,

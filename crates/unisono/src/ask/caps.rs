@@ -1,10 +1,10 @@
-//! What a turn may use, as configured.
+//! The budget of a turn, as configured.
 
 use unisono_config::setup::Setup;
 use unisono_session::agent::Team;
 use unisono_session::budget::{Caps, TurnCaps};
 
-/// What a turn of that team may use, by the digests of the agents as it has them.
+/// The budget of a turn of that team, by the digests of its agents.
 pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
     let budget = &setup.loaded.config.budget;
     let own = team.definitions().filter_map(|agent| {

@@ -1,4 +1,4 @@
-//! What is asked, as a client asks it of a daemon over HTTP.
+//! An ask as a request to a daemon over HTTP.
 
 use unisono_api::compaction::{Anew, NewCompaction, NewText, OnFailure, TakeBack};
 use unisono_api::turn::{Asked, NewTurn, Settings};
@@ -9,15 +9,15 @@ use unisono_session::event::{Unwritten, Writing};
 use super::{Ask, What};
 
 impl Ask {
-    /// The same as a request that is answered as soon as it is accepted. Its settings are texts, as
-    /// on a command line.
+    /// The same ask as a request that is answered when the turn is accepted. Its settings are
+    /// texts, as on a command line.
     pub fn request(&self) -> Asked {
         let (branch, wait) = (self.branch.to_string(), false);
         match &self.work {
             What::Task(_) | What::Results(_) => Asked::Task(NewTurn {
                 task: match &self.work {
                     What::Task(task) => task.clone(),
-                    // Programs lend tools, and ask the daemon themselves.
+                    // Programs with client tools call the daemon themselves.
                     _ => String::new(),
                 },
                 branch,
@@ -57,7 +57,7 @@ impl Ask {
         }
     }
 
-    /// What a compaction is asked for with; for anything else, one that keeps what is usual.
+    /// The request for a compaction; for any other ask, one with the defaults.
     pub fn compaction_request(&self) -> NewCompaction {
         let (keep, writing) = match &self.work {
             What::Compact(keep, writing) => (*keep, writing.clone()),

@@ -1,4 +1,4 @@
-//! The tools of a turn: those that are built in, those that servers offer, and those that are lent.
+//! The tools of a turn: built-in tools, tools of servers, and client tools.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use unisono_session::tool::{Rules, allows};
 use super::Ask;
 use unisono_config::setup::Setup;
 
-/// The servers whose tools somebody of a team may call, sorted.
+/// The servers whose tools a member of a team may call, sorted.
 pub fn servers_of(team: &Team) -> BTreeSet<&str> {
     let tools = team.definitions().flat_map(|agent| &agent.tools);
     let allowed = tools.filter(|tool| !tool.starts_with('!'));
     allowed.filter_map(|tool| mcp::server_of(tool)).collect()
 }
 
-/// Those of the program's tools that a team may call.
+/// The tools of the program that a team may call.
 pub(crate) fn offered_to(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item = Offer> {
     let offers = offers.into_iter();
     offers.filter(|offer| {
@@ -32,8 +32,8 @@ pub(crate) fn offered_to(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item 
     })
 }
 
-/// The tools a team is told of: the sorted union over its members of those that are built in and
-/// those that are offered.
+/// The tools in the prompts of a team: the sorted union over its members of built-in and offered
+/// tools.
 pub fn tools_of<'o>(
     team: &Team,
     reach: Reach,
@@ -47,10 +47,10 @@ pub fn tools_of<'o>(
     tools
 }
 
-/// Why tools cannot be lent.
+/// Why client tools cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientToolsRefused {
-    /// The agent has one of that name.
+    /// The agent has a tool of that name.
     #[error("agent {agent} has a tool {tool:?} of its own: lend yours under another name")]
     Taken {
         /// The agent.
@@ -58,20 +58,20 @@ pub enum ClientToolsRefused {
         /// The tool.
         tool: Arc<str>,
     },
-    /// It does not work alone.
+    /// The agent does not work alone.
     #[error(
         "tools are lent to one agent, and {0} works with others: let it work alone (`agents`: [])"
     )]
     Several(AgentId),
-    /// A call is insisted on, of an agent that calls no tools.
+    /// A call is required, but the agent has no model that calls tools.
     #[error("agent {0} has no model that calls tools: ask it without insisting on a call")]
     Callless(AgentId),
 }
 
-/// Adds the tools that are lent to those that a team is told of.
+/// Adds the client tools to the tools of a team.
 ///
 /// # Errors
-/// They cannot be lent to its lead.
+/// The lead cannot use them.
 pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefused> {
     let agent = &turn.team.lead.id;
     let alone = turn.team.delegates.is_empty() && turn.team.available.is_empty();
@@ -98,8 +98,8 @@ pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefus
     Ok(())
 }
 
-/// What is to be known of a team's calls of tools that servers offer: those that are configured
-/// for every agent come first.
+/// The contracts and approval rules for a team's calls of server tools: the rules of the
+/// configuration for every agent come first.
 pub fn rules_of(setup: &Setup, team: &Team, offers: &[Offer]) -> Rules {
     let approvals = &setup.loaded.config.approvals;
     let own = team.definitions().map(|agent| &agent.id);

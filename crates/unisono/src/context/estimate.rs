@@ -1,5 +1,5 @@
-//! What a compaction on request would do, or the next turn by itself, or taking a checkpoint back,
-//! without doing it.
+//! The expected outcome of a requested compaction, of the next turn's automatic one, or of
+//! reverting a checkpoint, without carrying it out.
 
 mod foreseen;
 mod next_turn;
@@ -30,56 +30,56 @@ use unisono_config::agents;
 use unisono_config::setup::Setup;
 use unisono_config::summarisers::{self, Unaskable};
 
-/// Why it cannot be told.
+/// Why there is no estimate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The branch is not there.
+    /// The branch does not exist.
     #[error("there is no branch {0:?}")]
     Branch(String),
-    /// What is to be made smaller is named by a message that is not there.
+    /// The message that names the part to compact does not exist.
     #[error("the branch has no message {message}: it ends with {last}")]
     Message {
-        /// What was named.
+        /// The named message.
         message: Ordinal,
         /// The newest message.
         last: Ordinal,
     },
-    /// An agent that was asked for does not fit.
+    /// A requested agent does not fit.
     #[error(transparent)]
     Agents(#[from] agents::Error),
     /// Something cannot be counted.
     #[error(transparent)]
     Count(#[from] super::Error),
-    /// Who is to write the summary cannot be asked.
+    /// The requested summariser is unavailable.
     #[error(transparent)]
     Summariser(#[from] Unaskable),
-    /// There is no way to make the context fit.
+    /// The context cannot be made to fit.
     #[error(transparent)]
     Plan(#[from] compaction::Error),
 }
 
-/// What a compaction would do.
+/// The expected outcome of a compaction.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// Messages on the branch.
     pub total: u32,
-    /// What the context takes.
+    /// Tokens of the context now.
     pub before: Tokens,
-    /// What it would take at most.
+    /// Maximum tokens of the context afterwards.
     pub after: Tokens,
-    /// What the first writer of summaries takes for it; none where its price is not known.
+    /// The cost of the first summariser; none if its price is unknown.
     pub cost: Option<Cost>,
-    /// The steps; empty: there is nothing to do.
+    /// The steps; empty: nothing can be compacted.
     pub plans: Vec<Plan>,
-    /// Why there is nothing to do, where that is so.
+    /// Why nothing can be compacted, if so.
     pub nothing: String,
-    /// What the next turn would do by itself.
+    /// The automatic compaction of the next turn.
     pub next_turn: NextTurn,
 }
 
 impl Estimate {
-    /// What the compaction that is asked for would do. What is not counted yet is counted in
-    /// `state`; nothing is written.
+    /// The expected outcome of the requested compaction. Missing counts are made in `state`;
+    /// nothing is written.
     ///
     /// # Errors
     /// The branch or an agent is unknown, something cannot be counted, or nothing would fit.
@@ -102,7 +102,7 @@ impl Estimate {
         let Measure { team, policy, .. } = by;
         let view = state.view(head, false).ok_or_else(unknown)?;
         let before = view.effective(&measured.budget).unwrap_or_default().tokens;
-        // As the turn does: up to the step that makes a checkpoint.
+        // As a turn does: up to the step that makes a checkpoint.
         let policy = Policy {
             masking: None,
             ..policy
@@ -144,7 +144,7 @@ impl Estimate {
         })
     }
 
-    /// As clients are told, without what it is of.
+    /// In the types of the API, without session and branch.
     pub fn to_api(&self) -> api::Estimate {
         let covers = self.plans.iter().filter_map(|plan| plan.step.cover());
         let fresh = covers.flat_map(|cover| &cover.fresh);
@@ -173,10 +173,10 @@ impl Estimate {
     }
 }
 
-/// The newest message of the branch that is asked of.
+/// The newest message of the requested branch.
 ///
 /// # Errors
-/// There is no such branch, or it has no message that names what is to be made smaller.
+/// There is no such branch, or it does not have the message that names the part to compact.
 pub(crate) fn head(state: &State, ask: &Ask) -> Result<MessageId, Error> {
     let unknown = || Error::Branch(ask.on_branch().to_owned());
     let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
@@ -191,7 +191,7 @@ pub(crate) fn head(state: &State, ask: &Ask) -> Result<MessageId, Error> {
     }
 }
 
-/// Why a compaction on request that has ended changed nothing of its branch.
+/// Why an ended compaction on request changed nothing on its branch.
 pub fn why_nothing(state: &State, branch: &str, work: &Work) -> Option<String> {
     let mode = match work {
         Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
@@ -202,7 +202,7 @@ pub fn why_nothing(state: &State, branch: &str, work: &Work) -> Option<String> {
     Some(nothing(&view, mode))
 }
 
-/// Why nothing can be made smaller, where that is so.
+/// Why nothing can be made smaller, if so.
 fn nothing(view: &View<'_>, mode: Mode) -> String {
     match mode {
         Mode::Part(ContextPart::Topic { message }) => {
@@ -221,7 +221,7 @@ fn nothing(view: &View<'_>, mode: Mode) -> String {
     }
 }
 
-/// The most tokens of the text of the block that a plan makes.
+/// Maximum tokens of the text of a plan's block.
 fn most(plan: &Plan) -> Result<Tokens, Error> {
     match &plan.step {
         Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
@@ -235,7 +235,7 @@ fn most(plan: &Plan) -> Result<Tokens, Error> {
     }
 }
 
-/// What the first writer of summaries takes; none where its price is not known.
+/// The cost of the first summariser; none if its price is unknown.
 fn cost(
     setup: &Setup,
     (lead, chosen): (&str, Option<&str>),
@@ -252,22 +252,22 @@ fn cost(
     Some(prices.input?.of(input) + prices.output?.of(output))
 }
 
-/// What a branch takes with a checkpoint, and what once it is taken back.
+/// Tokens of a branch with a checkpoint, and after reverting it.
 #[derive(Clone, Copy, Debug)]
 pub struct Without {
     /// With it.
     pub before: Tokens,
     /// Without it.
     pub after: Count,
-    /// What is left for the conversation.
+    /// Usable tokens.
     pub usable: Tokens,
     /// The model's window.
     pub window: Tokens,
 }
 
 impl Without {
-    /// What the branch that ends in `head` takes with a checkpoint and without it. What is not
-    /// counted yet is counted in `state`; nothing is written.
+    /// Tokens of the branch that ends in `head` with a checkpoint and without it. Missing counts
+    /// are made in `state`; nothing is written.
     ///
     /// # Errors
     /// An agent is unknown, or something cannot be counted.
@@ -295,12 +295,12 @@ impl Without {
         })
     }
 
-    /// Whether it can be taken back.
+    /// Whether it can be reverted.
     pub fn fits(&self) -> bool {
         self.after.at_most <= self.usable
     }
 
-    /// As clients are told.
+    /// In the types of the API.
     pub fn to_api(&self) -> api::Restoring {
         api::Restoring {
             tokens_before: self.before.0,

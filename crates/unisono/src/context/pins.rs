@@ -1,4 +1,4 @@
-//! Messages that always stand verbatim, and what they take.
+//! Pinned messages, which always stay verbatim, and their tokens.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use super::{measure, tip};
 use crate::ask::Ask;
 use unisono_config::setup::Setup;
 
-/// What is pinned on a branch.
+/// The pinned messages of a branch.
 #[derive(Clone, Debug)]
 pub struct Pins {
-    /// The messages with what they take, oldest first.
+    /// The messages with their tokens, oldest first.
     pub messages: Vec<(Arc<Message>, Tokens)>,
-    /// What is left for the conversation.
+    /// Usable tokens.
     pub usable: Tokens,
 }
 
 impl Pins {
-    /// What is pinned on a branch, measured for the configured lead. What is not counted yet is
-    /// counted in `state`; nothing is written.
+    /// The pinned messages of a branch, measured for the configured lead. Missing counts are made
+    /// in `state`; nothing is written.
     ///
     /// # Errors
     /// The branch is unknown, or something cannot be counted.
@@ -52,13 +52,13 @@ impl Pins {
         })
     }
 
-    /// What they take together.
+    /// Their tokens together.
     pub fn tokens(&self) -> Tokens {
         self.messages.iter().map(|(_, tokens)| *tokens).sum()
     }
 }
 
-/// What is pinned on the branch that ends in `head`, oldest first.
+/// The pinned messages of the branch that ends in `head`, oldest first.
 pub fn pinned(state: &State, head: MessageId) -> Vec<Arc<Message>> {
     let tree = state.tree();
     let nodes = state.pinned().iter().filter_map(|id| tree.get(*id));

@@ -1,4 +1,4 @@
-//! A context in the words of clients.
+//! A context in the types of the API.
 
 use unisono_api::context::{Context, Entry, Summary, TierLoad, Tool};
 use unisono_api::session::Few;
@@ -14,8 +14,8 @@ use super::{Shown, entry_count, entry_text};
 use crate::ask::{Measure, servers_of};
 use crate::values::instant;
 
-/// What is seen of a branch, by section. `state` is the one it was made of, `by` what it was
-/// measured by.
+/// The context of a branch, by section. `state` is the state from which it was made, `by` the
+/// inputs with which it was measured.
 pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
@@ -59,7 +59,7 @@ pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Conte
     }
 }
 
-/// The servers whose tools the team may call, and that no turn has asked yet.
+/// The servers whose tools the team may call but that no turn has asked yet.
 fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
     let offered = preamble.tools().iter();
     let known: Vec<&str> = offered.filter_map(|tool| server_of(&tool.name)).collect();
@@ -68,13 +68,13 @@ fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
     unasked.map(str::to_owned).collect()
 }
 
-/// What parts of a context take.
+/// The tokens of the parts of a context.
 pub struct Tokens<'s> {
     /// The session, counted.
     pub state: &'s State,
-    /// What it is counted in.
+    /// The encoding of the counts.
     pub encoding: Encoding,
-    /// What each message takes besides.
+    /// The overhead of each message.
     pub overhead: Amount,
 }
 

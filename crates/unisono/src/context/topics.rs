@@ -1,4 +1,4 @@
-//! Topics of a branch, and what tiers have, for those that only look.
+//! Topics of a branch, and the sizes of tiers, for display.
 
 use unisono_api::topic as api;
 use unisono_context::Ordinal;
@@ -13,7 +13,7 @@ use unisono_session::State;
 use super::tip;
 use crate::values::instant;
 
-/// The topics of a branch; none where nothing was ever decided about topics.
+/// The topics of a branch; empty if topics were never decided.
 pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
     let head = state.tree().head(branch);
     let head = head.filter(|_| !state.topics().is_empty());
@@ -22,7 +22,7 @@ pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
     })
 }
 
-/// The topics of a branch as clients see them, oldest first; none where the branch is not there.
+/// The topics of a branch in the types of the API, oldest first; none if the branch does not exist.
 pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
     let Some(head) = tip(state, branch)? else {
         return Some(Vec::new());
@@ -48,7 +48,7 @@ pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
     Some(each.collect())
 }
 
-/// The number of the active checkpoint that stands for most of a topic, the newest of equals.
+/// The number of the active checkpoint that covers most of a topic, the newest of equals.
 fn summary(view: &View<'_>, topic: Span) -> Option<u32> {
     let active = view.active().iter().map(|checkpoint| {
         let shared = checkpoint.covers.iter().map(|span| shared(*span, topic));
@@ -58,7 +58,7 @@ fn summary(view: &View<'_>, topic: Span) -> Option<u32> {
     (shared > 0).then_some(number)
 }
 
-/// How many messages two ranges have in common.
+/// Number of messages in both ranges.
 fn shared(span: Span, topic: Span) -> u32 {
     let (first, last) = (span.first.max(topic.first), span.last.min(topic.last));
     if first <= last {
@@ -68,7 +68,7 @@ fn shared(span: Span, topic: Span) -> u32 {
     }
 }
 
-/// How a topic stands in the context: `verbatim`, `summarised`, or `in part`.
+/// The state of a topic in the context: `verbatim`, `summarised`, or `in part`.
 fn status(view: &View<'_>, topic: Span) -> &'static str {
     let verbatim = view.uncovered().iter().map(|span| shared(*span, topic));
     match verbatim.sum::<u32>() {
@@ -78,18 +78,18 @@ fn status(view: &View<'_>, topic: Span) -> &'static str {
     }
 }
 
-/// What a tier has, and what it may have, in tokens.
+/// The size and the limit of a tier, in tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct TierLoad {
     /// Its name for people.
     pub name: &'static str,
-    /// What it has.
+    /// Its size.
     pub tokens: u64,
-    /// What it may have.
+    /// Its limit.
     pub share: u64,
 }
 
-/// What each tier of a branch has; none where the policy has no tiers.
+/// The size of each tier of a branch; none if the policy has no tiers.
 pub fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad> {
     let tiers = policy.tiers().zip(policy.trigger_amount(budget));
     let loads = tiers.zip(Loads::of(view, budget));

@@ -1,4 +1,4 @@
-//! What a team leaves for a conversation, and what the rest of its windows is for.
+//! The tokens that a team has for a conversation, and the reserved parts of its windows.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(super) struct Share {
     preamble: Tokens,
     /// Persona and task.
     assignment: Tokens,
-    /// What delegates bring.
+    /// Results of delegates.
     results: Tokens,
-    /// What it leaves for the conversation.
+    /// The budget for the conversation.
     pub(super) budget: Budget,
 }
 
 impl Share {
-    /// The share of an agent whose role is counted.
+    /// The share of an agent with a counted role.
     pub(super) fn new(
         agent: &Arc<Definition>,
         state: &State,
@@ -49,7 +49,7 @@ impl Share {
         }
     }
 
-    /// As clients are told.
+    /// In the types of the API.
     pub(super) fn to_api(&self, is_lead: bool) -> Usable {
         let limits = self.agent.limits;
         let (reply, usable) = (limits.max_output, self.budget.usable);
@@ -79,7 +79,7 @@ impl Share {
     }
 }
 
-/// The shares of a lead and of the agents that count beside it.
+/// The shares of a lead and of the relevant agents beside it.
 #[derive(Clone, Debug)]
 pub struct Shares {
     pub(super) lead: Share,
@@ -87,13 +87,13 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// What the context has to keep to.
+    /// The budgets that the context must satisfy.
     pub(super) fn budgets(&self) -> Budgets {
         let others = self.others.iter().map(|share| share.budget);
         Budgets::new(self.lead.budget, others)
     }
 
-    /// The agent that leaves least in each encoding, that of the lead first.
+    /// The agent with the fewest usable tokens in each encoding, the lead's encoding first.
     pub fn to_api(&self) -> Vec<Usable> {
         let mut tightest = vec![(&self.lead, true)];
         for share in &self.others {

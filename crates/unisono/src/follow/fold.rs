@@ -1,4 +1,4 @@
-//! A turn as its session's events tell it: counted, compacted, frozen, worked on, answered.
+//! A turn folded from its session's events: counted, compacted, frozen, worked on, answered.
 
 use unisono_api::turn::Turn;
 use unisono_api::turn_event::{
@@ -17,27 +17,27 @@ use unisono_session::{Event, Fact, State};
 use super::member::Agents;
 use crate::{approvals, short, values};
 
-/// The most bytes that are told of what a tool came back with.
+/// Maximum bytes of a tool result in an update.
 const RESULT_BYTES: usize = 16 * 1024;
-/// Characters of a new summary that are shown.
+/// Characters of the preview of a new summary.
 const PREVIEW_CHARS: usize = 200;
 
-/// A turn, as far as it has come.
+/// A turn in its current state.
 #[derive(Debug)]
 pub(super) struct TurnFold {
     session: SessionId,
     turn: TurnId,
     state: State,
     agents: Agents,
-    /// Why the lead gives nobody a task though it could choose from some.
+    /// Why the lead does not delegate although it could choose delegates.
     alone: Option<String>,
-    /// Whether a step of it kept less than was asked for.
+    /// Whether a step of it kept fewer messages than requested.
     tightened: bool,
-    /// How its bounds and its session's stood when it ended.
+    /// The state of its budgets and its session's at its end.
     budgets: Vec<Left>,
 }
 
-/// What an event changed.
+/// The change of an event.
 #[derive(Debug)]
 pub(super) enum Change {
     Event(Box<TurnEvent>),
@@ -46,7 +46,7 @@ pub(super) enum Change {
 }
 
 impl TurnFold {
-    /// From a state of its session on, in which it may not have begun.
+    /// Starts from a state of its session, in which it may not have begun.
     pub(super) fn new(session: SessionId, state: State, turn: TurnId) -> TurnFold {
         let mut fold = TurnFold {
             session,
@@ -61,7 +61,7 @@ impl TurnFold {
         fold
     }
 
-    /// How many events of the journal are taken in.
+    /// Number of folded events of the journal.
     pub(super) fn events(&self) -> u64 {
         self.state.events()
     }
@@ -71,7 +71,7 @@ impl TurnFold {
         self.state.turn(self.turn)
     }
 
-    /// Whether a run is known to be another turn's.
+    /// Whether a run is known to belong to another turn.
     pub(super) fn is_of_other(&self, run: RunId) -> bool {
         let run = self.state.run(run);
         run.is_some_and(|run| run.turn != self.turn)
@@ -82,7 +82,7 @@ impl TurnFold {
         self.state.ended(self.turn).is_some()
     }
 
-    /// The turn as it is.
+    /// The current state of the turn.
     pub(super) fn state(&self) -> TurnState {
         let turn = self.open_turn();
         TurnState {
@@ -95,7 +95,7 @@ impl TurnFold {
         }
     }
 
-    /// The end of the turn, which is that.
+    /// The end of the turn, from its final value.
     pub(super) fn end(&self, turn: Turn) -> TurnEnd {
         let ended = self.state.ended(self.turn);
         let amounts = match ended.map(|ended| &ended.outcome) {
@@ -116,7 +116,7 @@ impl TurnFold {
         }
     }
 
-    /// Takes over what the state knows of the turn.
+    /// Copies the data of the turn from the state.
     fn catch_up(&mut self) {
         let Some(turn) = self.state.turn(self.turn) else {
             return;
@@ -125,7 +125,7 @@ impl TurnFold {
         self.alone = answers_alone(&turn.team);
     }
 
-    /// Takes the next event; or says why it does not follow from those before it.
+    /// Folds the next event, or returns why it does not follow from the earlier events.
     pub(super) fn apply(&mut self, event: &Event) -> Result<Option<Change>, String> {
         let under_way = match &event.fact {
             Fact::CompactionFailed { turn, .. } => self.state.step_under_way(*turn),
@@ -179,7 +179,7 @@ impl TurnFold {
         Ok(changed.map(|event| Change::Event(event.into())))
     }
 
-    /// What changes the context before it is frozen.
+    /// The changes of the context before it is frozen.
     fn compacted(&mut self, fact: &Fact) -> Option<TurnEvent> {
         match fact {
             Fact::Counted { counts, .. } if self.is_preparing() && !counts.is_empty() => {
@@ -189,7 +189,7 @@ impl TurnFold {
                 })
             }
             Fact::CompactionPlanned { turn, plan } if *turn == self.turn => {
-                // Told once: what follows in the turn does no better.
+                // Reported once: later steps of the turn do not improve it.
                 let tightened = plan.tightened && !self.tightened;
                 self.tightened |= plan.tightened;
                 Some(TurnEvent::Compacting {
@@ -278,7 +278,7 @@ impl TurnFold {
         all.find(|waiting| waiting.turn == self.turn && waiting.place == place)
     }
 
-    /// The calls of the turn that wait for a person, of every agent.
+    /// The waiting calls of the turn, of every agent.
     fn waiting(&self, at: impl Fn(CallPlace) -> bool) -> Vec<unisono_api::approval::Approval> {
         let all = self.state.waiting_calls();
         let own = all.filter(|waiting| waiting.turn == self.turn && at(waiting.place));
@@ -291,7 +291,7 @@ impl TurnFold {
         (!calls.is_empty()).then_some(TurnEvent::Waiting { calls })
     }
 
-    /// The quota that keeps models from writing a summary.
+    /// The quota that prevents a model from writing a summary.
     fn used_up(&self, step: &Step) -> Option<SummaryQuota> {
         let Step::Summarise { writer, .. } = step else {
             return None;
@@ -304,7 +304,7 @@ impl TurnFold {
         })
     }
 
-    /// How long a summary that could not be written anew stays as it is.
+    /// The pause before the next attempt to regenerate a summary.
     fn pause_ms(&self, step: &Step) -> Option<i64> {
         let Step::Rewrite { cover, .. } = step else {
             return None;
@@ -350,7 +350,7 @@ impl TurnFold {
         }
     }
 
-    /// A run that does not wait for others any more.
+    /// A run that does not wait for its delegates any more.
     fn goes_on(&mut self, run: RunId) -> Option<unisono_api::turn_event::Member> {
         let member = self.agents.look_at(self.state.run(run)?)?;
         (member.state == "running").then_some(member)

@@ -1,4 +1,4 @@
-//! The agents of a turn and what each is at.
+//! The agents of a turn and their states.
 
 use unisono_api::turn::Fault;
 use unisono_api::turn_event::Member;
@@ -11,8 +11,7 @@ use unisono_session::{Definition, State};
 
 use crate::values;
 
-/// The agents of an open turn: the delegates in order, the lead, then those that were given tasks
-/// meanwhile.
+/// The agents of an open turn: the delegates in order, the lead, then later delegates.
 pub fn members(state: &State, turn: &Turn) -> Vec<Member> {
     Agents::at_work(state, turn).to_api()
 }
@@ -31,7 +30,7 @@ struct Seat {
     status: Status,
 }
 
-/// What it is at.
+/// Its state.
 #[derive(Debug)]
 enum Status {
     /// It has not begun.
@@ -39,13 +38,13 @@ enum Status {
     Running {
         attempt: u32,
     },
-    /// It gave tasks to others and goes on when all of them are done.
+    /// It waits for its delegates.
     Delegating,
     Ended(Ending),
 }
 
 impl Agents {
-    /// Those of an open turn.
+    /// The agents of an open turn.
     pub(super) fn at_work(state: &State, turn: &Turn) -> Agents {
         let mut agents = Agents(seats(&turn.team));
         for run in state.runs_of(turn) {
@@ -55,7 +54,8 @@ impl Agents {
         agents
     }
 
-    /// A run begins: the team has its places from the start, others come at the end.
+    /// A run begins: the team has its positions from the start, later delegates are added at the
+    /// end.
     pub(super) fn open(&mut self, role: RunRole, agent: &AgentId, run: RunId) -> Member {
         let known = self.0.iter().position(|seat| seat.role == role);
         let place = known.unwrap_or_else(|| {
@@ -68,7 +68,7 @@ impl Agents {
         seat.to_api(place)
     }
 
-    /// Takes over what a run is at now; none where the turn does not have it.
+    /// Updates the state of a run; none if the turn does not have it.
     pub(super) fn look_at(&mut self, run: &Run) -> Option<Member> {
         let place = self.0.iter().position(|seat| seat.run == Some(run.id))?;
         let seat = &mut self.0[place];
@@ -76,13 +76,13 @@ impl Agents {
         Some(seat.to_api(place))
     }
 
-    /// The run that gave a run its task.
+    /// The run that delegated to a run.
     pub(super) fn parent_of(&self, run: RunId) -> Option<RunId> {
         let seat = self.0.iter().find(|seat| seat.run == Some(run))?;
         seat.parent()
     }
 
-    /// What has not ended is cancelled with its turn.
+    /// Runs that have not ended are cancelled with their turn.
     pub(super) fn cancel_open(&mut self) {
         for seat in &mut self.0 {
             if !matches!(seat.status, Status::Ended(_)) {
@@ -91,7 +91,7 @@ impl Agents {
         }
     }
 
-    /// What those used together that have finished.
+    /// The total usage of finished runs.
     pub(super) fn used(&self) -> Usage {
         let finished = self.0.iter().filter_map(|seat| match &seat.status {
             Status::Ended(Ending::Finished { usage, .. }) => Some(*usage),
@@ -177,7 +177,7 @@ impl Seat {
 }
 
 impl Status {
-    /// What a run is at.
+    /// The state of a run.
     fn at(run: &Run) -> Status {
         match run.ending.as_deref() {
             Some(ending) => Status::Ended(ending.clone()),
@@ -200,7 +200,7 @@ impl Status {
     }
 }
 
-/// The places of a team: the delegates in order, then the lead.
+/// The positions of a team: the delegates in order, then the lead.
 fn seats(team: &Team) -> Vec<Seat> {
     let delegates = (0u32..).zip(&team.delegates);
     let delegates = delegates.map(|(index, d)| (RunRole::Delegate { index }, &d.agent));

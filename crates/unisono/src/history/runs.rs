@@ -1,13 +1,13 @@
-//! Runs, a part at a time: those of one session, those of its newest turn first; and those of all,
-//! of the newest session first.
+//! Pages of runs: those of one session, with its newest turn first, and those of all sessions, with
+//! the newest session first.
 //!
-//! Of one session, a part costs the events of the turns that it looks at, wherever they are in the
-//! journal, and there is a bound on these too. The last part looks for more turns up to the beginning.
+//! For one session, a page costs the events of the turns that it examines, wherever they are in the
+//! journal, up to a limit. The last page searches for more turns up to the beginning.
 //!
-//! There is no index of runs. A part costs one row for each session of the store, and the journals
-//! of those sessions whose runs it looks at, of which there is a bound: where few runs are wanted, a
-//! part may be short, or empty, and still have one after it. Where only open ones are wanted, the
-//! last event of a session tells whether its journal has to be read.
+//! There is no index of runs. A page costs one row for each session of the store, and the journals
+//! of the sessions whose runs it examines, up to a limit: if few runs match, a page may be short,
+//! or empty, and still have a next page. If only open runs are requested, the last event of a
+//! session tells whether its journal must be read.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -19,23 +19,23 @@ use unisono_store::{Journal, SessionInfo};
 use super::{Error, trace, turns};
 use crate::view::Inspect;
 
-/// Journals that are read for one part at most.
+/// Maximum journals that are read for one page.
 const JOURNALS: usize = 64;
-/// Last events that are read for one part at most.
+/// Maximum last events that are read for one page.
 const LOOKS: usize = 1_024;
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
-/// Turns of one session that are looked at for one part at most.
+/// Maximum turns of one session that are examined for one page.
 const TURNS: usize = 1_024;
 /// Turns of one session that are read at a time.
 const AT_ONCE: usize = 64;
 
-/// Where a part of one session's runs begins.
+/// The start of a page of one session's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The event at which the last turn was accepted that was looked at.
+    /// The event of the acceptance of the last examined turn.
     accepted: u64,
-    /// The last run of it that was told; none: all were.
+    /// The last returned run of it; none: all were returned.
     run: Option<RunId>,
 }
 
@@ -48,7 +48,7 @@ impl Display for Spot {
     }
 }
 
-/// What is no place among a session's runs.
+/// An invalid position among a session's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpot;
 
@@ -66,12 +66,12 @@ impl FromStr for Spot {
     }
 }
 
-/// At most `limit` runs of a session after a spot, and where the next part begins; none at the end.
-/// `pick` gives those runs of a turn that are wanted, in the order in which they were opened. A part
-/// may have fewer than asked for, and still one after it.
+/// At most `limit` runs of a session after a position, and the start of the next page; none at the
+/// end. `pick` returns the matching runs of a turn, in the order of their opening. A page may have
+/// fewer items than requested, and still a next page.
 ///
 /// # Errors
-/// The store fails, or the session cannot be asked.
+/// The store fails, or the session cannot be inspected.
 pub async fn of_session<T>(
     journal: &Journal,
     session: &impl Inspect,
@@ -80,7 +80,7 @@ pub async fn of_session<T>(
     pick: impl Fn(TurnId, &Trace) -> Vec<(RunId, T)>,
 ) -> Result<(Vec<T>, Option<Spot>), Error> {
     let (mut found, mut last, mut looked) = (Vec::new(), None, 0);
-    // The turn of which some were told is looked at once more.
+    // A partly returned turn is examined again.
     let mut before = after.map_or(u64::MAX, |spot| match spot.run {
         Some(_) => spot.accepted.saturating_add(1),
         None => spot.accepted,
@@ -130,11 +130,11 @@ pub async fn of_session<T>(
     ))
 }
 
-/// Where a part begins: after what was told of a session.
+/// The start of a page of all runs: a position in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     session: SessionId,
-    /// The last run of it that was looked at; none: all were.
+    /// The last examined run of it; none: all were.
     run: Option<RunId>,
 }
 
@@ -161,9 +161,9 @@ impl FromStr for Place {
     }
 }
 
-/// At most `limit` runs after a place, and where the next part begins; none at the end. `pick` gives
-/// those runs of a session that are wanted; those of the session that was made last come first, of
-/// each the run that was opened last. `open`: only those of open turns can be.
+/// At most `limit` runs after a position, and the start of the next page; none at the end. `pick`
+/// returns the matching runs of a session; the newest session comes first, and in it the run that
+/// was opened last. `open`: only runs of open turns can match.
 ///
 /// # Errors
 /// The store fails.
@@ -209,7 +209,8 @@ pub async fn part<T>(
     Ok((found, None))
 }
 
-/// The place before a run that is not told any more: after the one that was opened next to it.
+/// The position before a run that is not returned any more: after the run that was opened next to
+/// it.
 fn place_before(session: SessionId, next: RunId, traced: &Trace) -> Option<Place> {
     let next = opened(traced, next)?;
     let later = traced.runs().map(|(id, run)| (run.opened.0.seq, id));
@@ -222,7 +223,7 @@ fn opened(traced: &Trace, run: RunId) -> Option<u64> {
     traced.run(run).map(|run| run.opened.0.seq)
 }
 
-/// The sessions from a place on.
+/// The sessions from a position on.
 async fn newest_first(journal: &Journal, after: Option<Place>) -> Result<Vec<SessionInfo>, Error> {
     let mut all = Vec::new();
     loop {
@@ -239,7 +240,7 @@ async fn newest_first(journal: &Journal, after: Option<Place>) -> Result<Vec<Ses
             None => id < place.session,
         })
     };
-    // A session that was claimed but never written is none.
+    // A claimed session without events does not exist.
     all.retain(|info| info.last_seq > 0 && is_left(info.session.into()));
     all.reverse();
     Ok(all)

@@ -1,5 +1,5 @@
-//! What models were used for, folded once: what a session used is known up to an event, and only
-//! what came after that is read.
+//! The usage of models, folded once: a session's usage is known up to an event, and only later
+//! events are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,25 +14,25 @@ use super::read_from;
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
 
-/// What the sessions of a store used, as far as anybody asked.
+/// The known usage of the sessions of a store.
 #[derive(Debug, Default)]
 pub struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
 
-/// What one session used.
+/// The usage of one session.
 #[derive(Clone, Debug, Default)]
 pub struct Fold {
-    /// When the session was made: another one may have its id after it was deleted.
+    /// When the session was created: after its deletion, another one may have its id.
     created_unix_ms: u64,
-    /// The last event that is taken in.
+    /// The last folded event.
     seq: u64,
     /// The session's title.
     pub title: String,
-    /// What it used.
+    /// Its usage.
     pub ledger: Ledger,
 }
 
 impl Folds {
-    /// What all sessions used that used anything. Costs what they wrote since it was asked last.
+    /// The usage of all sessions with usage. The cost depends on the events since the last call.
     ///
     /// # Errors
     /// The store fails.
@@ -48,7 +48,7 @@ impl Folds {
             after = Some(last.session.into());
             for info in &page {
                 let session = info.session.into();
-                // What fails keeps what it has taken in: its place is in the map meanwhile.
+                // A failure keeps the folded events: the entry is in the map meanwhile.
                 let fold = known.entry(session).or_default();
                 fold.follow(journal, info).await?;
                 there.insert(session);
@@ -61,7 +61,7 @@ impl Folds {
         Ok(used.map(|(id, fold)| (*id, fold.clone())).collect())
     }
 
-    /// What a session used, if there is one of that id. One without an event is none.
+    /// The usage of a session, if it exists. A session without an event does not exist.
     ///
     /// # Errors
     /// The store fails.
@@ -82,7 +82,7 @@ impl Folds {
 }
 
 impl Fold {
-    /// Takes in what is new of the session.
+    /// Folds the new events of the session.
     async fn follow(
         &mut self,
         journal: &Journal,
@@ -102,7 +102,7 @@ impl Fold {
                 self.title = title.to_string();
             }
             self.ledger.take(event);
-            // Event by event, so that nothing is taken twice where this is left in the middle.
+            // Event by event, so that none is folded twice if this is interrupted.
             self.seq += 1;
             Ok(true)
         })

@@ -1,5 +1,5 @@
-//! What planned steps would come to. Each is carried out on a copy of the session's state, with
-//! summaries as long as they may be; nobody is asked and nothing is written.
+//! The outcome of planned steps. Each is applied to a copy of the session's state, with summaries
+//! of maximum length; no model is called and nothing is written.
 
 use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::budget::Budgets;
@@ -14,20 +14,20 @@ use unisono_session::{Fact, State};
 use super::super::{note, tokenizer};
 use super::{Error, most};
 
-/// More steps than this are not foreseen; a turn takes no more.
+/// Maximum number of simulated steps; a turn takes no more.
 const STEPS_MOST: usize = 64;
 
-/// The steps that would be taken.
+/// The simulated steps.
 pub(super) struct Foreseen {
     /// In this order.
     pub(super) plans: Vec<Plan>,
     /// The state after them.
     pub(super) state: State,
-    /// Why there is no further one, where that is a failure.
+    /// Why there is no further step, if that is a failure.
     pub(super) stuck: Option<compaction::Error>,
 }
 
-/// What is planned for.
+/// The inputs of the simulation.
 pub(super) struct Outlook<'o> {
     pub(super) head: MessageId,
     pub(super) budgets: &'o Budgets,
@@ -37,8 +37,8 @@ pub(super) struct Outlook<'o> {
 }
 
 impl Outlook<'_> {
-    /// The steps up to the first that makes a checkpoint, as a compaction on request takes them,
-    /// or all of them.
+    /// The steps up to the first that makes a checkpoint, as in a compaction on request, or all of
+    /// them.
     pub(super) fn foresee(&self, state: &State, all: bool) -> Result<Foreseen, Error> {
         let mut foreseen = Foreseen {
             plans: Vec::new(),
@@ -66,7 +66,7 @@ impl Outlook<'_> {
             let last = !all && plan.step.cover().is_some();
             let budget = plan.budget;
             foreseen.plans.push(plan);
-            // What does not shrink is not committed.
+            // A step that does not shrink the context is not committed.
             let shrinks = before.zip(after).is_some_and(|(before, after)| {
                 compaction::shrinks(before, after) || before.tokens <= budget.usable
             });
@@ -80,7 +80,7 @@ impl Outlook<'_> {
         Ok(foreseen)
     }
 
-    /// What a turn would record of a step.
+    /// The fact that a turn would record for a step.
     fn carried_out(&self, view: &View<'_>, plan: &Plan) -> Result<Fact, Error> {
         let number = view.checkpoints().next_number();
         let Some(cover) = plan.step.cover() else {
@@ -92,7 +92,7 @@ impl Outlook<'_> {
         let tokens = most(plan)?;
         let summary = !matches!(plan.step, compaction::Step::Drop { .. });
         let made = Made {
-            // An id that no session has: it is gone when this has been told.
+            // An id that no session has: it is temporary.
             id: CheckpointId::from_u128(u128::from(number)),
             writer: Writer::Deterministic,
             model: "none".into(),

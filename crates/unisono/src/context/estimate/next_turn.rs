@@ -1,4 +1,4 @@
-//! What the next turn of a branch would compact by itself.
+//! The automatic compaction of the next turn of a branch.
 
 use unisono_api::compaction as api;
 use unisono_context::budget::{Budget, Budgets};
@@ -17,22 +17,22 @@ use crate::ask::{self, Ask, Measure};
 use crate::short;
 use unisono_config::setup::Setup;
 
-/// What a turn of the configured agents would do before its context is frozen, were it to begin
-/// now. What is said in it is not known yet.
+/// The compaction of a turn of the configured agents that begins now, before its context is frozen.
+/// Its input is unknown.
 #[derive(Clone, Debug)]
 pub struct NextTurn {
     policy: Policy,
     budget: Budget,
     before: Tokens,
     after: Tokens,
-    /// Messages that stand verbatim then.
+    /// Verbatim messages after it.
     kept: usize,
     plans: Vec<Plan>,
     problem: Option<String>,
 }
 
 impl NextTurn {
-    /// For the branch and the settings of `ask`. What is not counted yet is counted in `state`.
+    /// For the branch and the settings of `ask`. Missing counts are made in `state`.
     pub(super) fn foresee(
         (setup, learnt): (&Setup, &Calibrations),
         ask: &Ask,
@@ -71,7 +71,7 @@ impl NextTurn {
         })
     }
 
-    /// As clients are told.
+    /// In the types of the API.
     pub(super) fn to_api(&self) -> api::NextTurn {
         let steps = self.plans.iter().map(|plan| short::step(&plan.step));
         let starts = self.policy.trigger_amount(&self.budget);
@@ -98,7 +98,7 @@ impl NextTurn {
     }
 }
 
-/// Decides where topics end, as a turn does before it compacts. `state` is a copy.
+/// Decides the topic ends, as a turn does before it compacts. `state` is a copy.
 pub(super) fn decide_topics(
     state: &mut State,
     head: MessageId,
@@ -120,7 +120,7 @@ pub(super) fn decide_topics(
     Ok(())
 }
 
-/// What a policy keeps verbatim.
+/// The messages that a policy keeps verbatim.
 fn keeps(policy: &Policy, budget: &Budget) -> String {
     let number = |tokens: Tokens| short::number(tokens.0);
     if policy.preset == Preset::Off {
