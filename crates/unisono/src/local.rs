@@ -1,11 +1,11 @@
-//! The wiring: a store, a runtime on it, and the agents that can be asked.
+//! Connects a store, a runtime on it, and the agents.
 //!
 //! ```text
-//! Local::builder()            configuration, agents, what the program adds
-//!     .start()              ─► store opened (repaired where it must be), runtime started
-//! daemon.import(…)          ─► a session
-//! daemon.ask(&session, …)   ─► a turn; its end, with the answer
-//! daemon.shutdown()         ─► open turns stay open and go on at the next start
+//! Local::builder()            configuration, agents, extensions of the program
+//!     .start()              ─► store opened (repaired if necessary), runtime started
+//! local.import(…)           ─► a session
+//! local.ask(&session, …)    ─► a turn; its end, with the answer
+//! local.shutdown()          ─► open turns stay open and resume at the next start
 //! ```
 
 mod builder;
@@ -55,7 +55,7 @@ pub use reload::Reload;
 pub(crate) use settings::off_thread;
 pub use settings::{change, own_changes};
 
-/// How long one compaction may take where no file says so.
+/// The default deadline of one compaction.
 const DEADLINE_SECONDS: u64 = 30;
 
 /// A running runtime with its configuration and agents.
@@ -78,51 +78,51 @@ const DEADLINE_SECONDS: u64 = 30;
 #[derive(Debug)]
 pub struct Local {
     setup: Current,
-    /// How long the compactions may take that begin later.
+    /// The deadline of later compactions.
     deadline: Deadline,
     extensions: Extensions,
-    /// Held while agents are read again.
+    /// Held during a reload of agents.
     reloading: Mutex<()>,
     reloads: watch::Sender<Option<Arc<Reload>>>,
     journal: Journal,
-    /// What works on sessions; none where they are only looked at.
+    /// The runtime; none if sessions are only read.
     runtime: Option<Runtime>,
-    /// The index of all that was said, where nothing works on sessions; opened when it is used.
+    /// The search index, if sessions are only read; opened when it is used.
     search: OnceLock<Search>,
-    /// Its directory; none: it is made in memory.
+    /// Its directory; none: it is built in memory.
     search_index: Option<PathBuf>,
-    /// The session that was looked at last, where nothing works on it.
+    /// The last inspected session, if sessions are only read.
     viewed: Mutex<Option<(SessionId, Arc<State>)>>,
-    /// What sessions used, as far as it was asked for.
+    /// The usage of sessions, folded on demand.
     used: Folds,
-    /// Calls that were decided about of late.
+    /// Recently decided calls.
     decided: RecentDecisions,
     learnt: Arc<Learnt>,
     metrics: Metrics,
-    /// What servers of one's own were asked, and which of their prefixes are warm.
+    /// Answers of the user's own model servers, and their warm prefixes.
     servers: Servers,
     warmth: CacheWarmth,
-    /// What was logged of models, where it is: each notice once.
+    /// The logged notices about models: each is logged once.
     noticed: Noticed,
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
-    /// The store's directory, where there is one.
+    /// The store's directory, if there is one.
     directory: Option<PathBuf>,
-    /// What repairs have lost of sessions and no person has taken note of.
+    /// Unacknowledged losses of repairs.
     losses: Option<Arc<Losses>>,
 }
 
 impl Local {
-    /// Begins to put one together.
+    /// Begins to build one.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Looks at a store that is open, and starts nothing: open turns stay as they are.
+    /// Reads an open store and starts nothing: open turns stay as they are.
     ///
     /// # Errors
-    /// The search index does not fit the store and cannot be removed.
+    /// The search index does not match the store and cannot be removed.
     pub fn reader(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
         let mut local = Local::with(opened, setup, extensions)?;
@@ -130,7 +130,7 @@ impl Local {
         Ok(local)
     }
 
-    /// What works on nothing yet.
+    /// Without a runtime.
     fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
         let deadline = compaction_deadline(&setup).into();
@@ -162,7 +162,7 @@ impl Local {
         })
     }
 
-    /// Starts on a store that is open.
+    /// Starts on an open store.
     ///
     /// # Errors
     /// The runtime cannot be started.
@@ -207,13 +207,13 @@ impl Local {
         Ok(local)
     }
 
-    /// What repairs have lost of sessions, the oldest first, until it is acknowledged.
+    /// The losses of repairs, the oldest first, until they are acknowledged.
     pub fn losses(&self) -> Arc<[Loss]> {
         let losses = self.losses.as_ref().map(|losses| losses.now());
         losses.unwrap_or_default()
     }
 
-    /// Takes note of what repairs have lost: nothing tells of it any more. Answers how much it was.
+    /// Acknowledges the losses of repairs: they are not reported any more. Returns their number.
     ///
     /// # Errors
     /// The store's directory cannot be written.
@@ -224,35 +224,35 @@ impl Local {
         off_thread(move || unisono_store::acknowledge_losses(&directory)).await
     }
 
-    /// What was learnt of models' tokens.
+    /// The calibrations of models' tokens.
     pub fn calibrations(&self) -> &Calibrations {
         &self.learnt.calibrations
     }
 
-    /// What happened since it started, in numbers.
+    /// Counters of events since the start.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// What the program adds in Rust.
+    /// The program's extensions in Rust.
     pub fn extensions(&self) -> &Extensions {
         &self.extensions
     }
 
-    /// What sessions used, as far as it was asked for.
+    /// The usage of sessions, folded on demand.
     pub(crate) fn usage_folds(&self) -> &Folds {
         &self.used
     }
 
-    /// Calls that were decided about of late.
+    /// Recently decided calls.
     pub(crate) fn recent_decisions(&self) -> &RecentDecisions {
         &self.decided
     }
 
-    /// What works on sessions.
+    /// The runtime.
     ///
     /// # Errors
-    /// Sessions are only looked at.
+    /// Sessions are only read.
     pub fn runtime(&self) -> Result<&Runtime, Error> {
         self.runtime.as_ref().ok_or(Error::OnlyReads)
     }
@@ -262,7 +262,7 @@ impl Local {
         &self.journal
     }
 
-    /// The index of all that was said.
+    /// The search index.
     pub fn search(&self) -> &Search {
         match &self.runtime {
             Some(runtime) => runtime.search(),
@@ -276,10 +276,10 @@ impl Local {
         }
     }
 
-    /// A session to look at. Where sessions are worked on, its open turns go on.
+    /// A session for inspection. If there is a runtime, its open turns resume.
     ///
     /// # Errors
-    /// There is none of that id, or its journal cannot be read.
+    /// There is no session with that id, or its journal cannot be read.
     pub async fn view(&self, session: SessionId) -> Result<View, Error> {
         if self.runtime.is_some() {
             return Ok(View::Live(self.open(session).await?));
@@ -298,7 +298,7 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
-    /// Waits until it can do no more, and says why. Never returns while it works.
+    /// Waits until it has failed, and returns the reason. It never returns while it works.
     pub async fn failed(&self) -> Arc<str> {
         match &self.runtime {
             Some(runtime) => runtime.failed().await,
@@ -306,17 +306,18 @@ impl Local {
         }
     }
 
-    /// The directory of its store; none where that is in memory.
+    /// The directory of its store; none if the store is in memory.
     pub fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
     }
 
-    /// What had to be repaired to open the store. To be shown to the user.
+    /// The repairs made when the store was opened, to be shown to the user.
     pub fn salvage(&self) -> Option<&Salvage> {
         self.salvage.as_ref()
     }
 
-    /// Makes a session of a conversation; one without an id gets one. On disk when it returns.
+    /// Creates a session from a conversation; one without an id gets one. It is on disk when this
+    /// returns.
     ///
     /// # Errors
     /// The conversation or its settings are refused, or the store fails.
@@ -329,8 +330,8 @@ impl Local {
         Ok(self.runtime()?.create(import).await?)
     }
 
-    /// The sessions that may have open turns, found by the last event of each: to be opened where
-    /// their turns are to go on.
+    /// The sessions that may have open turns, found by the last event of each: open them to resume
+    /// their turns.
     ///
     /// # Errors
     /// The store fails.
@@ -338,11 +339,11 @@ impl Local {
         Ok(self.journal.unfinished().await?)
     }
 
-    /// Opens a session; its open turns go on, with the agents as they were when a turn began. It
-    /// is logged where one is defined otherwise by now.
+    /// Opens a session. Its open turns resume, with the agents as they were when a turn began.
+    /// Changed definitions are logged.
     ///
     /// # Errors
-    /// There is none of that id, or its journal cannot be read.
+    /// There is no session with that id, or its journal cannot be read.
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
         #[cfg(feature = "otel")]
         if let Some(traces) = &self.traces {
@@ -353,8 +354,8 @@ impl Local {
         Ok(handle)
     }
 
-    /// Hands in a turn. On disk when it returns. Asked again under the same key, it is the turn
-    /// that was handed in first, whatever became of agents, servers and places since.
+    /// Starts a turn. It is on disk when this returns. A repeated call with the same key returns
+    /// the first turn, even if agents, servers or branches have changed since.
     ///
     /// # Errors
     /// An agent is unknown, the turn is refused, or the store fails.
@@ -399,7 +400,7 @@ impl Local {
     }
 
     /// The tools of servers and of the program that a turn's agents may call. All servers are asked
-    /// at once.
+    /// in parallel.
     async fn offers(&self, setup: &Setup, turn: &NewTurn) -> Result<Vec<Offer>, Error> {
         if !matches!(turn.work, Work::Answer { .. }) {
             return Ok(Vec::new());
@@ -416,7 +417,7 @@ impl Local {
         Ok(offers)
     }
 
-    /// Hands in a turn and waits for its end.
+    /// Starts a turn and waits for its end.
     ///
     /// # Errors
     /// As [`Local::begin`], or the session is gone.
@@ -446,13 +447,13 @@ impl Local {
         })
     }
 
-    /// Opens a session that was left in the middle of its work and waits for each of its turns,
-    /// oldest first; nothing where none is open.
+    /// Opens a session with open turns and waits for each of them, oldest first; nothing if none is
+    /// open.
     ///
     /// # Errors
     /// The session cannot be opened, or is gone.
     pub async fn resume(&self, session: SessionId) -> Result<Vec<Finished>, Error> {
-        // As the journal has it: once the session is open, its turns may end at any moment.
+        // From the journal: once the session is open, its turns may end at any moment.
         let mut state = State::default();
         history::catch_up(&self.journal, session, &mut state).await?;
         let handle = self.open(session).await?;
@@ -464,7 +465,7 @@ impl Local {
     }
 }
 
-/// How long one compaction may take.
+/// The deadline of one compaction.
 fn compaction_deadline(setup: &Setup) -> Duration {
     let seconds = setup.loaded.config.compaction.all.deadline_seconds;
     Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))

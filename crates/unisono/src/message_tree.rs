@@ -1,30 +1,30 @@
-//! The tree of a session's messages, drawn: forks are indented below the message they leave from.
+//! The drawn tree of a session's messages: forks are indented below their message.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use unisono_context::{Message, MessageId, Tree};
 
-/// Messages one after the other, up to where something happens: a fork, an end, a branch's head.
+/// Consecutive messages up to a fork, an end, or a branch's head.
 #[derive(Clone, Debug)]
 pub struct Stretch {
-    /// How many forks it is below.
+    /// Number of forks above it.
     pub depth: usize,
     /// Its first message.
     pub first: Arc<Message>,
-    /// Its last one.
+    /// Its last message.
     pub last: Arc<Message>,
-    /// How many it has.
+    /// Number of its messages.
     pub messages: usize,
-    /// The branches that end with its last message.
+    /// The branches whose head is its last message.
     pub heads: Vec<String>,
 }
 
-/// The stretches of a tree from its roots on; `full`: each message is one.
+/// The stretches of a tree from its roots on; `full`: each message is a separate stretch.
 pub fn stretches(tree: &Tree, full: bool) -> Vec<Stretch> {
     let drawing = Drawing::new(tree, full);
     let mut out = Vec::new();
-    // What is still to be drawn, the next one last: a deep tree needs no deep stack.
+    // The remaining roots to draw, the next one last: a deep tree needs no deep stack.
     let roots = drawing.children.get(&None).into_iter().flatten().rev();
     let mut todo: Vec<(MessageId, usize)> = roots.map(|id| (*id, 0)).collect();
     while let Some((first, depth)) = todo.pop() {
@@ -74,7 +74,7 @@ impl<'t> Drawing<'t> {
         }
     }
 
-    /// From `first` to where something happens, and how many messages that is.
+    /// From `first` to the end of its stretch, and the number of messages.
     fn chain(&self, first: MessageId) -> (MessageId, usize) {
         let (mut last, mut messages) = (first, 1);
         while !self.full && !self.heads.contains_key(&last) {

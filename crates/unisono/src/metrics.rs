@@ -1,6 +1,6 @@
-//! What happened since the program started, in numbers: a fold of the events that sessions commit.
+//! Counters since the start of the program: a fold of the committed events of sessions.
 //!
-//! Labels take few values: kinds, outcomes, causes; never an id, an agent or a model.
+//! Labels have few values: kinds, outcomes, causes; never an id, an agent or a model.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,19 +12,19 @@ use unisono_session::event::Late;
 use unisono_session::run::Ending;
 use unisono_session::{Event, Fact};
 
-/// Cancelled runs whose late answers are told from what was counted of them.
+/// Maximum cancelled runs whose late answers are counted correctly.
 const CANCELLED: usize = 1_024;
 
-/// Numbers of a running daemon.
+/// The counters of a running daemon.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     counts: Arc<Mutex<Counts>>,
-    /// What works and waits now.
+    /// The current load.
     pub load: Load,
 }
 
 impl Metrics {
-    /// Counts what it is told.
+    /// Counts observed events.
     pub fn observer(&self) -> Observer {
         let counts = self.counts.clone();
         Observer::new(move |_, events| {
@@ -34,13 +34,13 @@ impl Metrics {
         })
     }
 
-    /// What was counted so far.
+    /// The current counters.
     pub fn read<T>(&self, look: impl FnOnce(&Counts) -> T) -> T {
         look(&self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Who used tokens.
+/// The consumer of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// Runs of agents.
@@ -59,7 +59,7 @@ impl By {
     }
 }
 
-/// The numbers themselves.
+/// The counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Appends to the store.
@@ -78,28 +78,28 @@ pub struct Counts {
     pub runs_ended: BTreeMap<(&'static str, &'static str), u64>,
     /// Attempts after the first one of a run.
     pub runs_retried: u64,
-    /// Milliseconds from the opening to the end of runs, together.
+    /// Total milliseconds from the opening to the end of runs.
     pub run_ms: u64,
-    /// What was used, by who used it.
+    /// The usage, by consumer.
     pub used: BTreeMap<By, Used>,
-    /// Compactions that ended well.
+    /// Successful compactions.
     pub compactions: u64,
-    /// Compactions that failed.
+    /// Failed compactions.
     pub compactions_failed: u64,
-    /// Milliseconds of compactions, together.
+    /// Total milliseconds of compactions.
     pub compaction_ms: u64,
-    /// Tokens that summaries stand for.
+    /// Tokens of summarised messages.
     pub tokens_summarised: u64,
     /// Messages that were masked or cut.
     pub messages_shortened: u64,
-    /// What the recorded steps of open runs used, and of cancelled ones, from which an answer may
-    /// come: an ending tells of all together.
+    /// The usage of the recorded steps of open runs, and of cancelled runs that may still answer:
+    /// the event of a run's end has the total.
     open: HashMap<RunId, Usage>,
-    /// The newest of those that were cancelled, the oldest first.
+    /// The newest cancelled runs, the oldest first.
     cancelled: VecDeque<RunId>,
 }
 
-/// What was used.
+/// A usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// Calls of a model.
@@ -112,9 +112,9 @@ pub struct Used {
     pub cache_read: u64,
     /// Tokens written to a provider's cache.
     pub cache_write: u64,
-    /// Millionths of a dollar, of calls whose price is known.
+    /// Millionths of a dollar, of calls with a known price.
     pub micro_dollars: u64,
-    /// Calls whose price is not known.
+    /// Calls with an unknown price.
     pub unpriced: u64,
 }
 
@@ -165,7 +165,8 @@ impl Counts {
         self.charge(By::Agents, usage);
     }
 
-    /// All that a run used is known. One of an earlier process has counted its steps there.
+    /// The total usage of a run is known. For a run of an earlier process, its steps were counted
+    /// there.
     fn answered(&mut self, run: RunId, all: &Usage) {
         let stepped = self.open.remove(&run);
         if let Some(rest) = stepped.and_then(|stepped| rest(all, &stepped)) {
@@ -173,7 +174,7 @@ impl Counts {
         }
     }
 
-    /// What is still on its way from it may come late.
+    /// Its remaining usage may arrive late.
     fn let_go(&mut self, run: RunId) {
         self.cancelled.push_back(run);
         if self.cancelled.len() > CANCELLED
@@ -228,7 +229,7 @@ impl Counts {
     }
 }
 
-/// What a run used besides its recorded steps: an agent that asks a model by itself.
+/// The usage of a run besides its recorded steps: of an agent that calls a model by itself.
 pub(crate) fn rest(all: &Usage, stepped: &Usage) -> Option<Usage> {
     let rest = Usage {
         input: all.input.minus(stepped.input),

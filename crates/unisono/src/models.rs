@@ -1,4 +1,4 @@
-//! The models that agents and summaries ask, each behind the client of its provider.
+//! The models of agents and summaries, each behind the client of its provider.
 
 mod learnt;
 pub mod notices;
@@ -30,20 +30,20 @@ use unusable::Unusable;
 pub(crate) use learnt::Learnt;
 pub(crate) use servers::Servers;
 
-/// The models of a team are not as they have to be.
+/// Why the models of a team cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
-    /// An agent's model cannot be asked.
+    /// An agent's model is unavailable.
     #[error("agent `{agent}` uses model `{model}`, which cannot be asked: {lacks}")]
     Lacks {
         /// The agent.
         agent: String,
         /// Its model.
         model: String,
-        /// What is missing, and what to do.
+        /// The reason, and the remedy.
         lacks: String,
     },
-    /// A model was chosen for this turn that none of its agents asks.
+    /// No agent of this turn uses the selected model.
     #[error("no agent of this turn asks model `{model}`: {agents} ask no language model")]
     Ignored {
         /// The model.
@@ -53,7 +53,7 @@ pub enum Unreachable {
     },
 }
 
-/// The cost is capped, and what an agent's model costs is not known.
+/// The cost is capped, and the price of an agent's model is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the price of model `{model}` of agent `{agent}` is not known, and {cap} caps the cost; give \
@@ -62,15 +62,15 @@ pub enum Unreachable {
 pub struct Unpriced {
     /// The agent.
     pub agent: String,
-    /// Its model, or one that stands in for it.
+    /// Its model, or a fallback of it.
     pub model: String,
-    /// What caps the cost.
+    /// The level that caps the cost.
     pub cap: String,
 }
 
-/// The models, each made when it is first asked for: a turn goes on with the model it was recorded
-/// with, whatever is configured now. Models of one provider share its client, and with it
-/// connections, limits and cool-downs.
+/// The models, each created on first use: a turn continues with its recorded model, whatever is
+/// configured now. Models of one provider share its client, and with it connections, limits and
+/// cool-downs.
 pub(crate) fn build(
     setup: &Setup,
     extensions: &Extensions,
@@ -95,12 +95,12 @@ pub(crate) fn build(
     })
 }
 
-/// Whether the models of a team can be asked, they or those that stand in for them. For a model
-/// that was chosen for this turn nothing stands in from the start.
+/// Whether the models of a team, or their fallbacks, are available. A model that was selected for
+/// this turn has no fallback.
 ///
 /// # Errors
-/// One cannot; the error names the first agent and what its model's provider lacks. Or a model was
-/// chosen for this turn, and no agent asks it.
+/// One is unavailable; the error names the first agent and the reason. Or no agent uses the model
+/// that was selected for this turn.
 pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
     let loaded = &setup.loaded;
     let chosen = chosen(loaded);
@@ -128,7 +128,7 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
     Ok(())
 }
 
-/// The model that was chosen for one turn, by a flag or in a request, by its full name.
+/// The model that was selected for one turn, by a flag or in a request, by its full name.
 fn chosen(loaded: &Loaded) -> Option<String> {
     let name = loaded.config.models.instead.as_deref()?;
     let place = loaded.place(&["models", "override"]);
@@ -136,7 +136,7 @@ fn chosen(loaded: &Loaded) -> Option<String> {
     Some(entry?.ok()?.model.to_string())
 }
 
-/// Whether an agent of a team asks that model.
+/// Whether an agent of a team uses that model.
 fn check_heeded(team: &Team, model: &str) -> Result<(), Unreachable> {
     let heeds = |agent: &Arc<Definition>| {
         matches!(agent.kind, Kind::Llm | Kind::Custom(_)) && *agent.model == *model
@@ -151,10 +151,10 @@ fn check_heeded(team: &Team, model: &str) -> Result<(), Unreachable> {
     })
 }
 
-/// Whether what a team's models cost is known, where a budget caps that.
+/// Whether the prices of a team's models are known, if a budget caps the cost.
 ///
 /// # Errors
-/// It is not; the error names the first agent and what caps its cost.
+/// One is unknown; the error names the first agent and the level that caps its cost.
 pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
     let loaded = &setup.loaded;
     let capped = loaded.config.budget.caps_cost();
@@ -165,7 +165,7 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         let asked = loaded.providers.lacks(&entry.model.provider).is_none();
         (!free && !known && asked).then(|| model.to_owned())
     };
-    // Programs, servers and mere pipelines ask no model of ours; an agent of an author's may.
+    // Programs, servers and agents with only a pipeline use no model of ours; an agent in Rust may.
     let asks = |agent: &&Arc<Definition>| matches!(agent.kind, Kind::Llm | Kind::Custom(_));
     for agent in team.definitions().filter(asks) {
         let own = setup.roster.max_cost(&agent.id);
@@ -183,7 +183,7 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
     Ok(())
 }
 
-/// How far the counts of a team's models are off, for those that are only estimated.
+/// The calibrations of a team's models, for models with estimated token counts.
 pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) -> Vec<Calibration> {
     let ppm = |share: f64| Ppm((share * 1e6).round() as u32);
     let mut names: Vec<&Arc<str>> = team.definitions().map(|agent| &agent.model).collect();
@@ -204,7 +204,7 @@ pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) ->
     estimated.map(calibration).collect()
 }
 
-/// Has the agents of a team keep within the windows that their models' providers named.
+/// Limits the agents of a team to the windows that their models' providers reported.
 pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
     let keep_within = |agent: &mut Arc<Definition>| {
         let known = limits_known(agent, learnt);
@@ -222,7 +222,7 @@ pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
         .for_each(keep_within);
 }
 
-/// What an agent's model takes: as the catalogue has it, or as its provider said.
+/// The limits of an agent's model: from the catalogue, or as its provider reported.
 pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
     let window = learnt.of(&agent.model).window(agent.limits.window);
     match window == agent.limits.window {
@@ -231,11 +231,10 @@ pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
     }
 }
 
-/// What the provider of an agent's model counts for a context, with the agent's persona and
-/// nothing else.
+/// The provider's token count of a context, with the agent's persona and nothing else.
 ///
 /// # Errors
-/// Why that is not known.
+/// Why it is unknown.
 pub async fn count(
     setup: &Setup,
     extensions: &Extensions,
@@ -253,8 +252,8 @@ pub async fn count(
     Ok(counted.ok_or_else(cannot)?.0)
 }
 
-/// Models of these names, to render and word requests again: no key is looked at and no client is
-/// made. Models that neither the catalogue nor the program has any more are left out.
+/// Models of these names, for rendering requests again: no API key is read and no client is
+/// created. Models that are in neither the catalogue nor the program any more are omitted.
 pub fn on_paper<'d>(
     setup: &Setup,
     extensions: &Extensions,
@@ -283,20 +282,20 @@ pub fn on_paper<'d>(
     })
 }
 
-/// What was learnt of models' tokens by those who used that store.
+/// The calibrations of models' tokens in that store.
 pub fn learnt(store: &Path) -> Calibrations {
     Learnt::open(Some(store)).calibrations
 }
 
-/// What models are made with, and those that were.
+/// The inputs for creating models, and the created ones.
 struct Workshop {
     catalogue: Arc<Catalogue>,
     providers: Providers,
     fallback: Vec<String>,
-    /// One for each provider, or why there is none.
+    /// One per provider, or the reason why there is none.
     clients: BTreeMap<String, Result<Arc<Client>, String>>,
     alone: BTreeMap<String, Arc<dyn LanguageModel>>,
-    /// Those of the program itself.
+    /// Models of the program itself.
     own: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
     chains: BTreeMap<String, Arc<dyn LanguageModel>>,
     calibrations: Calibrations,
@@ -304,7 +303,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// The model, with those that stand in for it behind it.
+    /// The model, with its fallbacks behind it.
     fn chain(&mut self, name: &str) -> Arc<dyn LanguageModel> {
         if let Some(known) = self.chains.get(name) {
             return known.clone();
@@ -341,7 +340,7 @@ impl Workshop {
             Ok(client) => client,
             Err(lacks) => return Arc::new(Unusable::new(name, lacks)),
         };
-        // A model may be asked in another dialect than its provider's other models.
+        // A model may use another dialect than its provider's other models.
         let client = match entry.dialect {
             Some(dialect) if dialect != client.settings().dialect => {
                 Arc::new(client.speaking(dialect))

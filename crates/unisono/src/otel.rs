@@ -1,8 +1,8 @@
-//! Traces for OpenTelemetry: what sessions commit becomes spans, which its SDK sends by OTLP over
-//! HTTP as JSON.
+//! Traces for OpenTelemetry: committed events of sessions become spans, which its SDK sends by OTLP
+//! over HTTP as JSON.
 //!
-//! Spans are made of what is on disk and of nothing else, so they hold up nothing: where the
-//! receiver is slow or away, spans are dropped with a warning. Texts are never in them.
+//! Spans are made only from events on disk, so they delay nothing: if the receiver is slow or
+//! unreachable, spans are dropped with a warning. They never contain text of conversations.
 
 mod span;
 mod spans;
@@ -33,40 +33,41 @@ use crate::history;
 use unisono_config::setup::Setup;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Spans that wait to be sent; more are dropped.
+/// Maximum waiting spans; more are dropped.
 const WAITING: usize = 8_192;
-/// Spans of one request.
+/// Maximum spans of one request.
 const TOGETHER: usize = 512;
-/// How long a span waits for others.
+/// Maximum time that a span waits for others.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a request is made again, and the pause before the first time; it doubles.
+/// Maximum repetitions of a request, and the pause before the first one; it doubles.
 const AGAIN: usize = 2;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a request may take, repetitions and all.
+/// The deadline of a request, including repetitions.
 const WITHIN: Duration = Duration::from_secs(10);
-/// How long the end of the program waits for the receiver.
+/// The time for which the end of the program waits for the receiver.
 const LAST_WITHIN: Duration = Duration::from_secs(3);
 
-/// Sends spans while it lives.
+/// Sends spans while it exists.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     processor: Arc<BatchSpanProcessor>,
     folded: Arc<Mutex<Spans>>,
-    /// Sessions that were left in the middle of their work, and were not opened since.
+    /// Sessions with turns that another process left open, and that were not opened since.
     cut: tokio::sync::Mutex<BTreeSet<SessionId>>,
-    /// Ends what is being sent when it is dropped.
+    /// Ends current requests when it is dropped.
     _alive: watch::Sender<()>,
 }
 
 impl Exporter {
-    /// To the receiver that is configured, `/v1/traces` below its address; none where none is.
+    /// An exporter to the configured receiver, `/v1/traces` below its address; none without a
+    /// receiver.
     pub(crate) fn of(setup: &Setup) -> Option<Exporter> {
         let endpoint = &setup.loaded.config.telemetry.otlp_endpoint;
         if endpoint.is_empty() {
             return None;
         }
         let (_alive, alive) = watch::channel(());
-        // What is wrong with it keeps a setup from being read.
+        // An invalid receiver already prevents a setup from being read.
         let processor = processor(endpoint, alive);
         let processor =
             processor.inspect_err(|error| tracing::error!(%error, "no traces are sent"));
@@ -78,7 +79,7 @@ impl Exporter {
         })
     }
 
-    /// Makes spans of what it is told.
+    /// Makes spans from observed events.
     pub(crate) fn observer(&self) -> Observer {
         let (folded, processor) = (self.folded.clone(), self.processor.clone());
         Observer::new(move |session, events| {
@@ -91,8 +92,7 @@ impl Exporter {
         })
     }
 
-    /// Takes note of the sessions that another process left in the middle of their work, before any
-    /// is opened.
+    /// Records the sessions with turns that another process left open, before any is opened.
     pub(crate) async fn note_cut(&self, journal: &Journal) {
         match journal.unfinished().await {
             Ok(unfinished) => self.cut.lock().await.extend(unfinished),
@@ -102,8 +102,8 @@ impl Exporter {
         }
     }
 
-    /// Takes what is open in a session that is about to be opened from its journal, once. Nobody
-    /// opens it meanwhile.
+    /// Takes the open spans of a session from its journal before it is opened, once. Nobody opens
+    /// it meanwhile.
     pub(crate) async fn recall(&self, journal: &Journal, session: SessionId) {
         let mut cut = self.cut.lock().await;
         if !cut.contains(&session) {
@@ -124,7 +124,7 @@ impl Exporter {
         cut.remove(&session);
     }
 
-    /// Sends what waits, and ends.
+    /// Sends the waiting spans, and ends.
     pub(crate) async fn close(self) {
         let processor = self.processor.clone();
         let ended = move || processor.shutdown_with_timeout(LAST_WITHIN);
@@ -134,7 +134,7 @@ impl Exporter {
     }
 }
 
-/// What collects spans and sends them together, on a thread of its own.
+/// The processor that batches spans and sends them, on its own thread.
 fn processor(endpoint: &str, alive: watch::Receiver<()>) -> Result<BatchSpanProcessor, String> {
     let (address, connections) = unisono_config::telemetry::receiver(endpoint)?;
     let broken = Arc::default();
@@ -182,7 +182,7 @@ struct Sender {
 }
 
 impl SpanExporter for Sender {
-    /// What cannot be sent is dropped. It is said here, and need not be said again.
+    /// Spans that cannot be sent are dropped. This is logged here, and need not be logged again.
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let (spans, otlp, mut alive) = (batch.len(), self.otlp.clone(), self.alive.clone());
         let sent = self.runtime.spawn(async move {
@@ -202,8 +202,8 @@ impl SpanExporter for Sender {
     }
 }
 
-/// Connections that keep why the newest request had no answer: their user calls all of it a
-/// network error.
+/// Connections that keep the reason why the newest request had no answer: the SDK reports all of
+/// them as a network error.
 #[derive(Debug)]
 struct Receiver {
     connections: Connections,

@@ -1,4 +1,4 @@
-//! Small files that are written as a whole.
+//! Small files that are written atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use unisono_store::private;
 
-/// Puts a text in place of a file's, or makes the file: it is the old one or the new one, also after
-/// a crash. Only its owner may read it.
+/// Replaces the contents of a file, or creates it: it has the old or the new contents, also after a
+/// crash. Only its owner may read it.
 ///
 /// # Errors
-/// It cannot be written; then it is the old one.
+/// It cannot be written; then it has the old contents.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     private::create_dir_all(directory)?;

@@ -1,6 +1,7 @@
-//! Sessions that have not changed for long: found, and deleted for good.
+//! Finding and permanently deleting sessions that have not changed for a long time.
 //!
-//! One with open turns is never among them, nor one that does not tell whether it has any.
+//! Sessions with open turns are excluded, and so are sessions whose number of open turns is
+//! unknown.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,33 +16,33 @@ use unisono_store::{Error, Journal, SessionInfo};
 use crate::Local;
 use crate::labels::Label;
 
-/// Sessions that are looked at with one read.
+/// Sessions per read.
 const PAGE: usize = 512;
 const MS_PER_DAY: i64 = 24 * 60 * 60 * 1_000;
-/// The daemon looks for sessions to delete this often.
+/// The interval of the daemon's search.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// A session that has not changed since.
+/// A session that has not changed since a given time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Old {
     /// Its id.
     pub session: SessionId,
     /// Its title.
     pub title: String,
-    /// What the store knows of it.
+    /// The store's data about it.
     pub info: SessionInfo,
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Those that can go, the oldest first.
+    /// Sessions that can be deleted, the oldest first.
     pub old: Vec<Old>,
-    /// How many are as old and have open turns, or do not tell.
+    /// Number of equally old sessions with open turns, or an unknown number of them.
     pub open: usize,
 }
 
-/// The sessions with these labels that last changed before then.
+/// The sessions with these labels that last changed before the given time.
 ///
 /// # Errors
 /// The store failed.
@@ -81,7 +82,7 @@ pub async fn older_than(
     }
 }
 
-/// Whether it is as it was when it was found: it did not change, and no turn of it is open.
+/// Whether it has not changed since the search, and has no open turn.
 ///
 /// # Errors
 /// The store failed.
@@ -97,12 +98,12 @@ pub async fn is_still_old(journal: &Journal, old: &Old) -> Result<bool, Error> {
 
 fn is_old(info: &SessionInfo, before: Timestamp) -> bool {
     let updated = i64::try_from(info.updated_unix_ms).unwrap_or(i64::MAX);
-    // A session that was claimed but never written is none.
+    // A claimed session without events does not exist.
     info.last_seq > 0 && updated < before.0
 }
 
-/// Deletes what is older than the settings of that moment allow, at each of these times, up to the
-/// last.
+/// At each of these times, deletes the sessions that exceed the current retention settings, up to
+/// the last time.
 pub async fn follow(local: &Local, times: impl Stream<Item = Timestamp>) {
     let mut times = pin!(times);
     while let Some(now) = times.next().await {
@@ -127,8 +128,8 @@ pub fn hourly() -> impl Stream<Item = Timestamp> {
 }
 
 impl Local {
-    /// Deletes the sessions that by then have not changed for so many days, and says in the log
-    /// which. Gives how many.
+    /// Deletes the sessions that have not changed for this number of days, and logs them. Returns
+    /// their number.
     ///
     /// # Errors
     /// The store failed.

@@ -1,4 +1,4 @@
-//! What a search found, with how it stands in the context.
+//! Results of a search, with their state in the context.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::values::instant;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 240;
 
-/// A message that was found.
+/// A found message.
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// Its session.
@@ -23,18 +23,18 @@ pub struct Hit {
     pub title: String,
     /// The message.
     pub message: Arc<Message>,
-    /// How well it fits: higher is better.
+    /// How well it matches: higher is better.
     pub score: f32,
-    /// How it stands in the context of the branch; none: it is on another one.
+    /// Its state in the context of the branch; none: it is on another branch.
     pub status: Option<MessageStatus>,
     /// The branches that have it.
     pub branches: Vec<String>,
-    /// The part of it with the words that were searched for.
+    /// An excerpt with the words of the query.
     pub excerpt: Excerpt,
 }
 
 impl Hit {
-    /// A message that was found in this session; none where it is not there any more. `stems` are
+    /// A message that was found in this session; none if it does not exist any more. `stems` are
     /// the query's.
     pub fn of(found: &Found, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
         let tree = state.tree();
@@ -58,7 +58,7 @@ impl Hit {
         })
     }
 
-    /// As clients are told.
+    /// In the types of the API.
     pub fn to_api(&self) -> api::Hit {
         let message = &self.message;
         let marks = self.excerpt.marks.iter();
@@ -80,7 +80,7 @@ impl Hit {
         }
     }
 
-    /// Whether the model sees it, if only a part of it.
+    /// Whether the model sees it, at least in part.
     pub fn is_active(&self) -> bool {
         matches!(
             self.status,
@@ -88,7 +88,7 @@ impl Hit {
         )
     }
 
-    /// How it stands: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
+    /// The name of its state: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
     pub fn stands(&self) -> &'static str {
         match &self.status {
             None => "elsewhere",

@@ -25,14 +25,13 @@ use crate::Local;
 use crate::error::Error;
 
 impl Local {
-    /// Carries out an input where nothing works on sessions: it is journaled, and nothing is started
-    /// for it.
+    /// Carries out an input without a runtime: it is journaled, and no work is started.
     async fn settle(&self, session: SessionId, input: Input) -> Result<(), Error> {
         Ok(settle(self.journal(), session, input).await?)
     }
 }
 
-/// An id as it is written.
+/// Parses an id.
 fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
     let wrong = |_| {
         Error::new(
@@ -43,13 +42,13 @@ fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
     text.parse().map_err(wrong)
 }
 
-/// The place that a cursor names.
+/// The position of a cursor.
 fn cursor<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Error> {
     let read = |text: &str| text.parse().map_err(|_| no_cursor(text));
     cursor.map(read).transpose()
 }
 
-/// What stands for no place of the list.
+/// The error for a cursor that does not belong to the list.
 fn no_cursor(text: &str) -> Error {
     let detail = format!(
         "{text:?} is no cursor of this list: send `next` of the part before as it is, or none"

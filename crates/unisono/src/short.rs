@@ -1,4 +1,4 @@
-//! What is shown to people, made short: ids, steps, places of runs, and all of `unisono_api::short`.
+//! Values in short form for people: ids, steps, roles of runs, and all of `unisono_api::short`.
 
 use unisono_api::turn::Run;
 use unisono_context::compaction::Step;
@@ -7,7 +7,7 @@ use unisono_session::trace::RunTrace;
 
 pub use unisono_api::short::{cache, compression, line, number, usable};
 
-/// As many hex digits as are shown of a digest, and as many last ones of an id: the first ones of an
+/// Number of displayed hex digits of a digest, and of last digits of an id: the first digits of an
 /// id are the time, which the runs of a turn share.
 const SHOWN: usize = 12;
 
@@ -20,7 +20,8 @@ pub fn end(id: &impl ToString) -> String {
         .to_owned()
 }
 
-/// A compaction step. Who may write the summary is left out: its checkpoint says who did.
+/// A compaction step. The permitted writer of a summary is omitted: its checkpoint names the actual
+/// one.
 pub fn step(step: &Step) -> String {
     let text = step.to_string();
     let writers = [", by a model", ", without a model"];
@@ -30,7 +31,7 @@ pub fn step(step: &Step) -> String {
     writer.map_or(text.clone(), str::to_owned)
 }
 
-/// A run's place in its turn.
+/// The role of a run in its turn.
 pub fn role(run: &RunTrace) -> String {
     match run.opened.1.role {
         RunRole::Lead => "lead".to_owned(),
@@ -42,7 +43,7 @@ pub fn role(run: &RunTrace) -> String {
     }
 }
 
-/// The same of a run as clients see it.
+/// The same for a run in the types of the API.
 pub fn place(run: &Run) -> String {
     match (run.role.as_str(), run.stage, &run.parent) {
         ("delegate", Some(stage), _) => format!("stage {stage}"),
@@ -54,7 +55,7 @@ pub fn place(run: &Run) -> String {
     }
 }
 
-/// As much of a digest as is shown.
+/// The displayed part of a digest.
 pub fn digest(digest: &str) -> &str {
     digest.get(..SHOWN).unwrap_or(digest)
 }

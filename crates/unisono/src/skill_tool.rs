@@ -1,4 +1,4 @@
-//! The tool `skill`, by which an agent reads how a kind of task is done.
+//! The tool `skill`, with which an agent reads how to do one kind of task.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use unisono_session::tool::Contract;
 
 use crate::current::Current;
 
-/// The most characters that one call gives, the note about the rest aside.
+/// Maximum characters of one result, without the note about the rest.
 const MAX_CHARS: usize = 15_000;
 
-/// Reads the skills as they are when it is called. What it gives is journaled with its call.
+/// Reads the current skills when it is called. Its result is journaled with its call.
 pub(crate) struct SkillTool(pub(crate) Current);
 
 impl Tool for SkillTool {
@@ -46,7 +46,7 @@ fn read(skills: &Skills, arguments: &Value) -> Result<String, String> {
     part(&text, usize::try_from(skip).unwrap_or(usize::MAX))
 }
 
-/// As much of a text as one call gives.
+/// The part of a text that one call returns.
 fn part(text: &str, skip: usize) -> Result<String, String> {
     let total = text.chars().count();
     if skip > 0 && skip >= total {

@@ -1,5 +1,6 @@
-//! Bytes that come once and are read several times: a few in memory, more in a file without a name in
-//! the store's directory, which is its owner's alone and gone with the process.
+//! Bytes that arrive once and are read several times: a few in memory, more in a file without a
+//! name in the store's directory. Only its owner can read the file, and it disappears with the
+//! process.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use unisono_store::private;
 
-/// So much is held in memory.
+/// Maximum bytes in memory.
 const MEMORY_BYTES: usize = 1 << 20;
 
-/// Bytes that are coming.
+/// Bytes that are arriving.
 #[derive(Debug, Default)]
 pub struct Spool {
     memory: Vec<u8>,
@@ -20,7 +21,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Into a file in that directory, where they are many; without one they stay in memory.
+    /// Stores many bytes in a file in that directory; without a directory they stay in memory.
     pub fn new(directory: Option<&Path>) -> Spool {
         Spool {
             directory: directory.map(Path::to_owned),
@@ -28,12 +29,12 @@ impl Spool {
         }
     }
 
-    /// How many there are.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// That were all.
+    /// Ends the arrival.
     ///
     /// # Errors
     /// The file cannot be read from its start.
@@ -68,7 +69,7 @@ impl Write for Spool {
     }
 }
 
-/// Bytes that are there.
+/// Bytes that have arrived.
 #[derive(Debug)]
 pub enum Spooled {
     /// In memory.
@@ -81,7 +82,7 @@ impl Spooled {
     /// A file, from its start.
     ///
     /// # Errors
-    /// There is no going back in it.
+    /// The file cannot be rewound.
     pub fn file(mut file: File) -> io::Result<Spooled> {
         file.rewind()?;
         Ok(Spooled::File(file))

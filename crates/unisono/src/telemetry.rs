@@ -12,27 +12,27 @@ pub const VARIABLE: &str = "UNISONO_LOG";
 /// Why there is no log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// That is no level.
+    /// The level is invalid.
     #[error(
         "{from}: {directives:?} is not a log level: {reason}; write error, warn, info, debug or trace, or module=level, separated by commas"
     )]
     Directives {
-        /// The key or variable it was read from.
+        /// Its key or variable.
         from: &'static str,
-        /// What was written.
+        /// Its text.
         directives: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The program has a log.
+    /// The program already has a log.
     #[error("the log was already set up")]
     Twice,
 }
 
-/// Sets the program's log up. `variable` is what [`VARIABLE`] holds.
+/// Sets up the program's log. `variable` is the value of [`VARIABLE`].
 ///
 /// # Errors
-/// The level is none, or there is a log already.
+/// The level is invalid, or there is already a log.
 pub fn init(log: &Log, variable: Option<&str>) -> Result<(), Error> {
     let filter = filter(log, variable)?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -1,4 +1,4 @@
-//! The turns of a session as clients see them, also those that ended long ago.
+//! The turns of a session in the types of the API, including old ones.
 
 use unisono_api::Page;
 use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
@@ -13,7 +13,7 @@ use crate::history::{self, Lookup};
 use crate::values;
 use crate::view::Inspect;
 
-/// A turn, found in its session's journal; none where it is not there.
+/// A turn from its session's journal; none if it does not exist.
 pub async fn turn(
     journal: &Journal,
     session: &impl Inspect,
@@ -23,13 +23,13 @@ pub async fn turn(
     Ok(trace.and_then(|trace| one(&trace, session.id(), turn)))
 }
 
-/// One of the turns that a trace tells of.
+/// One turn of a trace.
 pub fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
     let found = trace.turn(turn)?;
     Some(to_api(trace, session, turn, found))
 }
 
-/// A part of the turns of a session, the newest first; `before`: those that were accepted before
+/// A page of the turns of a session, the newest first; `before`: turns that were accepted before
 /// that event.
 pub async fn turns(
     journal: &Journal,
@@ -38,7 +38,7 @@ pub async fn turns(
     limit: usize,
 ) -> Result<Page<Turn>, history::Error> {
     let before = before.unwrap_or(u64::MAX);
-    // One more tells whether there are more.
+    // One more item shows whether there is a next page.
     let trace = history::turns(journal, session, before, limit + 1).await?;
     let turns = trace
         .turns()
@@ -57,7 +57,7 @@ pub async fn turns(
     })
 }
 
-/// All turns that a trace tells of, the oldest first.
+/// All turns of a trace, the oldest first.
 pub fn of(trace: &Trace, session: SessionId) -> Vec<Turn> {
     let mut all: Vec<(TurnId, &TurnTrace)> = trace.turns().collect();
     all.sort_by_key(|(_, turn)| turn.accepted.0.seq);
@@ -97,7 +97,7 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
             .sum(),
         checkpoints: turn.checkpoints.clone(),
         compacted: turn.compacted.map(compacted),
-        // A sum of nothing is -0.0.
+        // An empty sum is -0.0.
         cost_usd: ran
             .iter()
             .map(|run| run.usage.cost_usd)
@@ -120,7 +120,7 @@ fn compacted(made: trace::Compacted) -> Compacted {
     }
 }
 
-/// The calls that a run left to whoever asked.
+/// The client tool calls at the end of a run.
 fn left(run: &RunTrace) -> Vec<LeftCall> {
     let Some(Ending::Finished { calls, .. }) = run.ended.as_ref().map(|(_, ending)| &**ending)
     else {
@@ -192,7 +192,7 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
     }
 }
 
-/// How long a run took; none while it is open.
+/// The duration of a run; none while it is open.
 fn duration(run: &RunTrace) -> Option<u64> {
     let (moment, ending) = run.ended.as_ref()?;
     match &**ending {
@@ -203,7 +203,7 @@ fn duration(run: &RunTrace) -> Option<u64> {
     }
 }
 
-/// Why a run failed, or is not complete.
+/// Why a run failed or is incomplete.
 fn lacking(ending: &Ending) -> Option<Failed> {
     let (code, reason) = match ending {
         Ending::Finished { partial, .. } => ("partial", partial.as_ref()?),

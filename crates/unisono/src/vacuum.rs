@@ -1,4 +1,4 @@
-//! When the store is vacuumed while the daemon runs, and how fast.
+//! The automatic vacuum of the daemon: when, and how fast.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use unisono_config::settings::Vacuum;
 
 const MIB: u64 = 1 << 20;
 
-/// The log grows by segments of this size, and has one at least.
+/// The log grows by segments of this size, and has at least one.
 const SEGMENT: u64 = 8 * MIB;
 
-/// The most looks that are passed over after vacuums that saved little.
+/// Maximum number of skipped checks after vacuums that saved little.
 const LONGEST_PAUSE: u32 = 64;
 
-/// Whether a vacuum is worth its work: the log is larger by that many bytes than twice what is live
-/// in it and the segment that it keeps ahead.
+/// Whether a vacuum is due: the log exceeds twice its live data and the preallocated segment by
+/// more than this number of bytes.
 fn is_due(space: Space, least_bytes: u64) -> bool {
     let fair = (2 * space.live_bytes).saturating_add(SEGMENT);
     space.disk_bytes > fair.saturating_add(least_bytes)
 }
 
-/// How many looks are passed over after a vacuum: none where it saved a tenth or more, otherwise
-/// twice as many as after the one before.
+/// Number of skipped checks after a vacuum: none if it saved a tenth or more, otherwise twice as
+/// many as after the previous one.
 fn pause_after(before_bytes: u64, after_bytes: u64, last: u32) -> u32 {
     let saved = before_bytes.saturating_sub(after_bytes);
     match saved >= before_bytes / 10 {
@@ -33,7 +33,7 @@ fn pause_after(before_bytes: u64, after_bytes: u64, last: u32) -> u32 {
     }
 }
 
-/// Looks as often as it is set, and vacuums where it is worth it; for ever.
+/// Checks at the configured interval, and vacuums if it is due. Never returns.
 pub async fn follow(local: Arc<Local>) {
     let (mut pause, mut left) = (0, 0);
     loop {

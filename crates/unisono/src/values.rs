@@ -1,4 +1,4 @@
-//! Times, amounts and names as JSON has them.
+//! Times, amounts and names in JSON.
 
 use jiff::Timestamp as Instant;
 use unisono_api::compaction::FactCoverage;
@@ -15,17 +15,17 @@ pub fn instant(at: Timestamp) -> String {
     }
 }
 
-/// The same for milliseconds since 1970 UTC, as the store has them.
+/// The same for milliseconds since 1970 UTC, the format of the store.
 pub fn unix_ms(ms: u64) -> String {
     instant(Timestamp(i64::try_from(ms).unwrap_or(i64::MAX)))
 }
 
-/// Dollars; none where a price is not known.
+/// Dollars; none if a price is unknown.
 pub fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
 }
 
-/// How many facts a summary gives.
+/// Number of facts that a summary keeps.
 pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
     let checkpoint::FactCoverage {
         facts,
@@ -39,7 +39,7 @@ pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
     }
 }
 
-/// How a bound stands.
+/// The state of a budget.
 pub fn budget(of: &Left) -> Budget {
     let amount = |amount| of.in_units(amount);
     Budget {

@@ -1,4 +1,5 @@
-//! A session to look at: in memory where this process works on it, otherwise as its journal has it.
+//! A session for inspection: in memory if this process works on it, otherwise folded from its
+//! journal.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,12 +8,12 @@ use unisono_context::SessionId;
 use unisono_runtime::{Error, Handle};
 use unisono_session::State;
 
-/// A session whose state can be looked at.
+/// A session whose state can be inspected.
 pub trait Inspect: Sync {
     /// Its id.
     fn id(&self) -> SessionId;
 
-    /// Looks at its state. Keep it short: other requests of the session wait.
+    /// Inspects its state. Keep it short: other requests of the session wait.
     ///
     /// # Errors
     /// The session cannot be opened.
@@ -35,12 +36,12 @@ impl Inspect for Handle {
     }
 }
 
-/// A session that is looked at.
+/// An inspected session.
 #[derive(Clone, Debug)]
 pub enum View {
     /// This process works on it.
     Live(Handle),
-    /// Nobody does: its state is folded from its journal.
+    /// No process works on it: its state is folded from its journal.
     Stored {
         /// Its id.
         id: SessionId,

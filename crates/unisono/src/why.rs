@@ -1,4 +1,4 @@
-//! Why a run did what it did: what it was sent, what that shares with a sibling's, and the chain of
+//! Why a run did what it did: its requests, the part shared with a sibling's, and the chain of
 //! causes.
 
 pub mod causes;
@@ -8,15 +8,15 @@ use unisono_runtime::replay::{Rebuilt, Requests};
 use unisono_session::event::RunRole;
 use unisono_session::{Definition, Trace};
 
-/// Bytes told from where two requests part.
+/// Displayed bytes after the first difference of two requests.
 const SHOWN: usize = 160;
 
-/// What a run was sent; none where it is not in the turn.
+/// The requests of a run; none if it is not in the turn.
 pub fn requests(rebuilt: &Rebuilt, run: RunId) -> Option<&Requests> {
     rebuilt.runs.iter().find(|requests| requests.run == run)
 }
 
-/// What two runs of a turn were sent alike, and where they part.
+/// The common part of two runs' requests, and their difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The other run.
@@ -25,21 +25,21 @@ pub struct Difference {
     pub agent: AgentId,
     /// Its request, from 0.
     pub number: usize,
-    /// How many bytes are the same from the beginning on.
+    /// Number of leading bytes that are equal.
     pub shared: usize,
-    /// How many this run's request has.
+    /// Number of bytes of this run's request.
     pub whole: usize,
-    /// Some of this run's request from there on.
+    /// The beginning of the rest of this run's request.
     pub own: String,
-    /// Some of the other's.
+    /// The beginning of the rest of the other request.
     pub theirs: String,
     /// The keys in which their definitions differ.
     pub differs: Vec<&'static str>,
 }
 
 impl Difference {
-    /// Compares request `at` of a run, from 0, with the same one of another; one that was asked
-    /// less often is compared by its last. None where either was sent nothing.
+    /// Compares request `at` of a run, from 0, with the same one of another run; if the other run
+    /// has fewer, its last one is used. None if either has no request.
     pub fn between(
         trace: &Trace,
         rebuilt: &Rebuilt,
@@ -68,7 +68,7 @@ impl Difference {
     }
 }
 
-/// The first run beside this one, in the order of the fan-out; else the one it works for.
+/// The first sibling of this run, in the order of the fan-out; otherwise the run it works for.
 pub fn first_sibling(trace: &Trace, run: RunId) -> Option<RunId> {
     let of = &trace.run(run)?.opened.1;
     let runs = &trace.turn(of.turn)?.runs;
@@ -90,13 +90,13 @@ pub fn first_sibling(trace: &Trace, run: RunId) -> Option<RunId> {
     first.or_else(|| beside.clone().next()).copied()
 }
 
-/// Some bytes from there on, as text.
+/// Some bytes from a position on, as text.
 fn from(bytes: &[u8], at: usize) -> String {
     let end = bytes.len().min(at + SHOWN);
     String::from_utf8_lossy(bytes.get(at..end).unwrap_or_default()).into_owned()
 }
 
-/// The keys in which two definitions differ, as they are written.
+/// The keys in which two definitions differ, as written.
 fn differing(a: &Definition, b: &Definition) -> Vec<&'static str> {
     let keys = [
         ("agent", a.id != b.id),

@@ -1,4 +1,4 @@
-//! The parts of a [`Local`], before it is started.
+//! The builder of a [`Local`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
 
-/// What a [`Local`] is made of. Every part has a default: settings and agents of the project that
-/// the working directory is in, its store, no extensions.
+/// Builds a [`Local`]. Every part has a default: settings and agents of the project of the working
+/// directory, its store, no extensions.
 ///
 /// ```
 /// use unisono::{Ask, Conversation, Local};
@@ -64,14 +64,14 @@ impl Builder {
         self
     }
 
-    /// Takes the place of the agents, tools and models added so far.
+    /// Replaces all agents, tools and models added so far.
     #[must_use]
     pub fn extensions(mut self, extensions: Extensions) -> Builder {
         self.extensions = extensions;
         self
     }
 
-    /// Looks for the project from this directory upwards, instead of from the working directory.
+    /// Searches for the project from this directory upwards, instead of from the working directory.
     #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.directory = Some(directory.into());
@@ -85,7 +85,7 @@ impl Builder {
         self
     }
 
-    /// Keeps sessions in that directory, made if it is not there.
+    /// Keeps sessions in that directory, which is created if it does not exist.
     #[must_use]
     pub fn store(self, directory: impl Into<PathBuf>) -> Builder {
         let directory = directory.into();
@@ -99,7 +99,7 @@ impl Builder {
         self
     }
 
-    /// Takes a configuration that was already read, with the same extensions.
+    /// Uses a configuration that was already read, with the same extensions.
     #[must_use]
     pub fn setup(mut self, setup: Setup) -> Builder {
         self.setup = Some(setup);

@@ -1,4 +1,4 @@
-//! A store that is open, as a daemon or a verb begins with it.
+//! An open store, the starting point of a daemon or a command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use super::settings;
 use unisono_config::settings::{SearchIndex, Store};
 use unisono_config::setup::Setup;
 
-/// An import that another program began is taken to be cut short after so long.
+/// The time after which another program's unfinished import counts as aborted.
 #[cfg(feature = "postgres")]
 const IMPORTS_LEFT_AFTER: std::time::Duration = std::time::Duration::from_secs(3_600);
 
-/// A journal on disk, and what had to be repaired to open it.
+/// A journal on disk, and the repairs made when it was opened.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// The journal.
     pub journal: Journal,
-    /// Where it is; none for one in memory.
+    /// Its directory; none for one in memory.
     pub directory: Option<PathBuf>,
-    /// What was saved and lost; none if the store was whole.
+    /// The saved and lost events; none if the store was intact.
     pub salvage: Option<Salvage>,
-    /// How many of its files others had rights to, until this opening.
+    /// Number of its files that other users could access before.
     pub narrowed: u64,
-    /// Whether it could not be opened to write: its search index is made in memory then.
+    /// Whether it could not be opened for writing: its search index is then built in memory.
     pub degraded: bool,
-    /// What repairs have lost, until that is acknowledged; none for one in memory or in a database.
+    /// Unacknowledged losses of repairs; none for a store in memory or in a database.
     pub losses: Option<Arc<Losses>>,
 }
 
 impl Opened {
-    /// A journal in memory, with nothing in it.
+    /// An empty journal in memory.
     pub fn nothing() -> Opened {
         Opened {
             journal: Journal::new(Arc::new(Memory::new())),
@@ -44,8 +44,8 @@ impl Opened {
         }
     }
 
-    /// Where its search index is; none: it is made in memory when it is asked for. After a repair
-    /// it is made anew, because what it has may not be what was saved.
+    /// The directory of its search index; none: it is built in memory on demand. After a repair it
+    /// is rebuilt, because its contents may differ from the saved events.
     pub(super) fn search_index(
         &self,
         setup: &Setup,
@@ -61,7 +61,7 @@ impl Opened {
     /// The search index of its sessions, without starting anything else.
     ///
     /// # Errors
-    /// One that does not fit the store any more cannot be removed.
+    /// An index that does not match the store any more cannot be removed.
     pub fn search(&self, setup: &Setup) -> Result<Search, unisono_search::Error> {
         let journal = self.journal.clone();
         Ok(match self.search_index(setup)? {
@@ -71,10 +71,10 @@ impl Opened {
     }
 }
 
-/// Opens the store in a directory, or makes one, off the async threads.
+/// Opens the store in a directory, or creates one, off the async threads.
 ///
 /// # Errors
-/// Another process holds it, it cannot be written, or it is of a newer version.
+/// Another process has opened it, it cannot be written, or it is of a newer version.
 pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     let directory = path.to_owned();
     let path = directory.clone();
@@ -97,10 +97,10 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     })
 }
 
-/// Opens the store that the settings name: a database, or the directory as [`open_store`] does.
+/// Opens the store of the settings: a database, or the directory as [`open_store`] does.
 ///
 /// # Errors
-/// As of [`open_store`]; the database does not answer, or cannot be used.
+/// As [`open_store`]; the database does not answer, or cannot be used.
 pub async fn open_configured(store: &Store) -> Result<Opened, unisono_store::Error> {
     match &store.url {
         None => open_store(&store.path).await,
@@ -136,11 +136,11 @@ async fn open_database(_: &str, _: &Store) -> Result<Opened, unisono_store::Erro
     })
 }
 
-/// Opens a store that cannot be written for now, as `error` says: it is read, and opened to write as
-/// soon as it can be. Says so in the log.
+/// Opens a store that cannot be written at the moment because of `error`: it is read, and opened
+/// for writing as soon as possible. Logs this.
 ///
 /// # Errors
-/// Another process holds it, it cannot be read, or it is of a newer version.
+/// Another process has opened it, it cannot be read, or it is of a newer version.
 pub async fn open_degraded(
     path: &Path,
     error: unisono_store::Error,
@@ -150,7 +150,7 @@ pub async fn open_degraded(
     let path = directory.clone();
     let disk = settings::off_thread(move || DegradedDisk::open(path, &error)).await?;
     let journal = Journal::new(Arc::new(disk));
-    // What an import left that was cut short is hidden, and taken back by the next opening.
+    // The remains of an aborted import are hidden, and removed by the next opening.
     journal.sweep().await?;
     Ok(Opened {
         journal,
@@ -161,16 +161,15 @@ pub async fn open_degraded(
     })
 }
 
-/// Opens a store as it is, to be looked at: where it cannot be written. Its search index is made in
-/// memory.
+/// Opens a store for reading only, if it cannot be written. Its search index is built in memory.
 ///
 /// # Errors
-/// Another process holds it, it cannot be read, or it is of a newer version.
+/// Another process has opened it, it cannot be read, or it is of a newer version.
 pub async fn open_read_only(path: &Path, reason: String) -> Result<Opened, unisono_store::Error> {
     let directory = path.to_owned();
     let disk = settings::off_thread(move || ReadOnlyDisk::open(directory, reason)).await?;
     let journal = Journal::new(Arc::new(disk));
-    // What an import left that was cut short is hidden.
+    // The remains of an aborted import are hidden.
     journal.sweep().await?;
     Ok(Opened {
         journal,

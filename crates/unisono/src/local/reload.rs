@@ -1,7 +1,7 @@
-//! Agents that are defined anew while the daemon works.
+//! Reloading agent definitions while the daemon works.
 //!
-//! What is read again is checked as at a start and taken as a whole or not at all. It counts for
-//! turns that begin after it: an open turn has its definitions in its journal.
+//! The new definitions are checked as at a start and used completely or not at all. They apply to
+//! turns that begin later: an open turn has its definitions in its journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,20 @@ use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings;
 use unisono_config::setup::Setup;
 
-/// What came of reading the agents again: how they differ and what is odd about them, or why
-/// those of before stay.
+/// The outcome of a reload: the changes and warnings, or the errors that prevented it.
 pub type Reload = Result<(Difference, Diagnostics), Diagnostics>;
 
 impl Local {
-    /// Configuration and agents, as they are now.
+    /// The current configuration and agents.
     pub fn setup(&self) -> Arc<Setup> {
         self.setup.now()
     }
 
-    /// Reads the definitions of all agents again. If one is wrong, all stay as they were; that is
-    /// logged, and told to those who follow.
+    /// Reads the definitions of all agents again. If one is wrong, nothing changes; this is logged,
+    /// and reported to followers.
     ///
     /// # Errors
-    /// What is wrong, where, and how to put it right.
+    /// What is wrong, where, and how to correct it.
     pub async fn reload_agents(&self) -> Reload {
         let _one_at_a_time = self.reloading.lock().await;
         let before = self.setup();
@@ -58,7 +57,7 @@ impl Local {
         outcome
     }
 
-    /// Logs which agents of open turns are defined otherwise by now.
+    /// Logs the agents of open turns whose definitions have changed.
     pub(super) async fn note_changed_agents(&self, handle: &Handle) -> Result<(), Error> {
         let own = |state: &State| {
             let is_at_work = state.open_turns().next().is_some();
@@ -67,7 +66,7 @@ impl Local {
         let Some(own) = handle.inspect(own).await? else {
             return Ok(());
         };
-        // What is wrong with its settings by now is said where they are to count.
+        // Errors in its settings are reported when they are used.
         let setup = self.setup_with(own, &[]).await;
         let setup = setup.unwrap_or_else(|_| self.setup());
         let look = move |state: &State| -> Vec<(AgentId, Change)> {
@@ -95,15 +94,15 @@ impl Local {
         (difference, warnings)
     }
 
-    /// What comes of reading agents again, from now on.
+    /// The outcomes of later reloads.
     pub fn reloads(&self) -> watch::Receiver<Option<Arc<Reload>>> {
         self.reloads.subscribe()
     }
 
-    /// Looks at the files of agents every so often, and reads them again when they were written
-    /// and have been left alone since. Never done.
+    /// Checks the files of agents periodically, and reloads them when they have changed and been
+    /// stable since the last check. Never returns.
     pub async fn follow_agents(&self, every: Duration) {
-        // As if never seen: what was written since the start is noticed as well.
+        // Starts without a known state: changes since the start are noticed as well.
         let mut read = Seen::default();
         let mut last = Seen::default();
         loop {
@@ -111,10 +110,10 @@ impl Local {
             let setup = self.setup();
             let look = tokio::task::spawn_blocking(move || Seen::now(&setup.loaded));
             let Ok(now) = look.await else { continue };
-            // One that is being written is waited for.
+            // A file that is being written is not read yet.
             if now != read && now == last {
                 read = now.clone();
-                // Told by itself.
+                // The outcome is reported by the call itself.
                 let _ = self.reload_agents().await;
             }
             last = now;

@@ -1,6 +1,6 @@
-//! Settings that are changed while the daemon works: checked as at a start, taken as a whole or not
-//! at all. They count for turns that begin after it. Those of all sessions are kept beside the
-//! journal, those of one with the session.
+//! Changing settings while the daemon works: they are checked as at a start and used completely or
+//! not at all. They apply to turns that begin later. Settings of all sessions are stored beside the
+//! journal, those of one session with the session.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,16 +16,16 @@ use unisono_config::settings::{self, Override, Own, OwnChanges, STORED, changed,
 use unisono_config::setup::Setup;
 
 impl Local {
-    /// Configuration and agents as they count for a session. Files are as they were read last.
+    /// Configuration and agents of a session. Files are in the state of the last read.
     ///
     /// # Errors
-    /// With its settings, something is wrong by now; or the session cannot be opened.
+    /// The settings of the session are no longer valid; or the session cannot be opened.
     pub async fn setup_of(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
         let own = session.inspect(own).await?;
         self.setup_with(own, &[]).await
     }
 
-    /// The same to look on: as for all sessions where something is wrong with its settings by now.
+    /// The same for display: without the settings of the session if they are no longer valid.
     ///
     /// # Errors
     /// The session cannot be opened.
@@ -36,20 +36,20 @@ impl Local {
         }
     }
 
-    /// Configuration and agents as they count for what is asked of a session: with its settings,
-    /// and those of what is asked above all others. Files are as they were read last.
+    /// Configuration and agents for a request to a session: with the session's settings, and those
+    /// of the request above all others. Files are in the state of the last read.
     ///
     /// # Errors
-    /// With these settings, something is wrong; or the session cannot be opened.
+    /// These settings cause errors; or the session cannot be opened.
     pub async fn setup_for(&self, session: &impl Inspect, ask: &Ask) -> Result<Arc<Setup>, Error> {
         let own = session.inspect(own).await?;
         self.setup_with(own, ask.settings()).await
     }
 
-    /// Configuration and agents with the settings of a session, and those above all others.
+    /// Configuration and agents with the settings of a session, and with settings above all others.
     ///
     /// # Errors
-    /// With these settings, something is wrong.
+    /// These settings cause errors.
     pub async fn setup_with(&self, own: Arc<Own>, above: &[Override]) -> Result<Arc<Setup>, Error> {
         let setup = self.setup();
         if own.is_empty() && above.is_empty() {
@@ -60,10 +60,10 @@ impl Local {
         Ok(Arc::new(making.await?))
     }
 
-    /// Whether a session can have these settings.
+    /// Checks whether a session can have these settings.
     ///
     /// # Errors
-    /// It cannot have one, or with them something is wrong.
+    /// It cannot override one, or they cause errors.
     pub(super) async fn check_own(&self, own: &Own) -> Result<(), NotChanged> {
         if own.is_empty() {
             return Ok(());
@@ -72,8 +72,8 @@ impl Local {
         off_thread(move || check_own(&setup, &own)).await
     }
 
-    /// Sets keys, dotted, or leaves them to the settings files where there is no value. Kept when it
-    /// returns.
+    /// Sets dotted keys, or removes them if there is no value, so that the settings files apply.
+    /// Stored when it returns.
     ///
     /// # Errors
     /// A key cannot be changed, a value is wrong, or the file cannot be written; then nothing is
@@ -92,11 +92,11 @@ impl Local {
     }
 }
 
-/// The changes of a session's settings that set these keys, dotted, or leave them to the other
-/// settings where there is no value. To leave one, nothing else has to be right.
+/// The changes that set these dotted keys of a session, or remove them if there is no value. A
+/// removal succeeds even if other settings are wrong.
 ///
 /// # Errors
-/// A session cannot have one, or with them something is wrong.
+/// A session cannot override one, or they cause errors.
 pub fn own_changes(
     setup: &Setup,
     before: &Own,
@@ -117,11 +117,11 @@ fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
     Ok(())
 }
 
-/// Sets keys, dotted, of a store that nobody works on, or leaves them to the settings files where
-/// there is no value. Kept when it returns; gives configuration and agents with them.
+/// Sets dotted keys of a store without a runtime, or removes them if there is no value. Stored when
+/// it returns; returns the configuration and agents with them.
 ///
 /// # Errors
-/// As of [`Local::change_settings`].
+/// As [`Local::change_settings`].
 pub fn change(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
@@ -139,7 +139,7 @@ pub fn change(
     Ok(setup)
 }
 
-/// What blocks a thread, on one that may be.
+/// Runs blocking work on a thread for it.
 pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,

@@ -1,11 +1,11 @@
-//! How a [`Local`] ends: waited for, or dropped.
+//! The end of a [`Local`]: by shutdown, or by being dropped.
 
 use unisono_store::Journal;
 
 use super::Local;
 
 impl Local {
-    /// Stops the runtime and closes the store. Open turns stay open and go on at the next start.
+    /// Stops the runtime and closes the store. Open turns stay open and resume at the next start.
     pub async fn shutdown(mut self) {
         let runtime = self.runtime.take();
         #[cfg(feature = "otel")]
@@ -22,8 +22,8 @@ impl Local {
     }
 }
 
-/// A value that is dropped without [`Local::shutdown`] stops in the background and frees its store.
-/// Where no async runtime is left, its actors ended with that.
+/// A value that is dropped without [`Local::shutdown`] stops in the background and closes its
+/// store. If there is no async runtime any more, its actors have ended with it.
 impl Drop for Local {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else {

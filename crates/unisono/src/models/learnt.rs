@@ -1,5 +1,5 @@
-//! What was learnt of models' tokens, in a file beside the journal: written where a turn has ended
-//! and there is something new, at most once a second. It is no truth: what is lost is learnt again.
+//! Calibrations of models' tokens, in a file beside the journal: written after the end of a turn if
+//! there is something new, at most once a second. It is not the truth: lost data is learnt again.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -17,21 +17,20 @@ use unisono_store::private;
 
 /// The file in the store's directory.
 const FILE: &str = "calibration.json";
-/// The shortest time between two writes of its own accord.
+/// The minimum time between two automatic writes.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What was learnt, and where it is kept; nowhere for a store in memory.
+/// The calibrations, and their file; none for a store in memory.
 #[derive(Debug)]
 pub(crate) struct Learnt {
     pub(crate) calibrations: Calibrations,
     path: Option<PathBuf>,
-    /// What the file holds.
+    /// The contents of the file.
     kept: Mutex<String>,
 }
 
 impl Learnt {
-    /// Reads what is kept in a store's directory. A file that cannot be read is told of and
-    /// written anew.
+    /// Reads the file of a store's directory. An unreadable file is logged and rewritten.
     pub(crate) fn open(store: Option<&Path>) -> Learnt {
         let path = store.map(|store| store.join(FILE));
         let calibrations = Calibrations::default();
@@ -53,7 +52,7 @@ impl Learnt {
         }
     }
 
-    /// Keeps what is new whenever a turn has ended, until nobody tells of turns any more.
+    /// Stores new calibrations after the end of each turn, until the channel closes.
     pub(crate) fn observer(self: &Arc<Learnt>) -> Observer {
         let (told, turns) = mpsc::channel(1);
         tokio::spawn(keep_all(self.clone(), turns, PAUSE));
@@ -61,7 +60,7 @@ impl Learnt {
         Observer::new(move |_, events| tell(events))
     }
 
-    /// Keeps what is new. Blocks.
+    /// Stores new calibrations. Blocks.
     pub(crate) fn keep(&self) {
         let Some(path) = &self.path else {
             return;
@@ -80,12 +79,12 @@ impl Learnt {
     }
 }
 
-/// Tells that a turn has ended, where one has.
+/// Reports the end of a turn.
 fn tell(ended: mpsc::Sender<()>) -> impl Fn(&[Event]) {
     move |events| {
         let is_end = |event: &Event| matches!(event.fact, Fact::TurnEnded { .. });
         if events.iter().any(is_end) {
-            // Full: it will be kept with what was told before.
+            // Full: it will be stored with the earlier reports.
             let _ = ended.try_send(());
         }
     }
@@ -94,7 +93,7 @@ fn tell(ended: mpsc::Sender<()>) -> impl Fn(&[Event]) {
 async fn keep_all(learnt: Arc<Learnt>, mut turns: mpsc::Receiver<()>, pause: Duration) {
     while turns.recv().await.is_some() {
         let learnt = learnt.clone();
-        // What went wrong was logged; the end of the next turn tries again.
+        // The error was logged; the end of the next turn tries again.
         let _ = spawn_blocking(move || learnt.keep()).await;
         sleep(pause).await;
     }
@@ -104,7 +103,7 @@ fn warn(path: &Path, what: &str, error: &dyn std::fmt::Display) {
     tracing::warn!(file = %path.display(), %error, "what was learnt of models' tokens {what}");
 }
 
-/// The whole file or the one before, whenever the power is cut.
+/// The new file or the old one, even after a power cut.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("json.new");
     let mut file = private::create(&fresh)?;

@@ -1,5 +1,4 @@
-//! What is to be known of models before they are asked: that one goes, or that its window is not in
-//! the catalogue.
+//! Notices about models before their use: a model retires, or its window is not in the catalogue.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,14 +13,14 @@ use unisono_config::settings::Loaded;
 use unisono_config::setup::Setup;
 use unisono_config::summarisers;
 
-/// One thing to know of one model, and what to do.
+/// A notice about one model, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The model, as `provider/model`.
     pub model: String,
-    /// What is the case.
+    /// The problem.
     pub problem: String,
-    /// What to do; lines to paste included.
+    /// The remedy, including lines to add.
     pub help: String,
 }
 
@@ -31,10 +30,10 @@ impl fmt::Display for Notice {
     }
 }
 
-/// The most notices that are remembered: more models than any daemon asks.
+/// Maximum remembered notices: more models than any daemon uses.
 const MOST_LOGGED: usize = 256;
 
-/// What was logged, each notice once; nothing until logging begins.
+/// The logged notices, each once; none until logging begins.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed(Mutex<Option<BTreeSet<String>>>);
 
@@ -43,7 +42,7 @@ impl Noticed {
         self.logged().get_or_insert_default();
     }
 
-    /// Logs what was not logged before.
+    /// Logs the notices that were not logged before.
     pub(crate) fn log(&self, notices: impl FnOnce() -> Vec<Notice>) {
         let mut logged = self.logged();
         let Some(logged) = logged.as_mut() else {
@@ -68,7 +67,7 @@ pub fn today() -> Date {
     now.to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
-/// What is to be known of the models that a turn of that team may ask: those of its agents, their
+/// The notices about the models that a turn of that team may use: those of its agents, their
 /// fallbacks, and the summarisers of its lead. Each model is named once.
 pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
@@ -79,7 +78,7 @@ pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -
     collect_notices(&setup.loaded, names, learnt, today)
 }
 
-/// The same of all models that this configuration can ask.
+/// The same for all models that this configuration can use.
 pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let agents = setup.roster.iter().map(|agent| &agent.definition);
     let asks = agents.filter(|agent| agent.kind == Kind::Llm);
@@ -91,7 +90,7 @@ pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice
     collect_notices(&setup.loaded, names, learnt, today)
 }
 
-/// The models besides its own that a turn with such a lead may ask.
+/// The other models that a turn with such a lead may use.
 fn others(loaded: &Loaded, lead: &str) -> Vec<String> {
     let writers = summarisers::models(loaded, lead);
     let writers = writers.iter().map(|entry| entry.model.to_string());
@@ -119,7 +118,7 @@ fn collect_notices(
         .collect()
 }
 
-/// That a model goes soon, or is gone.
+/// The notice that a model retires soon, or is retired.
 pub fn retiring(entry: &Entry, today: Date) -> Option<Notice> {
     let retirement = entry.retirement(today)?;
     Some(Notice {

@@ -1,4 +1,4 @@
-//! Asks servers of one's own for the windows that no catalogue has, and how they cache.
+//! Asks the user's own servers for windows that are missing in the catalogue, and for their caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,20 +15,20 @@ use unisono_session::agent::{Kind, Team};
 
 use unisono_config::setup::Setup;
 
-/// How long what a server said is not asked for again.
+/// The time for which an answer of a server is valid.
 const FRESH: Duration = Duration::from_secs(600);
-/// How long one is left alone that told nothing: it may be starting.
+/// The pause after a server gave no answer: it may be starting.
 const SILENT: Duration = Duration::from_secs(60);
-/// The most models that are remembered: more than any program asks.
+/// Maximum remembered models: more than any program uses.
 const MOST_MODELS: usize = 256;
 
-/// Which models were asked about, and until when they are not asked about again.
+/// The queried models, and the times until which they are not queried again.
 #[derive(Debug, Default)]
 pub(crate) struct Servers(Mutex<BTreeMap<Arc<str>, Instant>>);
 
 impl Servers {
-    /// Asks about the models of a team, all at once. What is learnt counts for the turns that begin
-    /// after it. A window that the catalogue has wins over the one that a server tells.
+    /// Queries the models of a team in parallel. The answers apply to turns that begin later. A
+    /// window in the catalogue overrides the server's answer.
     pub(crate) async fn ask(
         &self,
         setup: &Setup,
@@ -64,7 +64,7 @@ impl Servers {
         join_all(asked).await;
     }
 
-    /// Whether a model is to be asked about now. It then counts as asked about.
+    /// Whether a model must be queried now. It then counts as queried.
     fn is_due(&self, name: &Arc<str>) -> bool {
         let now = Instant::now();
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,20 +76,20 @@ impl Servers {
         true
     }
 
-    /// Leaves a model alone for so long from now on.
+    /// Suspends queries of a model for this time.
     fn rest(&self, name: &Arc<str>, time: Duration) {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         asked.insert(name.clone(), Instant::now() + time);
     }
 }
 
-/// How many slots the settings say the server of a model has, if they say it.
+/// The number of slots of a model's server, if it is configured.
 fn slots_of(setup: &Setup, name: &str) -> Option<u32> {
     let (provider, _) = name.split_once('/')?;
     setup.loaded.config.providers.get(provider)?.slots
 }
 
-/// How the server of a model is asked, where it can be.
+/// How the server of a model is queried, if it can be.
 fn server_of(setup: &Setup, name: &str) -> Option<(Entry, provider::Settings)> {
     let loaded = &setup.loaded;
     let entry = loaded.catalogue.get(None, name).ok()?;

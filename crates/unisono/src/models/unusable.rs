@@ -1,11 +1,11 @@
-//! A model that cannot be asked, and says why.
+//! A model that is unavailable, with the reason.
 
 use std::sync::Arc;
 
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{Class, Completion, Error, LanguageModel, Request};
 
-/// A model without a provider that can be called.
+/// A model whose provider is unavailable.
 #[derive(Debug)]
 pub(super) struct Unusable {
     model: Arc<str>,

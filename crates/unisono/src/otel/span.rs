@@ -1,4 +1,4 @@
-//! Spans as the SDK has them: what lasted from one instant to another, and what is known of it.
+//! Spans of the SDK: their times and attributes.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use unisono_context::{Digest, RunId, Timestamp, TurnId};
 
 use super::VERSION;
 
-/// A span of a turn. Without a parent it is the turn's.
+/// A span of a turn. Without a parent it is the turn's own span.
 pub(super) fn span(
     turn: TurnId,
     (id, parent): (SpanId, Option<SpanId>),
@@ -44,7 +44,7 @@ pub(super) fn time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(at.0.max(0).unsigned_abs())
 }
 
-/// Says of a span what is known.
+/// Adds an attribute to a span.
 pub(super) trait Told {
     fn put(&mut self, key: &'static str, value: Value);
     fn failed(&mut self, code: &str, what: &str);
@@ -94,7 +94,7 @@ pub(super) fn bare(model: &str) -> &str {
     model.split_once('/').map_or(model, |(_, model)| model)
 }
 
-/// A provider as the conventions name it.
+/// A provider's name in the conventions.
 pub(super) fn well_known(provider: &str) -> &str {
     match provider {
         "gemini" => "gcp.gemini",
@@ -111,7 +111,7 @@ pub(super) fn run_span(run: RunId) -> SpanId {
     span_id("run", run.as_u128(), [0, 0])
 }
 
-/// An id that is the same whoever works it out; never 0, which is none.
+/// An id that is equal in every computation; never 0, which means none.
 pub(super) fn span_id(what: &str, of: u128, place: [u64; 2]) -> SpanId {
     let mut hasher = Hasher::new("unisono/span", 1);
     hasher.str(what);

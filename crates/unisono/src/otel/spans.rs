@@ -1,11 +1,11 @@
-//! What sessions commit, as spans: a turn, in it the runs of its agents, in each the calls of its
-//! model and of tools. Names and attributes are those of OpenTelemetry's conventions for generative
-//! AI (1.41, in development); what they do not name begins with `unisono.`.
+//! Committed events of sessions as spans: a turn, in it the runs of its agents, in each the calls
+//! of its model and of tools. Names and attributes follow OpenTelemetry's conventions for
+//! generative AI (1.41, in development); other attributes begin with `unisono.`.
 //!
-//! A turn is a trace: its id is the trace's. A call of a model begins when its run could go on, so
-//! it includes a wait for a place, and a request for a summary when its step was decided or the
-//! request before it had ended. What a restart cut is taken from the journal again ([`Spans::recall`]):
-//! the spans that had ended before were told then.
+//! A turn is a trace: its id is the trace's id. A model call begins when its run could continue, so
+//! it includes a wait for a permit. A request for a summary begins when its step was decided or the
+//! previous request had ended. Spans interrupted by a restart are taken from the journal again
+//! ([`Spans::recall`]): spans that had ended before were already sent.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use unisono_session::{Event, Fact};
 use super::span::{Told, bare, run_span, span, span_id, text, texts, turn_span, well_known};
 use crate::metrics::rest;
 
-/// Definitions that are remembered; where there are more, all are forgotten once.
+/// Maximum remembered definitions; above it, all are forgotten once.
 const DEFINITIONS: usize = 4_096;
-/// Ended turns of which a summary may still come.
+/// Ended turns of which a summary may still arrive.
 const ENDED: usize = 256;
 
-/// What is open.
+/// The open spans.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     definitions: HashMap<Digest, Arc<Definition>>,
     turns: HashMap<TurnId, Turn>,
     runs: HashMap<RunId, Run>,
-    /// The newest turns that ended after a compaction was decided, the oldest first: when a summary
-    /// could be asked for last.
+    /// The newest turns that ended after a compaction was decided, the oldest first, with the last
+    /// time at which a summary could be requested.
     ended: VecDeque<(TurnId, Timestamp)>,
 }
 
@@ -45,9 +45,9 @@ struct Turn {
     branch: Arc<str>,
     operation: &'static str,
     runs: Vec<RunId>,
-    /// When a summary could be asked for last.
+    /// The last time at which a summary could be requested.
     ready: Timestamp,
-    /// Requests for summaries that ended.
+    /// Number of ended requests for summaries.
     summaries: u64,
     /// Whether a compaction was decided.
     compacts: bool,
@@ -58,9 +58,9 @@ struct Run {
     opened: OpenedRun,
     definition: Option<Arc<Definition>>,
     since: Timestamp,
-    /// When it could go on last.
+    /// The last time at which it could continue.
     ready: Timestamp,
-    /// What its recorded calls used.
+    /// The usage of its recorded calls.
     stepped: Usage,
     calls: u32,
     tools: HashMap<(u32, u32), Tool>,
@@ -73,7 +73,7 @@ struct Tool {
 }
 
 impl Spans {
-    /// Takes an event; gives the spans that end with it.
+    /// Takes an event; returns the spans that end with it.
     pub(super) fn take(&mut self, session: SessionId, event: &Event) -> Vec<SpanData> {
         match &event.fact {
             Fact::Defined { definition } => {
@@ -152,10 +152,10 @@ impl Spans {
         Vec::new()
     }
 
-    /// Goes on with what was left open, as another fold of all events of a session has it. What had
-    /// ended is told no more.
+    /// Continues with the open spans of another fold of all events of a session. Ended spans are
+    /// not sent again.
     pub(super) fn recall(&mut self, left: Spans) {
-        // What is followed already goes on being so.
+        // Spans that are already followed continue.
         let cut = left.turns.into_iter();
         let cut: HashMap<_, _> = cut.filter(|(id, _)| !self.turns.contains_key(id)).collect();
         let runs = left.runs.into_iter();
@@ -184,7 +184,7 @@ impl Spans {
             }
         };
         let own = match number {
-            // After its turn: at most one comes at an instant.
+            // After its turn: at most one arrives at an instant.
             0 => span_id("late summary", id.as_u128(), [at.0 as u64, 0]),
             number => span_id("summary", id.as_u128(), [number, 0]),
         };
@@ -229,7 +229,7 @@ impl Spans {
         run.tools.get_mut(&(call.round, call.index))
     }
 
-    /// A request was made, whatever came of it.
+    /// A request was made, with any outcome.
     fn request_made(
         &mut self,
         session: SessionId,
@@ -375,7 +375,7 @@ impl Spans {
 }
 
 impl Run {
-    /// A call of its model that used that.
+    /// A call of its model with that usage.
     fn chat(&mut self, session: SessionId, usage: &Usage, at: Timestamp) -> SpanData {
         self.calls += 1;
         let id = self.below("chat", [u64::from(self.calls), 0]);

@@ -1,4 +1,4 @@
-//! Who can be asked: agents and models.
+//! Agents and models.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Agents for Local {
     }
 }
 
-/// What is asked of a lead with these agents, a comma between them, with settings of its own.
+/// An ask for a lead with these agents, separated by commas, with its own settings.
 pub(super) fn asked_of(
     (lead, agents): (Option<&str>, Option<&str>),
     own: &Settings,
@@ -72,7 +72,7 @@ pub(super) fn asked_of(
     })
 }
 
-/// What came of reading agents again.
+/// The outcome of a reload of agents.
 pub fn reload_to_api(reload: &local::Reload) -> Reload {
     let names = |agents: &[AgentId]| agents.iter().map(ToString::to_string).collect();
     let problems = match reload {
@@ -90,8 +90,7 @@ pub fn reload_to_api(reload: &local::Reload) -> Reload {
     }
 }
 
-/// The models of the catalogue; those that agents name or that were asked, and that it has not, come
-/// last.
+/// The models of the catalogue, then other models that agents name or that were used.
 fn models(setup: &Setup, learnt: &Calibrations) -> Vec<Model> {
     let loaded = &setup.loaded;
     let agents = setup.roster.iter().map(|agent| &*agent.definition.model);

@@ -1,4 +1,4 @@
-//! Calls of tools that wait for a person.
+//! Tool calls that wait for a person.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::view::{Inspect as _, View};
 use crate::{Local, history};
 
-/// Where a call stands among those that wait: also once it does not wait any more.
+/// The position of a call among waiting calls, also when it does not wait any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     asked_at: Timestamp,
@@ -88,7 +88,7 @@ impl Approvals for Local {
 }
 
 impl Local {
-    /// The calls that wait with their sessions, in the order of their places.
+    /// The waiting calls with their sessions, in the order of their positions.
     async fn waiting(&self, session: Option<&str>) -> Result<Vec<(SessionId, Waiting)>, Error> {
         let ids = match session {
             Some(text) => vec![id("session", text)?],
@@ -104,8 +104,8 @@ impl Local {
         Ok(waiting)
     }
 
-    /// A session as it is once something works on it: a call that was being made when its program
-    /// was killed is in doubt.
+    /// A session in the state in which a runtime would start it: a call in progress when its
+    /// program was killed is in doubt.
     async fn recovered(&self, session: SessionId) -> Result<View, Error> {
         if self.runtime().is_ok() {
             return self.view(session).await;
@@ -131,7 +131,7 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
-    /// Decides about the call that waits, in whichever session it does.
+    /// Decides the waiting call of any session.
     async fn decide_call(&self, call: CallId, decision: Decision) -> Result<Decided, Error> {
         let mut before = self.recent_decisions().has(call);
         for session in self.unfinished().await? {

@@ -1,4 +1,4 @@
-//! What a client asks for, as a turn has it.
+//! Requests of clients as asks.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::history::{self, Lookup};
 use crate::local::off_thread;
 use crate::view::Inspect;
 
-/// A message of fewer tokens is never too large.
+/// A message with fewer tokens is never too large.
 const LARGE_LEAST: u64 = 64;
 
-/// What is asked of a session.
+/// The ask for a request to a session.
 ///
 /// # Errors
 /// It contradicts itself, a setting is wrong, or the session has no such checkpoint or turn.
@@ -52,7 +52,7 @@ pub async fn read(journal: &Journal, session: &impl Inspect, asked: &Asked) -> R
     }
 }
 
-/// A task that is asked for.
+/// The ask for a task.
 ///
 /// # Errors
 /// A tool or a setting is wrong.
@@ -88,10 +88,10 @@ pub fn task(new: &NewTurn) -> Result<Ask, Error> {
     })
 }
 
-/// A compaction that is asked for.
+/// The ask for a compaction.
 ///
 /// # Errors
-/// What is to stay contradicts itself, or a setting is wrong.
+/// Its options contradict each other, or a setting is wrong.
 pub fn compaction(new: NewCompaction) -> Result<Ask, Error> {
     let keep = match (new.keep_messages, new.keep_tokens) {
         (Some(_), Some(_)) => {
@@ -117,7 +117,7 @@ pub fn compaction(new: NewCompaction) -> Result<Ask, Error> {
     Ok(ask.branch(new.branch).with_settings(own))
 }
 
-/// The part of the context that is to be made smaller; none: all that is older.
+/// The part of the context to compact; none: all older messages.
 fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Error> {
     let refused = |detail: &str| Err(Error::new(Code::Refused, detail));
     match (new.topic, new.attention, new.large_messages) {
@@ -139,7 +139,7 @@ fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Error> {
     }
 }
 
-/// How a summary is to be written.
+/// The options of the summary.
 fn writing(
     instructions: Option<String>,
     summariser: Option<String>,
@@ -156,7 +156,7 @@ fn writing(
     }
 }
 
-/// What stays; none: all from the newest user message on.
+/// The messages to keep; none: all from the newest user message on.
 fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
     let amount = tokens.map(|n| Keep::Tokens {
         amount: Tokens(n),
@@ -165,7 +165,7 @@ fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
     messages.map(Keep::Messages).or(amount)
 }
 
-/// The checkpoint of an address.
+/// The checkpoint in an address.
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
@@ -187,7 +187,7 @@ pub(super) async fn numbered(
     found.ok_or_else(|| Error::not_found("checkpoint", text))
 }
 
-/// What is asked to put a text in place of a checkpoint's.
+/// The ask to edit a checkpoint.
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
@@ -196,7 +196,7 @@ async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<As
     Ok(off_thread(move || Ask::edit(&found, &text)).await?)
 }
 
-/// What is asked to have a checkpoint written anew.
+/// The ask to regenerate a checkpoint.
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
@@ -205,7 +205,7 @@ async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Result<
     Ok(Ask::regenerate(found.id, writing))
 }
 
-/// What is asked to take a checkpoint back.
+/// The ask to revert a checkpoint.
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
@@ -213,7 +213,7 @@ async fn taken_back(session: &impl Inspect, number: &str) -> Result<Ask, Error> 
     Ok(Ask::restore(numbered(session, number).await?.id))
 }
 
-/// What is asked to repeat the compaction of a turn, with the same instructions.
+/// The ask to repeat the compaction of a turn, with the same instructions.
 async fn again(
     journal: &Journal,
     session: &impl Inspect,

@@ -1,4 +1,4 @@
-//! Summaries, and what a conversation was about.
+//! Checkpoints, compactions and topics.
 
 mod outcome;
 
@@ -109,11 +109,11 @@ impl Compactions for Local {
     }
 }
 
-/// Which checkpoints contexts have.
+/// The active checkpoints of contexts.
 struct Active {
-    /// Those of the branch that is meant.
+    /// Those of the selected branch.
     here: Vec<CheckpointId>,
-    /// On how many branches each is active.
+    /// Number of branches on which each is active.
     branches: BTreeMap<CheckpointId, u64>,
 }
 
@@ -166,7 +166,7 @@ fn described(state: &State, active: &Active, of: &checkpoint::Checkpoint) -> Che
     }
 }
 
-/// A checkpoint with all that is known of it.
+/// A checkpoint with all its details.
 async fn detail(
     local: &Local,
     session: &View,

@@ -1,4 +1,4 @@
-//! What a model sees of a conversation.
+//! Contexts, snapshots and pins.
 
 use std::sync::Arc;
 
@@ -76,14 +76,14 @@ impl Contexts for Local {
     }
 }
 
-/// The context of a branch for those who would be asked.
+/// The context of a branch for the agents of an ask.
 async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<Context, Error> {
     let setup = local.setup_for(session, ask).await?;
     let by = ask.measured_by(&setup, local.calibrations())?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch().to_owned();
     let head = tip(&state, &branch).ok_or_else(|| unknown_branch(&branch))?;
-    // Counting takes a tokenizer, and time.
+    // Counting needs a tokenizer, and time.
     let look = move || {
         let shown = Shown::new(&mut state, head, &by)?;
         let context = sections::to_api(&shown, &state, &branch, &by);
@@ -146,7 +146,7 @@ async fn frozen(
     })
 }
 
-/// The messages that are pinned on a branch after one of them.
+/// The pinned messages of a branch after one of them.
 async fn pinned(
     local: &Local,
     session: &View,

@@ -1,4 +1,4 @@
-//! Messages, branches, and the tree that they make.
+//! Messages, branches, and the message tree.
 
 use std::collections::BTreeSet;
 
@@ -28,10 +28,10 @@ use crate::short;
 use crate::values;
 use crate::view::{Inspect as _, View as SessionView};
 
-/// Messages of a part, where nobody says how many; and the most.
+/// Default size of a page, and its maximum.
 const PAGE: u32 = 100;
 const MOST: u32 = 1_000;
-/// Characters of a stretch's first message that are shown.
+/// Characters of the preview of a stretch's first message.
 const TEXT_CHARS: usize = 80;
 
 #[async_trait]
@@ -87,7 +87,7 @@ impl Messages for Local {
         let look = move |state: &State| {
             let tree = state.tree();
             if let Some(after) = &after {
-                // A branch is never taken away.
+                // A branch is never removed.
                 tree.head(after)?;
             }
             let all = tree.branches();
@@ -161,7 +161,7 @@ impl Messages for Local {
     }
 }
 
-/// What a cursor names that is no place of the list.
+/// The error for a cursor that does not belong to the list.
 fn no_place(cursor: Option<&str>) -> Error {
     no_cursor(cursor.unwrap_or_default())
 }
@@ -181,26 +181,26 @@ fn tree_message(node: &Node) -> TreeMessage {
 
 fn wrong_message(error: append::Error) -> Error {
     let code = match error {
-        // Each field can be read; together they make no message.
+        // Each field is valid; together they are not a valid message.
         append::Error::Both | append::Error::Arguments(_) => Code::Refused,
         _ => Code::InvalidRequest,
     };
     Error::new(code, error.to_string())
 }
 
-/// The session has no such branch.
+/// The error for a missing branch.
 pub(super) fn unknown_branch(branch: &str) -> Error {
     Error::new(Code::NotFound, format!("there is no branch {branch:?}"))
 }
 
-/// The messages of a branch from one on; none where the branch is not there.
+/// The messages of a branch from one on; none if the branch does not exist.
 fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Message>> {
     let none = Page {
         items: Vec::new(),
         next: None,
     };
     let Some(head) = state.tree().head(branch) else {
-        // A session without messages has its first branch all the same.
+        // A session without messages nevertheless has its first branch.
         let empty = state.tree().is_empty() && branch == MAIN;
         return empty.then_some(none);
     };
@@ -280,7 +280,7 @@ fn part(part: &SaidPart) -> Part {
     }
 }
 
-/// How the context has a message.
+/// The form of a message in the context.
 fn form(view: &View<'_>, node: &Node) -> &'static str {
     match view.status(node.ordinal()) {
         Some(MessageStatus::Covered(checkpoint)) => match checkpoint.body {
@@ -307,7 +307,7 @@ fn stretch(of: message_tree::Stretch) -> Stretch {
     }
 }
 
-/// The message at a place of a branch.
+/// The message at a position of a branch.
 pub(super) fn placed(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
     let ordinal = Ordinal(ordinal);
     let head = state.tree().head(branch);

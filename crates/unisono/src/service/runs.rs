@@ -1,4 +1,4 @@
-//! What agents were given to do, what became of it, and what they were sent.
+//! Runs: their tasks, outcomes and requests.
 
 mod list;
 mod lookup;
@@ -52,7 +52,7 @@ impl Runs for Local {
     }
 }
 
-/// A run of a session as its journal tells it.
+/// A run of a session, from its journal.
 struct Found {
     session: SessionId,
     id: RunId,
@@ -74,7 +74,7 @@ impl Found {
         found.ok_or_else(|| Error::not_found("run", self.id))
     }
 
-    /// The run as clients see it, with its task.
+    /// The run in the types of the API, with its task.
     fn run(&self) -> Result<Run, Error> {
         let turn = self.traced()?.opened.1.turn;
         let turn = turn_view::one(&self.trace, self.session, turn);

@@ -1,4 +1,4 @@
-//! What was said, found by its words.
+//! Full-text search.
 
 use std::num::NonZeroUsize;
 
@@ -19,10 +19,10 @@ use crate::error::Error;
 use crate::search_results;
 use crate::view::Inspect as _;
 
-/// Messages that are found, where nobody says how many; and the most.
+/// Default number of results, and its maximum.
 const FOUND: usize = 20;
 const MOST: usize = 1_000;
-/// How far a list of what was found can be walked: each part costs all those before it.
+/// Maximum depth of a list of results: each page costs all pages before it.
 const DEEPEST: usize = 10_000;
 
 #[async_trait]
@@ -34,7 +34,7 @@ impl Search for Local {
         let session = self.view(id("session", session)?).await?;
         let branch = query.branch.clone();
         let known = move |state: &State| {
-            // Nothing was said yet in one that has none.
+            // A session without messages has no branch.
             state.tree().is_empty() || state.tree().head(&branch).is_some()
         };
         if !session.inspect(known).await.map_err(Error::from)? {
@@ -44,7 +44,7 @@ impl Search for Local {
     }
 }
 
-/// What is found in a session, or in all of them.
+/// The results in a session, or in all sessions.
 async fn found(
     local: &Local,
     sought: &SearchQuery,
@@ -66,10 +66,10 @@ async fn found(
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
     let search = local.search();
     if local.runtime().is_err() {
-        // Nothing keeps it up to date: a person waits for all of it.
+        // Nothing keeps the index up to date: the search waits until it is complete.
         search.settle(None).await?;
     } else if !search.follows() {
-        // Made of what is asked for, when it is asked for.
+        // Built on demand, for the requested sessions.
         search.settle(only.first().copied()).await?;
     }
     let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
@@ -80,7 +80,7 @@ async fn found(
     let stems = query.stems();
     let mut hits = Vec::with_capacity(part.items.len());
     for found in part.items {
-        // A session that was deleted meanwhile is not found any more.
+        // A session that was deleted meanwhile has no results.
         let Ok(session) = local.view(found.session).await else {
             continue;
         };
@@ -97,7 +97,7 @@ async fn found(
     })
 }
 
-/// How many messages the parts before had: the best come first, so there is no other place.
+/// Number of messages on the previous pages: results are ranked, so there is no other position.
 fn told_before(sought: &SearchQuery) -> Result<usize, Error> {
     let told = cursor(sought.cursor.as_deref())?.unwrap_or(0);
     if told > DEEPEST {

@@ -1,4 +1,4 @@
-//! Conversations of the store.
+//! Sessions of the store.
 
 mod changed;
 mod described;
@@ -57,7 +57,7 @@ impl Sessions for Local {
             let (items, next) = (listed(self, found).await?, None);
             return Ok(Page { items, next });
         }
-        // One more tells whether there are more.
+        // One more item shows whether there is a next page.
         let found = newest(self, before, limit + 1).await.map_err(Error::from)?;
         let found = Page::first(found, limit, |last| last.id.to_string());
         Ok(Page {
@@ -107,7 +107,7 @@ impl Sessions for Local {
 }
 
 impl Local {
-    /// Deletes a session, whatever is open in it; answers whether there was one.
+    /// Deletes a session, even with open turns; returns whether it existed.
     async fn delete(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
         let Ok(runtime) = self.runtime() else {
             return self.delete_stored(session, purge).await;
@@ -119,7 +119,7 @@ impl Local {
         Ok(deleted)
     }
 
-    /// The same where nothing works on sessions: from the search index as well, if there is one.
+    /// The same without a runtime: also from the search index, if there is one.
     async fn delete_stored(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
         let deleted = self.journal().delete(session).await?;
         if self
@@ -145,11 +145,11 @@ impl Local {
 pub struct Found {
     /// Its id.
     pub id: SessionId,
-    /// What the store knows of it.
+    /// The store's data about it.
     pub info: SessionInfo,
 }
 
-/// A part of the store's sessions, the oldest first; those without an event are none.
+/// A page of the store's sessions, the oldest first; a session without events does not exist.
 pub async fn page(
     local: &Local,
     after: Option<SessionId>,
@@ -167,8 +167,8 @@ fn found(page: Vec<SessionInfo>) -> Vec<Found> {
     found.collect()
 }
 
-/// At most `limit` sessions of the store, the newest first, that were made before that one; those
-/// without an event are none.
+/// At most `limit` sessions of the store, the newest first, created before the given one; a session
+/// without events does not exist.
 async fn newest(
     local: &Local,
     before: Option<SessionId>,
@@ -178,7 +178,7 @@ async fn newest(
     Ok(found(journal.newest_sessions(before, limit).await?))
 }
 
-/// Of an id, at least so many characters of its end name it.
+/// Minimum number of characters of an id's end that identify it.
 const LEAST_END: usize = 4;
 /// Sessions whose first events are read at a time.
 const FIRSTS: usize = 32;
@@ -197,7 +197,7 @@ async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
     }
 }
 
-/// The sessions that a person may mean: by an id, its beginning or its end, or `latest`.
+/// The sessions to which a name may refer: an id, its beginning or its end, or `latest`.
 async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
     let mut all = everything(local).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id));
@@ -219,12 +219,12 @@ async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Er
     Ok(Vec::new())
 }
 
-/// The session of that id, or the only one whose id begins or ends with it.
+/// The session with that id, or the only one whose id begins or ends with it.
 pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
     if let Ok(whole) = name.parse() {
         return Ok(whole);
     }
-    // Two of them show that it is not the only one.
+    // Two results show that the name is ambiguous.
     let found = named(local, name, 2).await?;
     match found[..] {
         [one] => Ok(one.id),
@@ -239,7 +239,7 @@ pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
     }
 }
 
-/// A part of the sessions that may have open turns, the newest first.
+/// A page of the sessions that may have open turns, the newest first.
 async fn unfinished(
     local: &Local,
     before: Option<SessionId>,
@@ -252,7 +252,7 @@ async fn unfinished(
     let mut found = Vec::new();
     for id in part.items {
         let info = local.journal().engine().session(id.into()).await?;
-        // One that was deleted meanwhile is none.
+        // A session that was deleted meanwhile does not exist.
         found.extend(info.map(|info| Found { id, info }));
     }
     Ok(Page {
@@ -261,7 +261,7 @@ async fn unfinished(
     })
 }
 
-/// Whether an id begins or ends with that, hyphens aside.
+/// Whether an id begins or ends with the name, ignoring hyphens.
 pub fn is_meant(name: &str, id: &impl ToString) -> bool {
     let plain = |text: &str| text.replace('-', "").to_lowercase();
     let (name, id) = (plain(name), plain(&id.to_string()));
@@ -269,7 +269,7 @@ pub fn is_meant(name: &str, id: &impl ToString) -> bool {
     !name.is_empty() && (id.starts_with(&name) || end)
 }
 
-/// Whether that is the first event of a session that a client of the Model Context Protocol made.
+/// Whether this is the first event of a session that an MCP client created.
 pub(super) fn is_of_client(first: &Event) -> bool {
     let (key, value) = MCP_CHANNEL;
     match &first.fact {
@@ -280,17 +280,16 @@ pub(super) fn is_of_client(first: &Event) -> bool {
 
 /// Sessions that are read at a time.
 const PAGE: usize = 1_024;
-/// Sessions that are looked at for one part of a list with a label.
+/// Maximum sessions that are examined for one page of a list with a label.
 const LOOKED_AT: usize = 4_096;
 
-/// The label that is asked for.
+/// The requested label.
 fn label(text: &str) -> Result<Label, Error> {
     let label = text.parse::<Label>();
     label.map_err(|wrong| Error::new(Code::InvalidRequest, wrong))
 }
 
-/// A part of the sessions with a label: as many as are asked for, or those among the next that are
-/// looked at.
+/// A page of the sessions with a label: as many as requested, or those among the examined sessions.
 async fn labelled(
     local: &Local,
     mut before: Option<SessionId>,
@@ -317,7 +316,7 @@ async fn labelled(
     Ok(Page { items, next })
 }
 
-/// What a list has of sessions, but of those whose first event is not their creation.
+/// The list items of sessions, except sessions whose first event is not their creation.
 pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<Listed>, Error> {
     let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
     let firsts = local.journal().first_events(&ids).await?;
@@ -346,10 +345,10 @@ fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The title of a session that was given none, nor says anything.
+/// The title of a session without a title and without text.
 const UNTITLED: &str = "untitled";
 
-/// The conversation of a request, of so many messages at most.
+/// The conversation of a request, with at most `most` messages.
 pub fn import(new: NewSession, most: u32) -> Result<Import, Error> {
     let title = new.title.filter(|title| !title.trim().is_empty());
     let mut import = if new.messages.is_empty() {
@@ -400,7 +399,7 @@ fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error
     }
 }
 
-/// The text of an object around messages. They are let go of one after the other.
+/// The text of an object around messages. The messages are freed one after the other.
 fn around(messages: Vec<Box<RawValue>>) -> String {
     let mut text = String::from(r#"{"messages":["#);
     for (index, message) in messages.into_iter().enumerate() {
@@ -413,13 +412,13 @@ fn around(messages: Vec<Box<RawValue>>) -> String {
     text
 }
 
-/// A conversation with more messages than are taken, and which setting says how many are.
+/// The error for a conversation with too many messages, with the setting of the limit.
 pub fn too_many(error: &transcript::Error) -> Error {
     let detail = format!("{error}; `server.import_messages` is how many are taken");
     Error::new(Code::Refused, detail)
 }
 
-/// What a repair has lost of a session.
+/// The loss of a session in repairs.
 fn lost(local: &Local, session: SessionId) -> Option<LostEvents> {
     lost_of(&local.losses(), session)
 }

@@ -1,4 +1,4 @@
-//! Settings as requests have them.
+//! Settings in requests.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl service::Settings for Local {
     }
 }
 
-/// Every setting that counts for all sessions.
+/// Every setting of all sessions.
 pub fn settings(setup: &Setup) -> Vec<Setting> {
     to_api(setup, is_changeable)
 }
@@ -86,8 +86,8 @@ fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
     each.collect()
 }
 
-/// Sets keys, dotted, for a session, or leaves them to the other settings where there is no value.
-/// They count for turns that begin later. On disk when it returns.
+/// Sets dotted keys for a session, or removes them if there is no value. They apply to turns that
+/// begin later. They are on disk when this returns.
 async fn change(
     local: &Local,
     session: &View,
@@ -119,7 +119,7 @@ fn as_toml(key: &str, value: &Value) -> Result<toml::Value, Error> {
     }
 }
 
-/// The settings that a session is to have from its beginning.
+/// The initial settings of a session.
 pub fn of_new(settings: &Settings) -> Result<Own, Error> {
     let each = settings.iter().map(|(key, value)| {
         let text = as_text(value).ok_or_else(|| no_value(key))?;
@@ -128,10 +128,10 @@ pub fn of_new(settings: &Settings) -> Result<Own, Error> {
     each.collect()
 }
 
-/// The settings of a request that count for it alone.
+/// The settings of a single request.
 ///
 /// # Errors
-/// One cannot be set for a request, or its value is none.
+/// One cannot be set for a request, or its value is invalid.
 pub fn of_request(settings: &Settings) -> Result<Vec<Override>, Error> {
     let each = settings.iter().map(|(key, value)| {
         if !is_of_request(key) {
@@ -148,7 +148,7 @@ pub fn of_request(settings: &Settings) -> Result<Vec<Override>, Error> {
     each.collect()
 }
 
-/// A value as on a command line, the items of a list separated by commas.
+/// A value in the format of the command line, the items of a list separated by commas.
 pub fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -163,7 +163,7 @@ pub fn as_text(value: &Value) -> Option<String> {
     }
 }
 
-/// What is no value of a setting.
+/// The error for an invalid value of a setting.
 pub fn no_value(key: &str) -> Error {
     let detail = format!(
         "`{key}`: a value is a text, a number, true or false, or a list of texts without commas"

@@ -75,7 +75,7 @@ impl Store for Local {
     }
 }
 
-/// What a repair has lost.
+/// A loss in a repair.
 pub fn loss(of: &unisono_store::Loss) -> Loss {
     Loss {
         session: of.session.to_string(),
@@ -83,7 +83,7 @@ pub fn loss(of: &unisono_store::Loss) -> Loss {
     }
 }
 
-/// What a repair has lost of a session.
+/// The lost events of a session in a repair.
 pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
     LostEvents {
         first: of.first,
@@ -93,7 +93,7 @@ pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
     }
 }
 
-/// Where a loss stands in the list: no two have the same.
+/// The position of a loss in the list, which is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     found: u64,
@@ -125,7 +125,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is no place of the list.
+/// The error for a position that does not belong to the list.
 #[derive(Debug)]
 struct NoPlace;
 

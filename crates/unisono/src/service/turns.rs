@@ -1,4 +1,4 @@
-//! What is asked of sessions, and how it goes on.
+//! Turns of sessions and their updates.
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -55,7 +55,7 @@ impl Turns for Local {
         let before: Option<TurnId> = cursor(query.cursor.as_deref())?;
         let limit = Page::<()>::size(query.limit);
         let look = move |state: &State| {
-            // Ids of turns follow the clock.
+            // Ids of turns are in chronological order.
             let ended = state.ended_turns().rev();
             let left = ended.filter(|(turn, _)| before.is_none_or(|before| *turn < before));
             let left = left.map(|(turn, ended)| ended_turn(state, turn, ended));
@@ -119,7 +119,7 @@ impl Local {
         found.ok_or_else(|| Error::not_found("turn", turn))
     }
 
-    /// What comes next of a turn; or that the runtime can do no more.
+    /// The next update of a turn; or an error if the runtime has failed.
     async fn next_of(&self, follower: &mut Follower) -> service::Result<Option<TurnUpdate>> {
         tokio::select! {
             next = follower.next() => Ok(next?),

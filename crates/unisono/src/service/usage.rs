@@ -1,4 +1,4 @@
-//! What model calls used.
+//! The usage of model calls.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
@@ -40,7 +40,7 @@ impl Usage for Local {
     }
 }
 
-/// The place of a session in the list: the largest usage comes first.
+/// The position of a session in the list: the largest usage comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     tokens: Reverse<u64>,
@@ -66,7 +66,7 @@ impl FromStr for Place {
 }
 
 impl Local {
-    /// What a session used, or all of them.
+    /// The usage of one or all sessions.
     async fn used(&self, session: Option<&str>) -> Result<All, Error> {
         let journal = self.journal();
         let mut gone = Deleted::default();
@@ -78,7 +78,8 @@ impl Local {
                 vec![(session, fold.ok_or_else(unknown)?)]
             }
             None => {
-                // First: one that goes meanwhile is rather left out for once than counted twice.
+                // Read first: a session that is deleted meanwhile is missed once rather than
+                // counted twice.
                 gone = journal.deleted().await?;
                 self.usage_folds().all(journal).await?
             }
@@ -109,7 +110,7 @@ impl Local {
     }
 }
 
-/// What a session used, if it was anything.
+/// The usage of a session, if it has any.
 fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage)> {
     let amounts = values::amounts(&fold.ledger.total());
     let place = Place {

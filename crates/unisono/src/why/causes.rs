@@ -8,13 +8,13 @@ use unisono_session::trace::{Moment, RunTrace};
 use crate::short;
 use crate::short::end;
 
-/// Characters of an input or a task that are shown.
+/// Displayed characters of an input or a task.
 const SHOWN: usize = 80;
 
 /// One link of the chain.
 #[derive(Clone, Debug)]
 pub struct Cause {
-    /// When, and as which event.
+    /// Its time and its event.
     pub moment: Moment,
     /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `end`.
     pub name: &'static str,
@@ -74,7 +74,7 @@ pub fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
     causes
 }
 
-/// The runs it was given its task by, the outermost first.
+/// The runs that delegated to it, the outermost first.
 fn above(trace: &Trace, run: RunId) -> Vec<(RunId, &RunTrace)> {
     let mut above = Vec::new();
     let mut at = trace.run(run);

@@ -1,4 +1,4 @@
-//! What a turn did to a context.
+//! The changes of a context by a turn.
 
 use unisono_api::compaction::{Compaction, OnFailure, ratio};
 use unisono_context::TurnId;

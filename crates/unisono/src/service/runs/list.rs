@@ -1,4 +1,4 @@
-//! Runs as a list: those of one session, and those of all.
+//! Lists of runs: of one session, and of all sessions.
 
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_api::turn::Turn;
@@ -15,7 +15,7 @@ use crate::history::runs::{Place, Spot};
 use crate::turn_view;
 use crate::view::{Inspect as _, View};
 
-/// The runs that are asked for.
+/// The requested runs.
 pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedRun>, Error> {
     let wanted = Wanted::new(query)?;
     let limit = Page::<ListedRun>::size(query.limit);
@@ -37,7 +37,7 @@ pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedR
     }
 }
 
-/// What runs have in common that are wanted.
+/// The conditions on requested runs.
 struct Wanted {
     agent: Option<String>,
     state: Option<Status>,
@@ -61,7 +61,7 @@ impl Wanted {
         Ok(Wanted { agent, state })
     }
 
-    /// Whether that one is.
+    /// Whether a run satisfies them.
     fn has(&self, listed: &ListedRun) -> bool {
         let agent = self.agent.as_ref();
         agent.is_none_or(|agent| *agent == listed.run.agent)
@@ -70,21 +70,21 @@ impl Wanted {
                 .is_none_or(|state| state.name() == listed.run.state)
     }
 
-    /// Whether only those of open turns can be wanted.
+    /// Whether only runs of open turns can satisfy them.
     fn is_open(&self) -> bool {
         self.state.is_some_and(Status::is_open)
     }
 
-    /// Those of turns that are.
+    /// The runs of turns that satisfy them.
     fn of(&self, turns: Vec<Turn>) -> Vec<(RunId, ListedRun)> {
         let runs = runs_of(turns).filter(|run| self.has(run));
-        // What was just written as an id is one.
+        // The id was just written, so it is valid.
         runs.filter_map(|run| Some((run.run.run.parse().ok()?, run)))
             .collect()
     }
 }
 
-/// The runs of turns, in the order of these.
+/// The runs of turns, in the order of the turns.
 fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
     turns.into_iter().flat_map(|turn| {
         let (session, turn, runs) = (turn.session, turn.turn, turn.runs);
@@ -96,7 +96,7 @@ fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
     })
 }
 
-/// The runs of all sessions, after a place.
+/// The runs of all sessions, after a position.
 async fn of_all(
     local: &Local,
     wanted: &Wanted,
@@ -125,7 +125,7 @@ async fn of_turn(
     let found = found.ok_or_else(|| Error::not_found("turn", turn))?;
     let mut runs = runs_of(vec![found]).rev();
     if let Some(after) = after {
-        // Up to the last one of the part before, whatever has become of it since.
+        // Up to the last run of the previous page, whatever its state is now.
         let after = after.to_string();
         let last = runs.find(|listed| listed.run.run == after);
         last.ok_or_else(|| no_cursor(&after))?;
@@ -134,7 +134,7 @@ async fn of_turn(
     Ok(Page::first(runs, limit, |last| last.run.run.clone()))
 }
 
-/// The newest runs of a session, after a spot.
+/// The newest runs of a session, after a position.
 async fn newest(
     local: &Local,
     session: &View,

@@ -1,4 +1,4 @@
-//! The runs and turns that a person may mean: by an id or a part of one, `latest`, or an agent.
+//! The runs and turns to which a name may refer: an id or a part of one, `latest`, or an agent.
 
 use std::cmp::Reverse;
 
@@ -16,14 +16,14 @@ use crate::history;
 
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
-/// Sessions whose journals are looked through at most.
+/// Maximum sessions whose journals are searched.
 const LOOKED_AT: usize = 10_000;
-/// Runs and turns that a name may mean, at most.
+/// Maximum runs and turns in a result.
 const MOST: usize = 50;
-/// Characters of a whole id.
+/// Characters of a complete id.
 const WHOLE: usize = 36;
 
-/// The runs and turns that a person may mean.
+/// The runs and turns to which a name may refer.
 pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches, Error> {
     let name = query.name.as_str();
     if name.is_empty() {
@@ -57,7 +57,7 @@ fn all(found: impl IntoIterator<Item = Lookup>) -> Matches {
     }
 }
 
-/// The sessions to look through, the one that grew last first.
+/// The sessions to search, the one that grew last first.
 async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Error> {
     let mut all = Vec::new();
     let mut after = None;
@@ -76,7 +76,7 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Er
     Ok(all)
 }
 
-/// What has that name. A journal that cannot be read is an error if nothing is found.
+/// The runs and turns with that name. An unreadable journal is an error only if nothing is found.
 async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
     for session in sessions.iter().take(LOOKED_AT) {
@@ -122,8 +122,8 @@ async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches,
     }
 }
 
-/// The newest turn that is meant, and whether it has runs; unless the session is named, of sessions
-/// that people made. A journal that did not grow since that turn was accepted has none newer.
+/// The newest turn, and whether it has runs; without a named session, only of sessions that people
+/// created. A journal that has not grown since that turn was accepted has no newer one.
 async fn latest(
     local: &Local,
     sessions: &[Found],
@@ -162,7 +162,7 @@ fn newest_of(trace: &Trace, agent: &str) -> Option<RunId> {
     own.map(|(id, _)| id).last()
 }
 
-/// The runs and turns whose ids begin or end so.
+/// The runs and turns whose ids begin or end with the name.
 fn meant(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
     let runs = trace.runs().map(|(id, _)| id);
     let runs = runs

@@ -1,4 +1,4 @@
-//! What runs were sent, rebuilt from the journal.
+//! Requests of runs, rebuilt from the journal.
 
 use unisono_api::Code;
 use unisono_api::run::{
@@ -20,7 +20,7 @@ use crate::local::off_thread;
 use crate::values;
 use crate::why::{self, Difference, causes};
 
-/// What a run was sent, and why.
+/// The requests of a run and their reasons.
 pub(super) async fn why(local: &Local, found: &Found, query: &WhyQuery) -> Result<Why, Error> {
     let turn = found.traced()?.opened.1.turn;
     let other = sibling(found, query.against.as_deref())?;
@@ -57,13 +57,13 @@ pub(super) async fn why(local: &Local, found: &Found, query: &WhyQuery) -> Resul
     })
 }
 
-/// A turn's requests once more, from the journal and nothing else.
+/// The requests of a turn, rebuilt from the journal alone.
 pub(super) async fn replay(
     local: &Local,
     session: SessionId,
     turn: TurnId,
 ) -> Result<Replay, Error> {
-    // One that is not there is refused as that, and not as an empty journal.
+    // A missing session is an error of its own, and not an empty journal.
     local.view(session).await?;
     let (replay, rebuilt) = rebuild(local, session, turn).await?;
     if replay.turn().is_none() {
@@ -171,7 +171,7 @@ fn body(at: usize, sent: &Sent) -> RequestBody {
     }
 }
 
-/// All that was compared, or what concerns one run.
+/// All comparisons, or those of one run.
 fn checks(rebuilt: &Rebuilt, only: Option<RunId>) -> Vec<Check> {
     let of_it =
         |check: &&replay::Check| only.is_none() || check.run.is_none_or(|of| Some(of) == only);

@@ -1,4 +1,4 @@
-//! Sessions in the order of their changes.
+//! Sessions in the order of their last change.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
@@ -15,7 +15,7 @@ use crate::Local;
 use crate::error::Error;
 use crate::labels::Label;
 
-/// The place of a session in the list.
+/// The position of a session in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     updated_unix_ms: u64,
@@ -49,7 +49,7 @@ impl FromStr for Place {
     }
 }
 
-/// A part of the sessions, the one that changed last first: all of them, or those with a label.
+/// A page of the sessions, the most recently changed first: all sessions, or those with a label.
 pub(super) async fn sessions(
     local: &Local,
     before: Option<Place>,
@@ -60,7 +60,7 @@ pub(super) async fn sessions(
     left.retain(|found| before.is_none_or(|before| Place::of(found) < before));
     left.sort_unstable_by_key(|found| Reverse(Place::of(found)));
     if let Some(label) = label {
-        // One more tells whether there are more.
+        // One more item shows whether there is a next page.
         left = labelled(local, left, label, limit + 1).await?;
     }
     let part = Page::first(left, limit, |last| Place::of(last).to_string());
@@ -70,8 +70,8 @@ pub(super) async fn sessions(
     })
 }
 
-/// The first sessions with a label, in the same order: at least as many as are enough, where there
-/// are so many.
+/// The first sessions with a label, in the same order: at least as many as requested, if they
+/// exist.
 async fn labelled(
     local: &Local,
     all: Vec<Found>,

@@ -1,4 +1,4 @@
-//! A session as clients see it.
+//! A session in the types of the API.
 
 use unisono_api::session::{Branch, EndedTurn, Few, OpenRun, Session};
 use unisono_api::turn::Fault as Failed;
@@ -13,12 +13,12 @@ use crate::context::topics;
 use crate::follow::members;
 use crate::values;
 
-/// A session as clients see it, without what a repair has lost of it.
+/// A session in the types of the API, without its losses in repairs.
 pub fn describe(id: &str, state: &State) -> Session {
     let tree = state.tree();
     let names = tree.branches();
     let told = names.map(|(name, head)| branch(state, name, head));
-    // Ids of turns follow the clock.
+    // Ids of turns are in chronological order.
     let ended = state.ended_turns().rev();
     let ended = ended.map(|(turn, ended)| ended_turn(state, turn, ended));
     let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
@@ -41,7 +41,7 @@ pub fn describe(id: &str, state: &State) -> Session {
     }
 }
 
-/// What became of a turn.
+/// The outcome of a turn.
 pub(in crate::service) fn ended_turn(
     state: &State,
     turn: TurnId,
@@ -72,7 +72,7 @@ pub(in crate::service) fn ended_turn(
     }
 }
 
-/// What the agents of open turns are at. What is done to summaries on request has none.
+/// The agents of open turns. Requested changes of summaries have no agents.
 fn open_runs(state: &State) -> Vec<OpenRun> {
     let turns = state.open_turns();
     let answers = turns.filter(|turn| matches!(turn.accepted.work, Work::Answer { .. }));
@@ -87,7 +87,7 @@ fn open_runs(state: &State) -> Vec<OpenRun> {
     runs.collect()
 }
 
-/// How the bounds of the session stand, and those of its oldest open turn.
+/// The state of the session's budgets, and those of its oldest open turn.
 fn budgets(state: &State) -> Vec<Budget> {
     let turn = state.open_turns().next().map(|turn| turn.accepted.id);
     let budgets = state.budgets(turn, clock::now());

@@ -1,4 +1,4 @@
-//! Conversations in files.
+//! Imports from files and exports to files.
 
 use std::io::Cursor;
 
@@ -18,10 +18,10 @@ use crate::spool::Spooled;
 use crate::view::{Inspect as _, View};
 
 impl Local {
-    /// Keeps a conversation as it stands in a file, of so many messages at most.
+    /// Creates a session from a file, with at most `most` messages.
     ///
     /// # Errors
-    /// It cannot be read, it is refused, or the store fails.
+    /// The file cannot be read, it is refused, or the store fails.
     pub async fn keep_file(
         &self,
         file: ImportFile,
@@ -46,7 +46,7 @@ impl Local {
     }
 }
 
-/// The conversation of a file, labelled with where it comes from.
+/// The conversation of a file, with a label for its origin.
 fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
     let mut options = Options {
         name: file.name.clone(),
@@ -98,7 +98,7 @@ fn not_read(error: transcript::Error) -> Error {
     }
 }
 
-/// A session as it stands in a file.
+/// A session in a file format.
 pub(super) async fn written(session: &View, query: &ExportQuery) -> Result<String, Error> {
     let format = query.format.as_deref().map(format).transpose()?;
     let format = format.unwrap_or(Format::Unisono);
