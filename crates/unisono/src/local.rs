@@ -330,11 +330,7 @@ impl Local {
         Ok(self.runtime()?.create(import).await?)
     }
 
-    /// The sessions that may have open turns, found by the last event of each: open them to resume
-    /// their turns.
-    ///
-    /// # Errors
-    /// The store fails.
+    /// The sessions that may have open turns, by the last event of each: open them to resume.
     pub async fn unfinished(&self) -> Result<Vec<SessionId>, Error> {
         Ok(self.journal.unfinished().await?)
     }
@@ -355,10 +351,7 @@ impl Local {
     }
 
     /// Starts a turn. It is on disk when this returns. A repeated call with the same key returns
-    /// the first turn, even if agents, servers or branches have changed since.
-    ///
-    /// # Errors
-    /// An agent is unknown, the turn is refused, or the store fails.
+    /// the first turn, even if agents or servers have changed since.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
         if let Some(key) = ask.key()
             && let Some(known) = session.keyed(key).await?
