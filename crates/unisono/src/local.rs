@@ -331,6 +331,9 @@ impl Local {
     }
 
     /// The sessions that may have open turns, by the last event of each: open them to resume.
+    ///
+    /// # Errors
+    /// The store fails.
     pub async fn unfinished(&self) -> Result<Vec<SessionId>, Error> {
         Ok(self.journal.unfinished().await?)
     }
@@ -352,6 +355,9 @@ impl Local {
 
     /// Starts a turn. It is on disk when this returns. A repeated call with the same key returns
     /// the first turn, even if agents or servers have changed since.
+    ///
+    /// # Errors
+    /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
         if let Some(key) = ask.key()
             && let Some(known) = session.keyed(key).await?
