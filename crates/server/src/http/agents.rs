@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(models))
 }
 
-/// The agents that can be given a task, and the part each takes in what would be asked.
+/// All agents, each with its role in the described turn.
 #[utoipa::path(
     get, path = "/v1/agents", tag = "agents", params(AgentQuery),
     responses((status = 200, description = "The agents, by name", body = Vec<Agent>))
@@ -32,8 +32,8 @@ async fn agents(
     Ok(Json(shared.local.agents(&query).await?))
 }
 
-/// Reads the definitions of all agents again. Turns that begin after it have the new ones; if one
-/// is wrong, all stay as they were.
+/// Reads the definitions of all agents again. They apply to turns that begin later; if one is
+/// wrong, nothing changes.
 #[utoipa::path(
     post, path = "/v1/agents/reload", tag = "agents",
     responses((status = 200, description = "What is different", body = Reload))
@@ -42,7 +42,7 @@ async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, ApiEr
     Ok(Json(Agents::reload_agents(&*shared.local).await?))
 }
 
-/// The models of the catalogue, then those that agents name or that were asked and it has not.
+/// The models of the catalogue, then other models that agents name or that were used.
 #[utoipa::path(
     get, path = "/v1/models", tag = "agents",
     responses((status = 200, description = "The models, by name", body = Vec<Model>))

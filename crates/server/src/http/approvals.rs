@@ -20,8 +20,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(decide))
 }
 
-/// The calls that wait, the oldest first. Events named `tools_called`, `tool_in_doubt` and
-/// `tool_decided` say when that changes.
+/// The waiting calls, the oldest first. The events `tools_called`, `tool_in_doubt` and
+/// `tool_decided` report changes of this list.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals",
     params(ApprovalQuery),
@@ -34,7 +34,7 @@ async fn list(
     Ok(Json(shared.local.approvals(&query).await?))
 }
 
-/// Decides about a call. The second answer to one is refused with `conflict`.
+/// Decides a waiting call. A second decision is refused with `conflict`.
 #[utoipa::path(
     post, path = "/v1/approvals/{call}", tag = "approvals",
     params(("call" = String, Path, description = "The call's id")),

@@ -36,7 +36,7 @@ async fn list(
     Ok(Json(shared.local.branches(&id, &query).await?))
 }
 
-/// Starts a branch at a message, or sets it there. Nothing is copied.
+/// Creates a branch at a message, or moves it there. Nothing is copied.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/branches", tag = "branches",
     params(("session" = String, Path, description = "The session's id")),
@@ -54,7 +54,7 @@ async fn create(
     ))
 }
 
-/// The tree of a session's messages: stretches between forks, in the order in which they are drawn.
+/// The message tree of a session: stretches between forks, in drawing order.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/tree", tag = "branches",
     params(("session" = String, Path, description = "The session's id"), TreeQuery),
@@ -68,7 +68,7 @@ async fn tree(
     Ok(Json(shared.local.tree(&id, &query).await?))
 }
 
-/// All messages of a session, whichever branches have them, in the order in which they came.
+/// All messages of a session, on any branch, in order of arrival.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/tree/messages", tag = "branches",
     params(("session" = String, Path, description = "The session's id"), PageQuery),

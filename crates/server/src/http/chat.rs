@@ -49,8 +49,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(resume))
 }
 
-/// Answers the last message of a chat, as AI SDK UI (`useChat`) sends it. Sent again, the same message
-/// has the same turn.
+/// Answers the last message of a chat in the format of AI SDK UI (`useChat`). A repeated request
+/// with the same message gets the same turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/chat", tag = "chat",
     params(("session" = String, Path, description = "The session's id")),
@@ -86,7 +86,7 @@ async fn create(
     }
 }
 
-/// Gives the answer of the turn that is open again, from its beginning; 204 where none is.
+/// Returns the answer of the open turn again, from its beginning; 204 if no turn is open.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/chat/{chat}/stream", tag = "chat",
     params(("session" = String, Path, description = "The session's id"),

@@ -55,7 +55,7 @@ async fn list(
     Ok(Json(shared.local.checkpoints(&id, &query).await?))
 }
 
-/// A checkpoint with all that is known of it, and what taking it back would do.
+/// A checkpoint with all its details, and the effect of reverting it.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/checkpoints/{number}", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
@@ -71,7 +71,7 @@ async fn show(
     Ok(Json(found))
 }
 
-/// Puts another text in place of a summary's. The old one is kept and can be had back.
+/// Replaces the text of a summary. The old checkpoint is kept and can be restored.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
@@ -99,7 +99,7 @@ async fn edit(
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
-/// Has a summary written anew. The old one is kept and can be had back.
+/// Regenerates a summary. The old checkpoint is kept and can be restored.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/regenerate", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
@@ -127,7 +127,7 @@ async fn regenerate(
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
-/// Takes a checkpoint back: the context is what it was before it, with what was said since.
+/// Reverts a checkpoint: restores the context before it, with all later messages.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/restore", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),

@@ -28,8 +28,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(dry_run))
 }
 
-/// Compacts a branch: all before its newest user message is summarised, unless more is to stay.
-/// With `Accept: text/event-stream` its events are streamed, then the turn that did it.
+/// Compacts a branch: summarises all messages before its newest user message, unless the request
+/// keeps more. With `Accept: text/event-stream` the response streams the events of the turn, then
+/// the turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/compactions", tag = "compaction",
     params(("session" = String, Path, description = "The session's id")),
@@ -74,7 +75,7 @@ async fn show(
     Ok(Json(shared.local.compaction(&id, &turn).await?))
 }
 
-/// Repeats the compaction, or the regeneration of a summary, of a turn that failed, with the same
+/// Repeats the compaction, or the regeneration of a summary, of a failed turn, with the same
 /// instructions.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/turns/{turn}/again", tag = "compaction",
@@ -98,7 +99,7 @@ async fn again(
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
-/// Says what a compaction would do, and does nothing.
+/// The expected outcome of a compaction, without carrying it out.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/compactions/dry-run", tag = "compaction",
     params(("session" = String, Path, description = "The session's id")),

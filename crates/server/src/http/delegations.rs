@@ -27,8 +27,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(show))
 }
 
-/// Gives agents a task at once, each on the same frozen context, and a lead what they found. It is
-/// a turn: with `Accept: text/event-stream` its events are streamed.
+/// Gives a task to several agents in parallel, all on the same frozen context, and their results to
+/// a lead. It is a turn: with `Accept: text/event-stream` the response streams its events.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/delegations", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -102,7 +102,7 @@ fn to_api(turn: Turn) -> Delegation {
     }
 }
 
-/// A fan-out, as far as it has come.
+/// A fan-out in its current state.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/delegations/{turn}", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),

@@ -70,7 +70,7 @@ impl From {
     }
 }
 
-/// The events of a session; without `after` and `Last-Event-ID`, those to come.
+/// The events of a session; without `after` and `Last-Event-ID`, only new events.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/events", tag = "events",
     params(("session" = String, Path, description = "The session's id"), From,

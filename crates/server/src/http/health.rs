@@ -17,7 +17,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(readyz))
 }
 
-/// Whether it lives.
+/// Whether the daemon runs.
 #[utoipa::path(
     get, path = "/healthz", tag = "about",
     responses((status = 200, description = "It does", body = String, content_type = "text/plain"))
@@ -26,7 +26,7 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether it can be asked: it is not stopping, and its store takes writes.
+/// Whether the daemon accepts requests: it is not stopping, and its store accepts writes.
 #[utoipa::path(
     get, path = "/readyz", tag = "about",
     responses((status = 200, description = "It can", body = String, content_type = "text/plain"))

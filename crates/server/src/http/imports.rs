@@ -45,7 +45,7 @@ struct File {
     copy: bool,
 }
 
-/// Keeps a conversation as it stands in a file.
+/// Creates a session from a file.
 #[utoipa::path(
     post, path = "/v1/imports", tag = "sessions", params(File),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),

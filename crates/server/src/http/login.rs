@@ -177,7 +177,7 @@ pub(super) fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
     Ok(format!("http://{host}{PATH}?code={code}"))
 }
 
-/// Makes a link by which one browser can come in, once.
+/// Creates a link with which one browser can log in once.
 #[utoipa::path(
     post, path = "/v1/login-links", tag = "about", security(("token" = [])),
     responses((status = 201, description = "The link", body = Link))

@@ -19,7 +19,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(list, append))
 }
 
-/// The messages of a branch, the oldest first, also those that have left the context.
+/// The messages of a branch, the oldest first, including those that have left the context.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/messages", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), MessageQuery),
@@ -33,8 +33,8 @@ async fn list(
     Ok(Json(shared.local.messages(&id, &query).await?))
 }
 
-/// Appends a message without a turn. While a turn is open on its branch it waits until that has
-/// ended, and is not seen before.
+/// Appends a message without a turn. While a turn is open on the branch, the message waits for its
+/// end and is not visible before.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/messages", tag = "messages",
     params(("session" = String, Path, description = "The session's id"),

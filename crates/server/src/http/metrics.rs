@@ -33,7 +33,7 @@ impl Answers {
     }
 }
 
-/// Numbers for Prometheus.
+/// Metrics for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", tag = "about",
     responses((status = 200, description = "The numbers", body = String, content_type = "text/plain"))

@@ -112,7 +112,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// What can be asked: the team, and each agent.
+/// The available models: the team, and each agent.
 #[utoipa::path(
     get, path = "/openai/v1/models", tag = "openai",
     responses((status = 200, description = "The agents", body = Models))
@@ -141,7 +141,7 @@ fn model_named(id: String) -> Model {
     }
 }
 
-/// One that can be asked: the team, or an agent.
+/// One available model: the team, or an agent.
 #[utoipa::path(
     get, path = "/openai/v1/models/{model}", tag = "openai",
     params(("model" = String, Path, description = "`team`, or an agent's name")),
@@ -160,7 +160,7 @@ async fn model(
     Ok(Json(model_named(id)))
 }
 
-/// Asks an agent, or the team.
+/// Gives a task to an agent, or to the team.
 #[utoipa::path(
     post, path = "/openai/v1/chat/completions", tag = "openai",
     params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue"),

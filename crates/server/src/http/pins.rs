@@ -31,7 +31,7 @@ struct On {
     branch: String,
 }
 
-/// What is pinned on a branch, and what it takes.
+/// The pinned messages of a branch, and their tokens.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/pins", tag = "context",
     params(("session" = String, Path, description = "The session's id"), BranchPageQuery),
@@ -45,7 +45,7 @@ async fn list(
     Ok(Json(shared.local.pins(&id, &query).await?))
 }
 
-/// Pins a message, and the call or results it belongs together with.
+/// Pins a message, together with its tool calls or results.
 #[utoipa::path(
     put, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
     params(("session" = String, Path, description = "The session's id"),
@@ -61,7 +61,7 @@ async fn pin(
     Ok(Json(pins))
 }
 
-/// Takes a message's pin away.
+/// Unpins a message.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
     params(("session" = String, Path, description = "The session's id"),

@@ -139,7 +139,7 @@ pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     }
 }
 
-/// What a kind of problem means and what to do about it.
+/// The meaning of an error code, and the remedy.
 #[utoipa::path(
     get, path = "/problems/{code}", tag = "about",
     params(("code" = String, Path, description = "The problem's `code`")),

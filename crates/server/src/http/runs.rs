@@ -49,8 +49,8 @@ struct OfAll {
     limit: Option<NonZeroUsize>,
 }
 
-/// The runs of all sessions: those of the session that was made last first, of each the newest first. A part
-/// may have fewer than asked for, and still `next`.
+/// The runs of all sessions: the newest session first, and in each the newest run first. A page may
+/// have fewer items than requested and still have `next`.
 #[utoipa::path(
     get, path = "/v1/runs", tag = "runs", params(OfAll),
     responses((status = 200, description = "A part of the list", body = Page<ListedRun>))
@@ -88,8 +88,8 @@ struct OfSession {
     limit: Option<NonZeroUsize>,
 }
 
-/// The runs of a session: those of its newest turn first, of each the newest first. A part may have
-/// fewer than asked for, and still `next`.
+/// The runs of a session: its newest turn first, and in each turn the newest run first. A page may
+/// have fewer items than requested and still have `next`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/runs", tag = "runs",
     params(("session" = String, Path, description = "The session's id"), OfSession),
@@ -125,7 +125,8 @@ async fn show(
     Ok(Json(shared.local.run(&id, &run).await?))
 }
 
-/// Stops a run and what it gave to others. The turn goes on without it; a lead's run is its turn.
+/// Cancels a run and its delegated runs. The turn continues without it; cancelling a lead's run
+/// cancels its turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/runs/{run}/cancel", tag = "runs",
     params(("session" = String, Path, description = "The session's id"),
@@ -139,8 +140,8 @@ async fn cancel(
     Ok(Json(shared.local.cancel_run(&id, &run).await?))
 }
 
-/// The exact bytes that a run's agent was sent, what they share with a sibling's, and the chain of
-/// causes; rebuilt from the journal, with every digest compared.
+/// The exact bytes of a run's requests, the part shared with a sibling, and the chain of causes;
+/// rebuilt from the journal, with every digest compared.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/runs/{run}/request", tag = "runs",
     params(("session" = String, Path, description = "The session's id"),
@@ -155,8 +156,8 @@ async fn request(
     Ok(Json(shared.local.why(&id, &run, &query).await?))
 }
 
-/// A turn's requests once more, from the journal and nothing else: every digest compared with the
-/// recorded one, nobody asked.
+/// The requests of a turn, rebuilt from the journal alone, with every digest compared. No model is
+/// called.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns/{turn}/replay", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -170,7 +171,7 @@ async fn replay_turn(
     Ok(Json(shared.local.replay(&id, &turn).await?))
 }
 
-/// The runs and turns that a person may mean by a name, of the 10,000 sessions that grew last.
+/// The runs and turns to which a name may refer, in the 10,000 sessions that grew last.
 #[utoipa::path(
     get, path = "/v1/lookup", tag = "runs", params(LookupQuery),
     responses((status = 200, description = "What has that name", body = Matches))

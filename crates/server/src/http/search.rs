@@ -31,7 +31,7 @@ async fn all(
     Ok(Json(Search::search(&*shared.local, None, &query).await?))
 }
 
-/// Searches one session, also what has left its context.
+/// Searches one session, including messages that have left the context.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/search", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), SearchQuery),

@@ -30,7 +30,7 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, ApiError> 
     Ok(shared.local.open(id).await?)
 }
 
-/// All sessions, the one that was made last first.
+/// All sessions, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions",
     params(SessionQuery),
@@ -43,7 +43,7 @@ async fn list(
     Ok(Json(shared.local.sessions(&query).await?))
 }
 
-/// Keeps a conversation.
+/// Creates a session from a conversation.
 #[utoipa::path(
     post, path = "/v1/sessions", tag = "sessions",
     request_body = NewSession,
@@ -88,7 +88,7 @@ struct Deleting {
     purge: bool,
 }
 
-/// Deletes a session for good.
+/// Deletes a session permanently.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its id"), Deleting),
@@ -103,7 +103,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A session as it stands in a file: `unisono import` and `/v1/imports` read it.
+/// A session in a file format that `unisono import` and `/v1/imports` read.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/export", tag = "sessions",
     params(("session" = String, Path, description = "Its id"), ExportQuery),

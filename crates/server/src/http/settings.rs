@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(own, change_own))
 }
 
-/// Every setting with its value and where it was written.
+/// Every setting with its value and its origin.
 #[utoipa::path(
     get, path = "/v1/settings", tag = "settings",
     responses((status = 200, description = "The settings", body = Vec<Setting>))
@@ -30,7 +30,7 @@ async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<Setting>>, A
     Ok(Json(shared.local.settings().await?))
 }
 
-/// The keys that can be changed while the daemon runs, also those without a value.
+/// The keys that can be changed while the daemon runs, including keys without a value.
 #[utoipa::path(
     get, path = "/v1/settings/keys", tag = "settings",
     responses((status = 200, description = "The keys", body = SettingKeys))
@@ -39,8 +39,8 @@ async fn keys(State(shared): State<Arc<Shared>>) -> Result<Json<SettingKeys>, Ap
     Ok(Json(shared.local.setting_keys().await?))
 }
 
-/// Changes settings for turns that begin after it. They are kept beside the journal, win over the
-/// settings files, and give way to environment variables and flags. All are changed, or none.
+/// Changes settings for turns that begin later. They are stored beside the journal, override the
+/// settings files, and are overridden by environment variables and flags. All are changed, or none.
 #[utoipa::path(
     patch, path = "/v1/settings", tag = "settings",
     request_body = Changes,
@@ -53,8 +53,8 @@ async fn change(
     Ok(Json(Settings::change_settings(&*shared.local, &new).await?))
 }
 
-/// Every setting as it counts for turns of a session that begin now, with its value and where it
-/// was written: `session` where it is the session's own.
+/// Every setting for turns of a session that begin now, with its value and its origin: `session` if
+/// it is the session's own.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/settings", tag = "settings",
     params(("session" = String, Path, description = "The session's id")),
@@ -67,10 +67,10 @@ async fn own(
     Ok(Json(shared.local.session_settings(&id).await?))
 }
 
-/// Changes settings for turns of a session that begin after it. They are kept with the session and
-/// go with a copy of it, win over what is set for all sessions, and give way to environment
-/// variables and flags. `null` leaves a key to the settings of all sessions again. All are changed,
-/// or none.
+/// Changes settings for turns of a session that begin later. They are stored with the session and
+/// included in its export, override the settings of all sessions, and are overridden by environment
+/// variables and flags. `null` removes a key, so that the settings of all sessions apply again. All
+/// are changed, or none.
 #[utoipa::path(
     patch, path = "/v1/sessions/{session}/settings", tag = "settings",
     params(("session" = String, Path, description = "The session's id")),

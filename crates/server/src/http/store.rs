@@ -27,8 +27,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(archive))
 }
 
-/// Gives back the room of what was deleted or is outdated, and returns when that is done: nothing of
-/// it is on disk any more. Other requests are answered meanwhile.
+/// Frees the disk space of deleted and outdated data, and returns when that is done: none of it is
+/// on disk any more. Other requests are answered meanwhile.
 #[utoipa::path(
     post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
     responses((status = 200, description = "It is done", body = Vacuumed))
@@ -37,7 +37,7 @@ async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Api
     Ok(Json(shared.local.vacuum().await?))
 }
 
-/// What repairs of the store have lost and nobody has acknowledged, what was found last first.
+/// The unacknowledged losses of repairs of the store, the most recently found first.
 #[utoipa::path(
     get, path = "/v1/losses", tag = "about", operation_id = "list_losses",
     params(LossQuery),
@@ -50,7 +50,7 @@ async fn losses(
     Ok(Json(Store::losses(&*shared.local, &query).await?))
 }
 
-/// Takes note of what repairs of the store have lost: sessions do not tell of it any more.
+/// Acknowledges the losses of repairs of the store: sessions no longer report them.
 #[utoipa::path(
     post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
     responses((status = 200, description = "It is noted", body = Acknowledged))
@@ -63,7 +63,8 @@ async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowled
 const PART_BYTES: usize = 256 * 1024;
 
 /// All sessions with their journals as one file, which `unisono import` reads into another store.
-/// What it has is in the headers `unisono-archive-sessions`, `-events` and `-checkpoints`.
+/// The headers `unisono-archive-sessions`, `-events` and `-checkpoints` have its numbers of
+/// sessions, events and state checkpoints.
 #[utoipa::path(
     get, path = "/v1/archive", tag = "about", operation_id = "archive",
     responses((status = 200, description = "The archive", body = Vec<u8>,

@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(seal))
 }
 
-/// The topics of a branch, the oldest first; none where nothing was decided about topics.
+/// The topics of a branch, the oldest first; empty if topics were never decided.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/topics", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"), BranchPageQuery),
@@ -35,7 +35,7 @@ async fn list(
     Ok(Json(shared.local.topics(&id, &query).await?))
 }
 
-/// Lets the current topic of a branch end: what is said next opens another one.
+/// Ends the current topic of a branch; the next message begins another one.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/topics/seal", tag = "compaction",
     params(("session" = String, Path, description = "The session's id")),

@@ -26,8 +26,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(follow))
 }
 
-/// How a turn goes on, up to its end. Without `after` and `Last-Event-ID` the turn as it is comes
-/// first; with `after=0`, all from its acceptance on.
+/// The updates of a turn, up to its end. Without `after` and `Last-Event-ID` the current state of
+/// the turn comes first; with `after=0`, all updates from its acceptance on.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns/{turn}/events", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),

@@ -49,7 +49,7 @@ async fn list(
     Ok(Json(shared.local.turns(&id, &query).await?))
 }
 
-/// What became of the turns of a session that have ended, the newest first.
+/// The ended turns of a session with their outcomes, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/ended-turns", tag = "turns",
     params(("session" = String, Path, description = "The session's id"), PageQuery),
@@ -63,8 +63,9 @@ async fn ended(
     Ok(Json(shared.local.ended_turns(&id, &query).await?))
 }
 
-/// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless
-/// `wait` is false; with it, the turn's events are streamed, then the turn itself.
+/// Gives a task to a session. Without `Accept: text/event-stream` the response waits for the
+/// answer, unless `wait` is false; with it, the response streams the events of the turn, then the
+/// turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/turns", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -195,7 +196,7 @@ pub(super) async fn read(
     found.ok_or_else(|| ApiError::not_found("turn", turn))
 }
 
-/// A turn, as far as it has come.
+/// A turn in its current state.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns/{turn}", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -209,7 +210,7 @@ async fn show(
     Ok(Json(shared.local.turn(&id, &turn).await?))
 }
 
-/// Stops a turn and all of its runs.
+/// Cancels a turn and all its runs.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/turns/{turn}/cancel", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),

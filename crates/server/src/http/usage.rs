@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(sessions))
 }
 
-/// What model calls used, by agent and model.
+/// The usage of model calls, by agent and model.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "usage", params(UsageQuery),
     responses((status = 200, description = "What was used", body = Usage))
@@ -32,7 +32,7 @@ async fn show(
     Ok(Json(shared.local.usage(of.session.as_deref()).await?))
 }
 
-/// The sessions with their usage, the largest usage first; those without any are left out.
+/// The sessions with their usage, the largest usage first; sessions without usage are omitted.
 #[utoipa::path(
     get, path = "/v1/usage/sessions", tag = "usage", params(PageQuery),
     responses((status = 200, description = "A part of the list", body = Page<SessionUsage>))

@@ -36,7 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(respond))
 }
 
-/// Asks an agent, or the team. A conversation is continued in a session, not by the id of a
+/// Gives a task to an agent, or to the team. A session continues a conversation, not the id of a
 /// response.
 #[utoipa::path(
     post, path = "/openai/v1/responses", tag = "openai",
