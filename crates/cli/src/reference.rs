@@ -15,8 +15,8 @@ const WIDTH: usize = 96;
 
 fn commands() -> String {
     let mut out =
-        "# Commands\n\nWhat `unisono <command> --help` says. The global options hold for \
-                   every command; they stand here once.\n"
+        "# Commands\n\nThe output of `unisono <command> --help`. The global options apply to \
+                   every command; they are listed once.\n"
             .to_owned();
     let mut root = help::command().term_width(WIDTH);
     root.build();
@@ -56,18 +56,18 @@ fn command(command: &Command, path: &str, depth: usize, out: &mut String) {
 
 fn configuration() -> String {
     format!(
-        "# Configuration\n\nEvery setting with its default. `unisono config show` says where each value came from,\n\
-         `unisono config check` what is wrong.\n\nA key that does not exist is a warning with file, \
-         line and \"did you mean\": other versions may have\nit. `unisono config check` makes it an error \
-         (exit 2), as it is at once in `--set` and in a variable.\n\n```toml\n{}\n```\n",
+        "# Configuration\n\nEvery setting with its default. `unisono config show` shows the origin of each value,\n\
+         `unisono config check` reports errors.\n\nAn unknown key causes a warning with file, line and \
+         \"did you mean\", because other versions may have it.\n`unisono config check` treats it as an error \
+         (exit 2); in `--set` and in a variable it is always an error.\n\n```toml\n{}\n```\n",
         DEFAULTS.trim_end()
     )
 }
 
 fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
-    let mut out = "# HTTP API\n\nEvery route. The whole description, with requests and responses, is at \
-                   `/v1/openapi.json`\nof a daemon. Every route but health and the pages about problems wants the token.\n\n\
+    let mut out = "# HTTP API\n\nEvery route. The complete description, with requests and responses, is at \
+                   `/v1/openapi.json`\nof a daemon. Every route except health and the pages about problems requires the token.\n\n\
                    | route | what it does |\n|---|---|\n"
         .to_owned();
     for (path, methods) in described["paths"].as_object().unwrap() {
@@ -95,8 +95,8 @@ fn api() -> String {
 /// The kinds of events, as the code has them.
 fn events() -> String {
     let source = include_str!("../../session/src/event/kinds.rs");
-    let mut out = "# Events\n\nWhat happens in a session, as its journal has it: the `event` of a server-sent event of\n\
-                   `/v1/sessions/{session}/events`, and its `kind`. All of them are on disk before they are told.\n\n\
+    let mut out = "# Events\n\nThe events in the journal of a session: the name is the `event` of a server-sent event of\n\
+                   `/v1/sessions/{session}/events`, and its `kind`. Each event is on disk before it is sent.\n\n\
                    | event | what happened |\n|---|---|\n"
         .to_owned();
     let mut names = std::collections::BTreeSet::new();
@@ -107,12 +107,12 @@ fn events() -> String {
         let _ = writeln!(out, "| `{name}` | {text} |");
     }
     assert!(names.len() >= 40, "{names:?}");
-    out + "\nThese come between them, and are not kept:\n\n\
-           | event | what it tells |\n|---|---|\n\
+    out + "\nThe stream also has these live events, which are not stored:\n\n\
+           | event | meaning |\n|---|---|\n\
            | `piece` | a piece of an agent's reply, as its model writes it |\n\
-           | `progress` | what an agent or a compaction is doing |\n\
-           | `missed` | some of these were missed, because the client read slowly |\n\
-           | `agents` | the agents were read again |\n\n"
+           | `progress` | a progress report of an agent or a compaction |\n\
+           | `missed` | some live events were missed, because the client read too slowly |\n\
+           | `agents` | the agent definitions were reloaded |\n\n"
         + &turn_events()
 }
 
@@ -121,10 +121,10 @@ fn turn_events() -> String {
     let source = include_str!("../../api/src/turn_event.rs");
     let (_, variants) = source.split_once("pub enum TurnEvent {\n").unwrap();
     let (variants, _) = variants.split_once("\n}\n").unwrap();
-    let mut out = "How a turn goes on: the `event` of a server-sent event of\n\
+    let mut out = "The updates of a turn: the name is the `event` of a server-sent event of\n\
                    `/v1/sessions/{session}/turns/{turn}/events`, and its `kind`. `text`, `progress`,\n\
-                   `compaction_progress` and `missed` are not kept; the others follow from events above and have\n\
-                   their number.\n\n| event | what it tells |\n|---|---|\n"
+                   `compaction_progress` and `missed` are not stored; the others follow from the events above and\n\
+                   have their numbers.\n\n| event | meaning |\n|---|---|\n"
         .to_owned();
     let mut text = Vec::new();
     for line in variants

@@ -1,4 +1,5 @@
-//! What each fact is called, and what it says. The book's page of events is made of this list.
+//! The name and the description of each fact. The book's page of events is generated from this
+//! list.
 
 use super::Fact;
 
@@ -8,69 +9,63 @@ impl Fact {
         self.kind().0
     }
 
-    /// Its name, and what happened.
+    /// Its name and its description.
     pub const fn kind(&self) -> (&'static str, &'static str) {
         match self {
-            Fact::Created { .. } => ("created", "the session was made"),
+            Fact::Created { .. } => ("created", "the session was created"),
             Fact::Appended { .. } => ("appended", "a message was added to a branch"),
-            Fact::BranchSet { .. } => ("branch_set", "a branch was started, or set to a message"),
+            Fact::BranchSet { .. } => ("branch_set", "a branch was created, or moved to a message"),
             Fact::Counted { .. } => ("counted", "the tokens of messages were counted"),
             Fact::PreambleCounted { .. } => (
                 "preamble_counted",
                 "the tokens of the system text and the tools were counted",
             ),
-            Fact::Defined { .. } => ("defined", "an agent was recorded as it was defined then"),
+            Fact::Defined { .. } => ("defined", "the definition of an agent was recorded"),
             Fact::TurnAccepted { .. } => (
                 "turn_accepted",
-                "something was asked; from here on it is not lost",
+                "a turn was accepted; from here on it is not lost",
             ),
             Fact::TurnStarted { .. } => ("turn_started", "work on the turn began"),
             Fact::CompactionPlanned { .. } => {
-                ("compaction_planned", "a step of a compaction was decided")
+                ("compaction_planned", "a step of a compaction was planned")
             }
             Fact::Altered { .. } => ("altered", "messages were masked or cut in the context"),
             Fact::Compacted { .. } => ("compacted", "a summary was stored as a checkpoint"),
-            Fact::CompactionFailed { .. } => (
-                "compaction_failed",
-                "a step of a compaction could not be carried out",
-            ),
+            Fact::CompactionFailed { .. } => ("compaction_failed", "a step of a compaction failed"),
             Fact::SummariserUsed { .. } => {
-                ("summariser_used", "a summariser's calls were paid for")
+                ("summariser_used", "the calls of a summariser were charged")
             }
             Fact::Frozen { .. } => (
                 "frozen",
                 "the context was frozen; all agents of the turn get this snapshot",
             ),
-            Fact::RunOpened { .. } => ("run_opened", "an agent was given its task"),
+            Fact::RunOpened { .. } => ("run_opened", "the run of an agent was opened"),
             Fact::RunStepped { .. } => (
                 "run_stepped",
                 "an agent finished a step: a reply, results of tools, a summary of its oldest rounds",
             ),
-            Fact::Delegated { .. } => ("delegated", "an agent gave tasks to others"),
+            Fact::Delegated { .. } => ("delegated", "an agent delegated tasks"),
             Fact::RunRetried { .. } => {
                 ("run_retried", "an attempt failed, and another one follows")
             }
             Fact::RunEnded { .. } => (
                 "run_ended",
-                "an agent came to an end: an answer, a part of one, a failure",
+                "a run ended: with an answer, a partial answer, or a failure",
             ),
-            Fact::TurnEnded { .. } => ("turn_ended", "the turn came to an end"),
-            Fact::CameLate { .. } => (
-                "came_late",
-                "something came back of a run that had been cancelled",
-            ),
+            Fact::TurnEnded { .. } => ("turn_ended", "the turn ended"),
+            Fact::CameLate { .. } => ("came_late", "a late result of a cancelled run arrived"),
             Fact::Pinned { .. } => ("pinned", "messages were pinned"),
             Fact::Unpinned { .. } => ("unpinned", "messages were unpinned"),
-            Fact::Restored { .. } => ("restored", "a checkpoint was taken back"),
+            Fact::Restored { .. } => ("restored", "a checkpoint was reverted"),
             Fact::PhrasesSet { .. } => {
                 ("phrases_set", "the phrases that end a topic were recorded")
             }
             Fact::InstructionsSet { .. } => (
                 "instructions_set",
-                "what the project tells every agent was recorded",
+                "the instructions of the project for every agent were recorded",
             ),
-            Fact::TopicsDecided { .. } => ("topics_decided", "it was decided where topics end"),
-            Fact::TopicSealed { .. } => ("topic_sealed", "a person ended a topic"),
+            Fact::TopicsDecided { .. } => ("topics_decided", "the ends of topics were decided"),
+            Fact::TopicSealed { .. } => ("topic_sealed", "a person sealed a topic"),
             Fact::TopicsImported { .. } => (
                 "topics_imported",
                 "topics came with an imported conversation",
@@ -78,32 +73,35 @@ impl Fact {
             Fact::Measured { .. } => ("measured", "a provider counted the context"),
             Fact::ToolRulesSet { .. } => (
                 "tool_rules_set",
-                "the contracts of tools and the rules of approval were recorded",
+                "the contracts of tools and the approval rules were recorded",
             ),
             Fact::ToolsCalled { .. } => (
                 "tools_called",
-                "an agent called tools; nothing was made yet",
+                "an agent called tools; no call has been made yet",
             ),
-            Fact::ToolStarted { .. } => ("tool_started", "a call is being made"),
-            Fact::ToolEnded { .. } => ("tool_ended", "a call came back"),
+            Fact::ToolStarted { .. } => ("tool_started", "a tool call was started"),
+            Fact::ToolEnded { .. } => ("tool_ended", "a tool call ended"),
             Fact::ToolsAnswered { .. } => (
                 "tools_answered",
-                "an agent has the results of all calls of a reply",
+                "an agent got the results of all tool calls of a reply",
             ),
             Fact::ToolInDoubt { .. } => (
                 "tool_in_doubt",
-                "a call may have been made before a crash; a person has to settle it",
+                "a tool call may have been made before a crash; a person must decide it",
             ),
-            Fact::ToolDecided { .. } => ("tool_decided", "a person decided about a call"),
-            Fact::Reserved { .. } => ("reserved", "a part of a budget was reserved for a call"),
+            Fact::ToolDecided { .. } => ("tool_decided", "a person decided a tool call"),
+            Fact::Reserved { .. } => (
+                "reserved",
+                "a part of a budget was reserved for a model call",
+            ),
             Fact::CallSettled { .. } => (
                 "call_settled",
-                "what a call used took the place of what was reserved",
+                "the actual use of a model call replaced its reservation",
             ),
-            Fact::Posted { .. } => ("posted", "a message was added without a turn"),
+            Fact::Posted { .. } => ("posted", "a message was posted without a turn"),
             Fact::CallCapSet { .. } => (
                 "call_cap_set",
-                "how many calls of tools one reply may make was recorded",
+                "the maximum number of tool calls in one reply was recorded",
             ),
             Fact::SettingsSet { .. } => ("settings_set", "the session's own settings were changed"),
         }
