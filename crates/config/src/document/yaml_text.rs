@@ -1,5 +1,5 @@
-//! Markdown with YAML front matter. Keys of the front matter's top level know their line; what
-//! is below them is placed at its key.
+//! Markdown with YAML front matter. Top-level keys of the front matter have their own line; nested
+//! values have the position of their top-level key.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The library ends its messages with "at line L column C", counted in the front matter alone.
+/// The library ends its messages with "at line L column C", counted only in the front matter.
 fn without_location(error: &serde_norway::Error) -> String {
     let text = error.to_string();
     match text.find(" at line ") {
@@ -94,7 +94,7 @@ fn key_text(key: &serde_norway::Value) -> String {
     }
 }
 
-/// Where a top-level key is written.
+/// The position of a top-level key.
 fn key_offset(front: &str, key: &str) -> Option<usize> {
     let mut offset = 0;
     for line in front.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! Key facts: what is carried verbatim from checkpoint to checkpoint.
+//! Key facts, which are copied verbatim from checkpoint to checkpoint.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,16 +7,17 @@ use std::sync::Arc;
 use crate::ids::Ordinal;
 use crate::tokens::Tokens;
 
-/// The most facts a checkpoint carries.
+/// Maximum facts of a checkpoint.
 pub const FACTS_MAX: usize = 50;
-/// The most tokens its facts may have together.
+/// Maximum tokens of all its facts.
 pub const FACT_TOKENS_MAX: Tokens = Tokens(1_000);
 
-/// Two facts are about one thing when the shorter shares so much of its words with the other …
+/// Two facts are about one subject if the shorter one shares this part of its words with the other
+/// one …
 const SAME_SUBJECT_PERCENT: usize = 80;
-/// … or, where the newer says that something changed, so much.
+/// … or this part, if the newer one states a change.
 const CHANGED_SUBJECT_PERCENT: usize = 60;
-/// Fewer common words tell nothing.
+/// With fewer common words, the subjects are not compared.
 const SUBJECT_WORDS_MIN: usize = 3;
 /// Shorter words are mostly grammar.
 const WORD_CHARS_MIN: usize = 4;
@@ -37,16 +38,16 @@ const CHANGES: [&str; 13] = [
     "updated",
 ];
 
-/// Something carried verbatim from checkpoint to checkpoint.
+/// A fact that is copied verbatim from checkpoint to checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyFact {
     /// The fact, quoted.
     pub text: Arc<str>,
-    /// The message it was quoted from.
+    /// The quoted message.
     pub ordinal: Ordinal,
 }
 
-/// As it stands in the context: `- the fact (#12)`.
+/// Its line in the context: `- the fact (#12)`.
 impl fmt::Display for KeyFact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "- {} ({})", self.text, self.ordinal)
@@ -54,10 +55,10 @@ impl fmt::Display for KeyFact {
 }
 
 impl KeyFact {
-    /// The facts of a new checkpoint: those carried so far and the new ones, by position. Of two
-    /// that say the same, or give one thing different values, the newer stays; one that is part
-    /// of a newer one is dropped. Where they are too many, or have more tokens by
-    /// `count` than [`FACT_TOKENS_MAX`], the newest stay.
+    /// The facts of a new checkpoint: the earlier and the new ones, by position. Of two facts with
+    /// the same statement, or with different values for one subject, the newer stays; a fact that
+    /// is part of a newer one is dropped. If they are too many, or have more tokens by `count` than
+    /// [`FACT_TOKENS_MAX`], the newest stay.
     pub fn carried(
         old: &[KeyFact],
         new: &[KeyFact],
@@ -66,8 +67,8 @@ impl KeyFact {
         Self::carried_within(old, new, FACT_TOKENS_MAX, count)
     }
 
-    /// [`KeyFact::carried`] where there is less room: the lines of all facts, as they stand in
-    /// the context, have at most `room` tokens.
+    /// [`KeyFact::carried`] with less room: the lines of all facts in the context have at most
+    /// `room` tokens.
     pub fn carried_within(
         old: &[KeyFact],
         new: &[KeyFact],
@@ -97,7 +98,7 @@ impl KeyFact {
     }
 }
 
-/// A fact taken apart, to be compared with others.
+/// A fact in a form for comparison.
 struct Statement {
     ordinal: Ordinal,
     /// Lower case, single spaces, no full stop, framed by spaces, so that only whole words are
@@ -107,7 +108,7 @@ struct Statement {
     subject: Vec<u64>,
     /// Hashes of its words with digits, sorted.
     values: Vec<u64>,
-    /// Whether it says that something changed.
+    /// Whether it states a change.
     changes: bool,
 }
 
@@ -145,7 +146,7 @@ impl Statement {
         }
     }
 
-    /// Whether this newer statement leaves nothing to say for an older one.
+    /// Whether this newer statement makes an older one superfluous.
     fn replaces(&self, old: &Statement) -> bool {
         let known = |word: &&u64| self.subject.binary_search(word).is_ok();
         let shared = old.subject.iter().filter(known).count();
@@ -174,7 +175,7 @@ impl Statement {
     }
 }
 
-/// The same on every run: the standard hasher with fixed keys.
+/// The hash is equal in every run: the standard hasher with fixed keys.
 fn hash(word: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     word.hash(&mut hasher);

@@ -30,7 +30,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether an agent can answer in this format: only a model that writes can be told of it; the
+    /// Whether an agent can answer in this format: only a model that writes supports it; the
     /// offline model only quotes.
     pub fn can_be_kept_by(&self, lead: &Definition) -> bool {
         let provider = lead.model.split('/').next();
