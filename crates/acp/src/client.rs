@@ -1,5 +1,5 @@
-//! The client's end of the connection: what it is sent, what it is asked, and errors as the protocol
-//! has them.
+//! The client's end of the connection: messages to the client, requests to it, and errors in the
+//! form of the protocol.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

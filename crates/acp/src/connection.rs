@@ -1,5 +1,5 @@
-//! One client: its requests are answered in the order in which they come. Prompts are worked on
-//! beside them, so that they can be cancelled.
+//! One client: its requests are answered in the order of their arrival. Prompts run concurrently,
+//! so that they can be cancelled.
 
 use std::collections::HashMap;
 use std::io;

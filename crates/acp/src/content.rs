@@ -1,4 +1,4 @@
-//! What a person writes, as the text of a task.
+//! The content of a prompt as the text of a task.
 
 use crate::client::Error;
 use crate::protocol::Block;

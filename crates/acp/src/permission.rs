@@ -1,4 +1,4 @@
-//! Permissions: the editor asks its user about calls of tools that wait for approval.
+//! Permissions: the editor asks its user about tool calls that wait for approval.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A prompt is a turn: it is begun, followed and told to the client up to its end.
+//! A prompt is a turn: it is started, followed up to its end, and reported to the client.
 
 use std::sync::Arc;
 

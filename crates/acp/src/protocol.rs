@@ -1,8 +1,8 @@
-//! Messages of the protocol, version 1: what is read of those that a client sends, and those that
-//! it is sent.
+//! Messages of the protocol, version 1: the used fields of a client's messages, and the messages to
+//! a client.
 //!
-//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. Why these are not the types of the
-//! official crates: ADR 20.
+//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. ADR 20 explains why these are not
+//! the types of the official crates.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Sessions: begun, loaded, listed; and which agent leads them.
+//! Creating, loading and listing sessions; selecting the lead of a session.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! Who can be asked: agents and models.
+//! Agents and models.
 
 use async_trait::async_trait;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Calls of tools that wait for a person.
+//! Tool calls that wait for a person.
 
 use async_trait::async_trait;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! A call that is of no resource.
+//! A request outside the resources.
 
 use reqwest::Method;
 

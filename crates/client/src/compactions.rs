@@ -1,4 +1,4 @@
-//! Summaries, and what a conversation was about.
+//! Checkpoints, compactions and topics.
 
 use async_trait::async_trait;
 use reqwest::Method;

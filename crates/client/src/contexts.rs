@@ -1,4 +1,4 @@
-//! What a model sees of a conversation.
+//! Contexts, snapshots and pins.
 
 use async_trait::async_trait;
 use reqwest::Method;

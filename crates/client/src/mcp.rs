@@ -1,4 +1,4 @@
-//! Messages of the Model Context Protocol, given to the daemon's server of it.
+//! Messages of the Model Context Protocol, passed on to the daemon's MCP server.
 
 use reqwest::{Method, header};
 use serde_json::Value;

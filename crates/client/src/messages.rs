@@ -1,4 +1,4 @@
-//! Messages, branches, and the tree that they make.
+//! Messages, branches, and the message tree.
 
 use async_trait::async_trait;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! What agents were given to do, what became of it, and what they were sent.
+//! Runs: their tasks, outcomes and requests.
 
 use async_trait::async_trait;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! What was said, found by its words.
+//! Full-text search.
 
 use async_trait::async_trait;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Conversations.
+//! Sessions.
 
 use async_trait::async_trait;
 use reqwest::{Body, Method, header};

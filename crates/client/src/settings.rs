@@ -1,4 +1,4 @@
-//! What is set.
+//! Settings.
 
 use async_trait::async_trait;
 use reqwest::{Method, RequestBuilder, header};

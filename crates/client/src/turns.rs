@@ -1,4 +1,4 @@
-//! What is asked of sessions, and how it goes on.
+//! Turns of sessions and their updates.
 
 use async_trait::async_trait;
 use futures_util::stream;

@@ -1,4 +1,4 @@
-//! What model calls used.
+//! The usage of model calls.
 
 use async_trait::async_trait;
 use reqwest::Method;

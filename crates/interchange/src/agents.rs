@@ -1,11 +1,12 @@
-//! Agents of other programs, read as definitions of ours, with a list of what does not carry over.
+//! Agents of other programs, converted to our definitions, with a list of everything that does not
+//! carry over.
 //!
 //! ```text
 //! file ─► format (by place and keys) ─► table of keys ─► rules of the format ─► agents/<id>.md
-//!         [`detect`]                    [`source`]        [`formats`], [`rule`]   [`write`]
+//! [`detect`]                    [`source`]        [`formats`], [`rule`]   [`write`]
 //! ```
 //!
-//! Nothing is dropped in silence: a key that no rule knows is lost as well.
+//! Nothing is dropped silently: a key without a rule is reported as lost.
 
 mod crew;
 mod delegating;

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
 //! - [`transcript`] reads and writes conversations.
-//! - [`agents`] reads agents of other programs as definitions of ours.
+//! - [`agents`] converts agents of other programs to our definitions.
 
 pub mod agents;
 pub mod transcript;

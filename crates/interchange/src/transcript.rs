@@ -1,10 +1,10 @@
 //! Conversations in and out of files: unisono JSONL (lossless), OpenAI chat messages, ShareGPT.
 //!
-//! A file is read a piece at a time (`pieces`): only what becomes of it is held. Reading checks the
-//! whole of it before anything of it counts: each bad line is reported with
-//! its number, column and reason. Tool arguments keep the text they were written with, so that
-//! digests do not depend on a parser's order of keys or on large numbers. Results are paired
-//! with calls by position, because real transcripts reuse call ids.
+//! A file is read piece by piece (`pieces`): only the result is kept in memory. The whole file is
+//! checked before any of it is used: each bad line is reported with its number, column and reason.
+//! Tool arguments keep their original text, so that digests do not depend on a parser's order of
+//! keys or on large numbers. Results are paired with calls by position, because real transcripts
+//! reuse call ids.
 
 mod anthropic;
 mod attachment;

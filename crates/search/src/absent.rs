@@ -1,4 +1,4 @@
-//! [`Search`] of a build without the search engine: it finds nothing, and says why.
+//! [`Search`] in a build without the search engine: every search fails and gives the reason.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The results of searches, and how an index is.
+//! The results of searches, and the state of an index.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One path of a session's tree, on which an agent's question looks.
+//! One path of a session's tree, the scope of an agent's search.
 
 use unisono_context::checkpoint::Span;
 use unisono_context::tree::Strand;

@@ -1,4 +1,4 @@
-//! Catching up with the journal: sessions whose cursor is behind are folded and taken in.
+//! Catching up with the journal: sessions with an outdated cursor are folded and indexed.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What the index takes in: messages of sessions, as they are committed.
+//! The input of the index: messages of sessions, after their commit.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where an index lies.
+//! The directory of an index.
 
 use std::fs;
 use std::path::{Path, PathBuf};

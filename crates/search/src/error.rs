@@ -1,4 +1,4 @@
-//! What can go wrong with an index, which is never the truth: it can be made anew.
+//! Errors of an index, which is never the truth and can be rebuilt.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The part of a text that says most about why it was found.
+//! The part of a text that best shows why it was found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

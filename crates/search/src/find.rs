@@ -1,7 +1,7 @@
 //! A person's search: over one session or all, the best first.
 //!
 //! BM25 (S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
-//! with k1 = 1.2 and b = 0.75, as tantivy has it.
+//! with k1 = 1.2 and b = 0.75, as in tantivy.
 
 use std::ops::Bound;
 

@@ -1,8 +1,8 @@
-//! The follower: a task that takes in what sessions commit, and commits the index now and then.
+//! The follower: a task that indexes committed messages and commits the index periodically.
 //!
-//! Its queue is bounded and nobody waits for a place in it: what does not fit is dropped, and the
-//! journal is read instead. Whatever fails here fails no append and no turn; the index is put right
-//! later, or made anew.
+//! Its queue is bounded and nobody waits for a place in it: messages that do not fit are dropped,
+//! and the journal is read instead. Failures here affect no append and no turn; the index is
+//! repaired later, or rebuilt.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the search engine does, and what its failures are.
+//! Calls of the search engine, and its failures.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

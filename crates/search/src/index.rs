@@ -1,8 +1,8 @@
-//! The index on disk: its fields, how it is opened, and what it has of each session.
+//! The index on disk: its fields, its opening, and its contents for each session.
 //!
-//! One document per message, and one per session, its cursor, that says how far the journal is
-//! taken in. Both are committed together, so after a kill at any instant the cursor is true. The
-//! text is not kept: whoever shows a message reads it from the journal.
+//! There is one document per message, and one per session, its cursor, which records the indexed
+//! part of the journal. Both are committed together, so the cursor is correct after a kill at any
+//! instant. The index does not store the text: a reader takes it from the journal.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
 #![doc = include_str!("../README.md")]
 //!
-//! The index lies beside the journal, follows it, and is made anew from it whenever it is lost,
-//! damaged, or of another version. [`Search`] keeps it and answers; [`Query`] reads what a person
-//! asks for; [`Search::recall`] is what agents ask, bound to the branch they were given.
+//! The index is beside the journal and is derived from it: it is rebuilt whenever it is lost,
+//! damaged, or of another version. [`Search`] maintains it and answers searches; [`Query`] parses a
+//! person's query; [`Search::recall`] is the search for agents, limited to their branch.
 //!
-//! What belongs here: tantivy, and everything about words. What does not: deciding who may see what
-//! (the caller names the branch), and the text itself (the journal has it).
+//! This crate contains tantivy, and everything about words. It does not decide access (the caller
+//! names the branch), and does not contain the text itself (the journal does).
 //!
 //! Without the feature `index` there is no tantivy in the build, and every search fails with
 //! [`Error::NotBuilt`].

@@ -1,16 +1,16 @@
-//! What a person asks for, read leniently: nothing they write is an error, as long as it is within
-//! [`MAX_BYTES`] and [`MAX_TERMS`]: a search costs time and memory for each term.
+//! The query of a person, parsed leniently: every text is valid within [`MAX_BYTES`] and
+//! [`MAX_TERMS`], because a search costs time and memory for each term.
 //!
 //! ```text
 //! kestrel migration          either word; both rank higher
 //! "rate limit"               these words in this order, required
 //! +kestrel -draft            required, excluded
-//! role:user agent:risks      who said it
-//! since:2026-03-01 until:7d  when; a date, an instant, or how long ago (after:, before: as well)
-//! session:0192ab             in which conversation
+//! role:user agent:risks      the author
+//! since:2026-03-01 until:7d  a date, an instant, or an age (after:, before: as well)
+//! session:0192ab             the session
 //! ```
 //!
-//! A filter that cannot be understood is left out and explained in [`Query::notes`].
+//! An invalid filter is ignored and explained in [`Query::notes`].
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

@@ -1,4 +1,4 @@
-//! What an agent asks of its conversation: the messages that fit its words best.
+//! The search of an agent in its conversation: the messages that match its words best.
 
 use unisono_context::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What others hold of the index: it is told what was committed, and asked.
+//! The handle of the index: it receives committed messages, and searches.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

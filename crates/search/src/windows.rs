@@ -1,9 +1,9 @@
-//! How well each message of a path fits some words, its neighbours included.
+//! How well each message of a path matches some words, including its neighbours.
 //!
-//! The message that answers a question often has none of its words: they stand in the message
-//! before or after. So a word counts for its neighbours too, by less the farther away: BM25F
-//! (S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) with
-//! the neighbours as fields of their own.
+//! The message that answers a question often has none of its words: they are in the message before
+//! or after. A word therefore counts for the neighbours too, less with distance: BM25F (S.
+//! Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) with the
+//! neighbours as separate fields.
 
 use std::collections::BTreeMap;
 

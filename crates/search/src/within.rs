@@ -1,9 +1,9 @@
 //! A search within one path of a session's tree, up to its head.
 //!
-//! The result depends on the messages of that path and on the words, and on nothing else: not on
-//! other sessions or branches, on later messages, or on the layout of the index on disk. So an agent
-//! that asks again gets the same result, whatever others have written meanwhile. For that the
-//! statistics of BM25 are taken over the path.
+//! The result depends only on the messages of that path and on the words: not on other sessions or
+//! branches, on later messages, or on the layout of the index on disk. An agent that repeats a
+//! search therefore gets the same result, whatever others have written meanwhile. For this reason
+//! the statistics of BM25 are computed over the path.
 
 use tantivy::postings::Postings as _;
 use tantivy::query::EnableScoring;

@@ -1,8 +1,8 @@
-//! Text as the index has it: words in lower case, without accents, stemmed as English.
+//! The text of the index: words in lower case, without accents, stemmed as English.
 //!
-//! A word is a run of letters and digits, so `parse_config` is two that follow one another and is
-//! found as a phrase. Scripts that put no space between words (Han, kana, Thai …) are taken apart
-//! into single characters, and a run of them is a phrase in the same way.
+//! A word is a run of letters and digits, so `parse_config` is two consecutive words and is found
+//! as a phrase. Scripts without spaces between words (Han, kana, Thai …) are split into single
+//! characters, and a run of them is a phrase in the same way.
 
 use std::ops::Range;
 use std::str::CharIndices;

@@ -1,4 +1,4 @@
-//! The only writer of an index. Blocking: for threads that may wait for the disk.
+//! The only writer of an index. It blocks: for threads that may wait for the disk.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
-//! The tasks of a CrewAI crew that are done one after the other: an agent with a pipeline.
+//! The tasks of a CrewAI crew, done one after the other: an agent with a pipeline.
 //!
-//! The agents of a crew are in `agents.yaml`, its tasks in `tasks.yaml` beside it, and in which order,
-//! by whom and how they are done in the [`script`] above. A single file may have `agents`, `tasks` and
-//! `process` as well.
+//! The agents of a crew are in `agents.yaml`, its tasks in `tasks.yaml` beside it. Their order,
+//! agents and process are in the [`script`] above. A single file may also have `agents`, `tasks`
+//! and `process`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Whom an agent may give tasks to: `Task(a, b)` among its tools, or `permission.task`.
+//! The delegates of an agent: `Task(a, b)` among its tools, or `permission.task`.
 
 use super::rule::{DELEGATE, Setting, Taken, id};
 use super::write::Draft;

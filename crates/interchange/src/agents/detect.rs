@@ -1,4 +1,4 @@
-//! Which files have agents, and in which format.
+//! Detects the files with agents, and their format.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The keys of each format and what becomes of them. Sources: the public documentation of each
+//! The keys of each format and their conversion. Sources: the public documentation of each
 //! program's agent files, as of 2026.
 
 use super::Format;

@@ -1,4 +1,4 @@
-//! What becomes of a key.
+//! The conversion of a key.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! What a CrewAI program says of its crews: `crew.py`, or another file that the crew is built in.
+//! The crews of a CrewAI program: `crew.py`, or another file that builds the crew.
 //!
-//! It is not run. Of each class its methods are read that `@agent` and `@task` decorate: which keys of
-//! `agents.yaml` and `tasks.yaml` they name, which agent a task is given to, and whose results it
-//! reads. Anything else of the program is its own.
+//! It is not run. Of each class, the methods with the decorators `@agent` and `@task` are read: the
+//! keys of `agents.yaml` and `tasks.yaml` that they name, the agent of a task, and the tasks whose
+//! results it reads. The rest of the program is ignored.
 
 /// The classes of a program, in its order, and first what stands in none.
 pub(super) fn crews(script: &str) -> Vec<Program> {

@@ -1,7 +1,7 @@
-//! Servers of tools that an agent names, their tools, and which calls of them wait for a person.
+//! The tool servers of an agent, their tools, and the calls that wait for a person.
 //!
-//! A server is defined in the configuration and may serve many agents; what an agent says of one
-//! that is configured carries over, and of another it is said how it is configured.
+//! A server is defined in the configuration and may serve many agents. References to a configured
+//! server carry over; for another one, the report shows its configuration.
 
 use std::collections::BTreeSet;
 

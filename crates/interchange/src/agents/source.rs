@@ -1,4 +1,4 @@
-//! What a file says, before it is known what it means.
+//! The contents of a file before their interpretation.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A definition of ours, written as Markdown with front matter.
+//! One of our definitions as Markdown with front matter.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Anthropic's messages: `{"role", "content"}`, the content a text or a list of blocks.
+//! Anthropic's messages: `{"role", "content"}`; the content is a text or a list of blocks.
 
 use unisono_context::Role;
 use unisono_context::message::Part;

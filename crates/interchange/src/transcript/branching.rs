@@ -1,5 +1,4 @@
-//! A tree of messages. Each names the message before it; they come in any order, and one path is
-//! active.
+//! A tree of messages. Each names the previous one; they are in any order, and one path is active.
 
 use std::collections::HashMap;
 

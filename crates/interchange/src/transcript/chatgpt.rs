@@ -1,6 +1,6 @@
-//! ChatGPT's export: an object per conversation, whose `mapping` has every message under its id, and
-//! whose `current_node` is the last one of what was shown. A message with a `recipient` is a call of
-//! that tool; calls have no ids, they are numbered, and results are paired by position.
+//! ChatGPT's export: an object per conversation, whose `mapping` has every message under its id,
+//! and whose `current_node` is the last displayed message. A message with a `recipient` is a call
+//! of that tool; calls have no ids, so they are numbered, and results are paired by position.
 
 use unisono_context::Role;
 use unisono_context::message::Part;

@@ -1,5 +1,5 @@
-//! Claude's export: an object per conversation with `chat_messages`. In newer exports a message names
-//! the message before it.
+//! Claude's export: an object per conversation with `chat_messages`. In newer exports a message
+//! names the previous one.
 
 use unisono_context::Role;
 use unisono_context::message::Part;

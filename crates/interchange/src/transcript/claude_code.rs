@@ -1,8 +1,8 @@
 //! Sessions of Claude Code: a line per block of a message, among lines about other things.
 //!
-//! Lines name the line before them. Where a model calls several tools at once, these form a tree that
-//! is no branch of the conversation; so lines follow each other as they stand in the file, and only
-//! what a person says after going back begins a branch, behind the turn that it names.
+//! Lines name the previous line. If a model calls several tools at once, these lines form a tree
+//! that is not a branch of the conversation. Lines are therefore read in file order, and only a
+//! message of a person after going back begins a branch, after the turn that it names.
 
 use unisono_context::Role;
 use unisono_context::message::{Part, ReportedUsage};

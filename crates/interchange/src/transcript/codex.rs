@@ -1,5 +1,5 @@
-//! Sessions of Codex: `{"timestamp", "type", "payload"}` a line. What was said and done is a
-//! `response_item`; an `event_msg` says it again for the screen, and what it cost.
+//! Sessions of Codex: `{"timestamp", "type", "payload"}` per line. Messages and calls are
+//! `response_item`s; an `event_msg` repeats them for display and reports their usage.
 
 use unisono_context::Role;
 use unisono_context::message::Part;

@@ -1,4 +1,4 @@
-//! Which format a file is in, by its first object; and what is made of its pieces.
+//! The format of a file, detected by its first object; and the conversion of its pieces.
 
 use super::draft::{Draft, Kept};
 use super::json::{Object, Value};

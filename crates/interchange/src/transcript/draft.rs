@@ -1,4 +1,4 @@
-//! A conversation while it is read: each message is placed on a real tree, so that what a
+//! A conversation while it is read: each message is placed on a real tree, so that a message that a
 //! session would refuse is refused here, with its line.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! Values that several formats write alike: times, names, usage, arguments of calls.
+//! Values that several formats share: times, names, usage, arguments of calls.
 
 use std::sync::Arc;
 

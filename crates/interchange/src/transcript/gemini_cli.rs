@@ -1,8 +1,9 @@
-//! Sessions of Gemini CLI: messages of `{"type", "content", "toolCalls"}`; and its checkpoints, which
-//! hold `{"role", "parts"}` as Gemini's API does.
+//! Sessions of Gemini CLI: messages of `{"type", "content", "toolCalls"}`; and its checkpoints,
+//! which contain `{"role", "parts"}` as Gemini's API does.
 //!
-//! In a session of lines a message stands again, with the same id, where more of it is known; and
-//! `$rewindTo` names the message that a person went back to: what follows is a branch.
+//! In a session with one object per line, a message is repeated with the same id when more of it is
+//! known; `$rewindTo` names the message to which a person went back: the following messages are a
+//! branch.
 
 use unisono_context::Role;
 use unisono_context::message::Part;

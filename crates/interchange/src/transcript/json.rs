@@ -1,7 +1,7 @@
-//! JSON values that know where they are in the file's text.
+//! JSON values with their position in the file's text.
 //!
-//! A [`Value`] is a piece of that text, so that what is wrong can be placed to the column, and
-//! what must be kept word for word (tool arguments) is.
+//! A [`Value`] is a piece of that text, so that errors have a line and a column, and tool arguments
+//! are kept word for word.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,12 +1,13 @@
-//! A file a piece at a time: lines, or the elements of one JSON value. Nothing holds all of it.
+//! A file piece by piece: lines, or the elements of one JSON value. The whole file is never in
+//! memory.
 //!
 //! | the file begins with | it is read as |
 //! |---|---|
 //! | `[` | the elements of a list; the first may be an object around a conversation |
-//! | `{` | an object around a conversation, or one object a line |
+//! | `{` | an object around a conversation, or one object per line |
 //!
-//! An object around a conversation is known by its key before its list is read, so that each of the
-//! messages is a piece of its own.
+//! An object around a conversation is recognised by its key before its list is read, so that each
+//! message is a separate piece.
 
 mod track;
 

@@ -1,4 +1,4 @@
-//! Files of several conversations: which are in one, and the text of each.
+//! Files with several conversations: a list of them, and the text of each.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 

@@ -1,5 +1,5 @@
-//! Messages of a channel as Slack's export has them, a list per day; and users, whose names stand for
-//! their ids in what follows.
+//! Messages of a channel in Slack's export, a list per day; and users, whose names replace their
+//! ids.
 
 use unisono_context::message::Part;
 

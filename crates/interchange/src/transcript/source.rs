@@ -1,4 +1,4 @@
-//! Places in a file, and what is wrong there.
+//! Positions in a file, and errors there.
 
 use super::LineError;
 

@@ -1,4 +1,4 @@
-//! Conversations to text.
+//! Conversations as text.
 
 mod anthropic;
 mod chat;

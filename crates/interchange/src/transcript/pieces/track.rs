@@ -1,4 +1,4 @@
-//! Where in a file its reader is, and what is kept of its text.
+//! The position of the reader in a file, and the kept part of its text.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The line with which somebody begins to speak.
+//! The line at which a speaker begins.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;

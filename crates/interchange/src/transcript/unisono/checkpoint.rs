@@ -1,8 +1,8 @@
-//! The line of a checkpoint: every field of [`Checkpoint`], `retired` where it was taken back, and
-//! `tightened` where less was kept than was asked for.
+//! The line of a checkpoint: every field of [`Checkpoint`], `retired` if it was reverted, and
+//! `tightened` if fewer messages were kept than requested.
 //!
-//! `covers` is a list of `[first, last]` ordinals; `summary` is null for a tombstone; `counts`
-//! has `{"tokens", "at_most"}` per encoding.
+//! `covers` is a list of `[first, last]` ordinals; `summary` is null for a tombstone; `counts` has
+//! `{"tokens", "at_most"}` per encoding.
 
 use std::sync::Arc;
 

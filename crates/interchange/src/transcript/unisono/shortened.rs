@@ -1,4 +1,4 @@
-//! The lines of messages that stand masked or cut in the context.
+//! The lines of messages that are masked or cut in the context.
 
 use unisono_context::Tokens;
 use unisono_context::alteration::{Alteration, Form};

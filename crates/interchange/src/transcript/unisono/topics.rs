@@ -1,4 +1,4 @@
-//! The lines about topics: where it was decided that they end, and which a person sealed.
+//! The lines about topics: their decided ends, and the topics that a person sealed.
 
 use unisono_context::topic::{DecidedTopics, EndedBy, TopicEnd};
 use unisono_context::{Ordinal, Timestamp};

@@ -1,5 +1,5 @@
-//! Anthropic's messages: one object with the system text and the messages of one branch. Loses what
-//! OpenAI's lose, but for whether a tool failed.
+//! Anthropic's messages: one object with the system text and the messages of one branch. It loses
+//! the same as OpenAI's format, except whether a tool failed.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! OpenAI chat messages, one a line, and ShareGPT. Both lose what they have no place for: ids,
-//! times, branches, checkpoints; attachments become a line of text.
+//! OpenAI chat messages, one per line, and ShareGPT. Both lose ids, times, branches and
+//! checkpoints; attachments become a line of text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! unisono JSONL: everything an import takes.
+//! unisono JSONL: everything that an import reads.
 
 mod checkpoint;
 mod shortened;

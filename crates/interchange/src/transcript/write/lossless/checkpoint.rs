@@ -1,4 +1,4 @@
-//! The line of a checkpoint; what is read is in [`crate::transcript::unisono::checkpoint`].
+//! The line of a checkpoint; [`crate::transcript::unisono::checkpoint`] reads it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! The lines of messages that stand masked or cut; what is read is in
-//! [`crate::transcript::unisono`].
+//! The lines of messages that are masked or cut; [`crate::transcript::unisono`] reads them.
 
 use serde::Serialize;
 use unisono_context::alteration::{Alteration, Form};

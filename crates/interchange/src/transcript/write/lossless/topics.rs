@@ -1,4 +1,4 @@
-//! The lines about topics; what is read is in [`crate::transcript::unisono`].
+//! The lines about topics; [`crate::transcript::unisono`] reads them.
 
 use serde::Serialize;
 use unisono_context::MessageId;
