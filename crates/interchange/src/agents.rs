@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! file ─► format (by place and keys) ─► table of keys ─► rules of the format ─► agents/<id>.md
-//! [`detect`]                    [`source`]        [`formats`], [`rule`]   [`write`]
+//!         [`detect`]                    [`source`]        [`formats`], [`rule`]   [`write`]
 //! ```
 //!
 //! Nothing is dropped silently: a key without a rule is reported as lost.

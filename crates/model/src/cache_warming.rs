@@ -1,10 +1,10 @@
-//! Cache-aware fan-out: of several requests with one prefix, one goes ahead and the others
-//! start when it has written the provider's cache.
+//! Cache-aware fan-out: of several requests with one prefix, one goes ahead, and the others start
+//! when it has written the provider's cache.
 //!
-//! A provider reads a prefix from its cache only once a request with it has begun to answer. N
-//! requests sent at once all pay for it; one that goes ahead costs the others its time to the
-//! first event and pays for them. [`CacheWarmth`] is the gate they pass; what it decides is in
-//! [`Table`].
+//! A provider reads a prefix from its cache only after a request with it has begun to answer. N
+//! simultaneous requests all pay for the prefix. If one goes ahead, the others wait until its first
+//! event and read the prefix from the cache. [`CacheWarmth`] is the gate that they pass; [`Table`]
+//! decides.
 
 mod apart;
 mod table;

@@ -1,10 +1,9 @@
-//! What a provider's tokens are to the local estimate, learnt per model from what replies report,
-//! and the window of a model whose provider says another than the catalogue.
+//! The ratio of a provider's tokens to the local estimate, learnt per model from the usage in
+//! replies, and the window of a model whose provider reports another one than the catalogue.
 //!
 //! A [`Calibration`] is a moving average of reported over estimated tokens (an EWMA, whose first
-//! values count in full so that three replies suffice), with the average of how far off it was.
-//! [`Calibrations`] holds one for each model and can be written to a small document and read
-//! back.
+//! values have full weight so that three replies suffice), with the average of its error.
+//! [`Calibrations`] has one for each model and can be written to a small document and read back.
 
 mod document;
 

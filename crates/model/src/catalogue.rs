@@ -1,8 +1,9 @@
 //! The model catalogue: windows, encodings, prices, dates and defaults, from
 //! `config/catalogue.toml`, which is generated, and `config/models.toml`, which is written by hand.
 //!
-//! The second overrides the first key by key, and a user's file both. A model that neither names is given
-//! careful defaults. One whose window neither says is flagged [`Entry::assumed`]. A provider that neither names is an error.
+//! The second file overrides the first key by key, and a user's file overrides both. A model in
+//! none of them gets conservative defaults. A model without a window is flagged [`Entry::assumed`].
+//! An unknown provider is an error.
 
 mod entry;
 mod file;

@@ -1,20 +1,21 @@
-//! The one way to every provider: a request sent, limited, timed, tried again, and its answer
-//! read into a reply or an error with a class.
+//! The one way to every provider: a request is sent with limits and timeouts, retried, and its
+//! response becomes a reply or a classified error.
 //!
-//! What is decided is decided by pure parts: [`retry`], [`breakers`] (a [`breaker`] for the provider
-//! and one for each model), [`cooldown`], [`limits`] and [`gate`], which puts the last three together; `headers` reads those of an answer, the dialect reads
-//! bodies. This file and `attempt` carry it out.
+//! Pure parts make the decisions: [`retry`], [`breakers`] (a [`breaker`] for the provider and one
+//! for each model), [`cooldown`], [`limits`] and [`gate`], which combines the last three. `headers`
+//! parses the headers of a response, the dialect its body. This file and `attempt` carry out the
+//! decisions.
 //!
 //! ```text
-//! reply ─► entrance: breaker, cool-down, limits ─► attempt: send, read ─► reply
-//!             ▲                                          │ failed
-//!             └────────────── wait ◄── retry::decide ◄───┘
+//! reply ─► admission: breaker, cool-down, limits ─► attempt: send, read ─► reply
+//!             ▲                                           │ failed
+//!             └────────────── wait ◄── retry::decide ◄────┘
 //! ```
 //!
-//! A [`Post`] is a document for an address that is no provider's, over the same connections.
+//! A [`Post`] is a document for an address that is not a provider's, over the same connections.
 //!
-//! Dropping the future of a call drops its connection. Keys are in the headers of requests and
-//! nowhere else: not in errors, logs or what types print.
+//! Dropping the future of a call drops its connection. API keys are in the headers of requests and
+//! nowhere else: not in errors, logs or debug output.
 
 mod admission;
 mod attempt;

@@ -1,4 +1,4 @@
-//! The date on which a message was said.
+//! The date of a message.
 
 use jiff::tz::TimeZone;
 use unisono_context::Timestamp;

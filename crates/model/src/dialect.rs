@@ -1,4 +1,4 @@
-//! Providers' wire formats: what is sent, and how what comes back is read.
+//! Providers' wire formats: rendering requests, and parsing responses.
 //!
 //! A request body is two pieces, sent one after the other:
 //!
@@ -7,8 +7,9 @@
 //! tail  persona, task, results, the agent's own exchange, sampling      one request's own
 //! ```
 //!
-//! All here is pure: values and bytes in, values and bytes out. Nothing that changes between two
-//! requests of a group stands before the tail: no times, no ids but places in the conversation.
+//! All functions here are pure: values and bytes in, values and bytes out. Nothing that differs
+//! between two requests of a group comes before the tail: no times, and no ids except positions in
+//! the conversation.
 
 mod anthropic;
 mod borrowed;

@@ -1,8 +1,8 @@
-//! What a language model is to the runtime: a request in, a reply or an error out.
+//! The runtime's interface to a language model: a request in, a reply or an error out.
 //!
-//! A [`Request`] is complete in itself and cheap to clone: the context is shared, the rest is
-//! the agent's own. The [`Extractive`] model answers from it without a network; [`Models`]
-//! finds the model an agent's definition names.
+//! A [`Request`] is complete in itself and cheap to clone: the context is shared, the rest is the
+//! agent's own. The [`Extractive`] model answers from it without a network; [`Models`] finds the
+//! model that an agent's definition names.
 
 mod error;
 mod extractive;

@@ -1,15 +1,15 @@
-//! The prompt an agent is sent: a prefix rendered once and shared, and its own tail.
+//! The prompt of an agent: a prefix rendered once and shared, and its own tail.
 //!
 //! ```text
 //! prefix  {"unisono":1,"context":{"snapshot":"…","system":"…","tools":[…],"summaries":[…],"messages":[…]}
 //! tail    ,"agent":{…},"task":"…","results":[…],"run":"…","attempt":1}
 //! ```
 //!
-//! Where the task is the turn's input, which the context ends with, `task` is null.
+//! If the task is the turn's input, with which the context ends, `task` is null.
 //!
-//! The two, one after the other, are one JSON document. The prefix depends on the snapshot and
-//! the [`Group`] alone: no ids that a provider or this program invented, no times. It is
-//! rendered once per turn and group; every run of the group holds the same [`Bytes`].
+//! Prefix and tail together are one JSON document. The prefix depends only on the snapshot and the
+//! [`Group`]: it has no ids of a provider or this program, and no times. It is rendered once per
+//! turn and group; every run of the group holds the same [`Bytes`].
 
 pub(crate) mod json;
 mod native;

@@ -1,6 +1,6 @@
-//! A provider as settings: where it is, how it is spoken to, and how patient its client is.
+//! A provider as settings: its address, its dialect, and the timeouts of its client.
 //!
-//! Everything here is a value. Nothing shows a key: [`Key`] and the values of extra headers
+//! Everything here is a value. Nothing shows an API key: [`Key`] and the values of extra headers
 //! print `[redacted]`.
 
 mod address;

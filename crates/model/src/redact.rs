@@ -1,8 +1,8 @@
 //! Removes credentials from text that is kept.
 //!
-//! Known key shapes (`sk-…`, `AKIA…`, `ghp_…`, bearer tokens, JSON web tokens, private key
-//! blocks), values of `password=`-like settings, and passwords in addresses. A text without any
-//! of the tell-tale beginnings is returned as it is, after one pass over its bytes.
+//! Known forms of API keys (`sk-…`, `AKIA…`, `ghp_…`, bearer tokens, JSON web tokens, private key
+//! blocks), values of `password=`-like settings, and passwords in addresses. A text without any of
+//! these beginnings is returned unchanged, after one pass over its bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,10 +1,10 @@
-//! Measures which facts of a conversation a kept text still holds.
+//! Measures which facts of a conversation a kept text still contains.
 //!
-//! A [`Probe`] is a question with literal needles. It counts as kept when **one** kept passage
-//! holds a needle of its answer and a needle of its subject: an answer without what it is about
-//! is worth nothing to a reader. A passage is a line, at most two neighbouring sentences of it,
-//! with the day and the speaker that it stands under. Needles are whole words. [`baseline`] gives
-//! texts of the same size to compare with.
+//! A [`Probe`] is a question with literal texts. It counts as kept if **one** passage of the kept
+//! text contains a text of its answer and a text of its subject: an answer without its subject is
+//! useless to a reader. A passage is a line, or at most two neighbouring sentences of it, with the
+//! day and the speaker above it. Texts match whole words. [`baseline`] gives texts of the same size
+//! to compare with.
 
 pub mod baseline;
 

@@ -1,7 +1,8 @@
-//! What a server of one's own says of a model that it serves: its window, and how many caches it
-//! has. Pure: the documents are those that [`Client::served`](crate::client::Client::served) got.
+//! The properties of a model according to the user's own server: its window, and the number of
+//! caches. Pure: the documents are those that [`Client::served`](crate::client::Client::served)
+//! received.
 //!
-//! | server | asked for | window |
+//! | server | query | window |
 //! |---|---|---|
 //! | vLLM and others | `GET /v1/models` | `max_model_len` of the model |
 //! | llama.cpp | `GET /props` | `default_generation_settings.n_ctx`, that of a slot |

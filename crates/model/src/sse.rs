@@ -1,11 +1,11 @@
-//! Server-sent events (WHATWG HTML, section 9.2.6), read from bytes as they arrive.
+//! Server-sent events (WHATWG HTML, section 9.2.6), parsed from bytes as they arrive.
 //!
-//! [`Parser::push`] takes pieces of a stream, cut anywhere, and hands on each event as soon as
-//! its empty line is there. An event that lies whole in one piece and has one `data` line is
-//! lent from that piece without a copy. What is held back is bounded by [`Caps`].
+//! [`Parser::push`] takes pieces of a stream, cut anywhere, and passes each event on as soon as its
+//! empty line has arrived. An event that is completely in one piece and has one `data` line is
+//! borrowed from that piece without a copy. The buffered data is limited by [`Caps`].
 //!
-//! Two things differ from the standard: bytes that are not UTF-8 are an error instead of being
-//! replaced, and `id` and `retry` are read over, because a model's reply cannot be resumed.
+//! There are two differences from the standard: bytes that are not UTF-8 are an error instead of
+//! being replaced, and `id` and `retry` are ignored, because a model's reply cannot be resumed.
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -1,14 +1,15 @@
-//! Summaries by language models: what they are asked, and whether what they write can be taken.
+//! Summaries by language models: the requests to them, and the checks of their replies.
 //!
 //! - [`Prompt`] and [`Prompts`]: the prompt files, `config/prompts/*.md` and a person's own.
-//! - [`plan_parts`]: the requests it takes, each within the summariser's window.
-//! - [`summary`]: the summary in a reply, or why there is none that can be used.
+//! - [`plan_parts`]: the necessary requests, each within the summariser's window.
+//! - [`summary`]: the summary in a reply, or the reason why there is none.
 //!
-//! All is pure; the caller sends the requests, counts, and tries again or somebody else.
+//! All is pure; the caller sends the requests, counts, and retries with the same or another
+//! summariser.
 //!
 //! **Data.** The conversation is wrapped as data that cannot close its wrapper. Credentials are
-//! redacted on both ways: in what is sent, because a summariser may be another provider's than
-//! the model that the person talks to, and in the summary, because it is kept.
+//! redacted in both directions: in requests, because a summariser may belong to another provider
+//! than the model of the conversation, and in the summary, because it is stored.
 
 mod batch;
 mod library;

@@ -1,10 +1,11 @@
 //! Reasoning that a model writes into its text: a `<think>` block before its answer, as servers
-//! pass it on that are not told to read reasoning out.
+//! pass it on if they are not configured to separate the reasoning.
 //!
 //! The chat templates of some models (DeepSeek-R1, QwQ, Qwen3 Thinking) end the prompt with the
-//! opening tag, so that a reply has only the closing one. Nothing in its first words tells it from
-//! an answer, and what was told of a stream cannot be taken back: such models are marked in the
-//! catalogue (`think_opened`), and their replies are read as thoughts from the start.
+//! opening tag, so that a reply has only the closing one. The first words of such a reply do not
+//! differ from an answer, and text that was already streamed cannot be withdrawn. Such models are
+//! therefore marked in the catalogue (`think_opened`), and their replies are read as reasoning from
+//! the start.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";

@@ -1,16 +1,17 @@
 //! Exact token counts with the tokens of tiktoken-rs, made safe for any text.
 //!
 //! An encoding's tables take some milliseconds to build: [`Tokenizer::load`] builds them once per
-//! process and blocks meanwhile, so it belongs on a thread of its own. A count blocks too. Special tokens in a text are plain text.
+//! process and blocks meanwhile, so it belongs on a separate thread. A count blocks too. Special
+//! tokens in a text are plain text.
 //!
-//! Counting is done here and not by tiktoken-rs, whose pattern may fail on a text and whose
-//! threads wait for each other (see `split`): a text is cut into pieces (`split`), and the bytes of
-//! each are merged into tokens (`merge`, `vocabulary`). The tests hold the counts to those of
+//! Counting is done here and not by tiktoken-rs, whose pattern may fail on a text and whose threads
+//! wait for each other (see `split`): a text is split into pieces (`split`), and the bytes of each
+//! are merged into tokens (`merge`, `vocabulary`). The tests compare the counts with those of
 //! tiktoken-rs.
 //!
-//! Long texts are cut where the encoding's own splitting pattern is certain to cut (see
-//! `chunk`), so that the sum equals the count of the whole. A chunk on which the tokenizer
-//! panics is estimated instead of failing: a quarter of its bytes, flagged approximate.
+//! Long texts are cut at positions where the encoding's own splitting pattern certainly cuts (see
+//! `chunk`), so that the sum equals the count of the whole. A chunk on which the tokenizer panics
+//! is estimated instead of failing: a quarter of its bytes, flagged approximate.
 
 mod chunk;
 mod merge;

@@ -1,5 +1,6 @@
 //! Servers with a cache in each of their slots: requests that share a prefix go one after the
-//! other, so that each finds the slot that has it. At once, every slot would read all of it anew.
+//! other, so that each finds the slot with the prefix. In parallel, every slot would process the
+//! whole prefix.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

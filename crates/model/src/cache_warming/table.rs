@@ -1,4 +1,4 @@
-//! Which prefixes a provider has in its cache, and who waits for one that is being written.
+//! The prefixes in a provider's cache, and the requests that wait for a prefix to be written.
 //!
 //! ```text
 //! cold ─► warming ─ first stream event ─► warm ─ unused for its lifetime ─► cold

@@ -4,8 +4,8 @@
 //! {"version":1,"models":{"openai/gpt-5":{"ratio_ppm":1031000,"band_ppm":20000,"samples":12}}}
 //! ```
 //!
-//! A model whose provider named another window than the catalogue has
-//! `"window":{"instead_of":128000,"found":8192}` besides.
+//! A model whose provider reported another window than the catalogue additionally has
+//! `"window":{"instead_of":128000,"found":8192}`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

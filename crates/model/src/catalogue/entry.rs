@@ -1,4 +1,4 @@
-//! A model, by reference, and what is known of it.
+//! A model, by reference, and its properties.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! When a model goes, and when a catalogue is too old to know. Today is an argument.
+//! The retirement of models, and the age at which a catalogue is outdated. Today is an argument.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where requests to a provider wait for their turn: the shell around [`Gate`].
+//! The queue of requests to a provider: the shell around [`Gate`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

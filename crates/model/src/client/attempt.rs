@@ -1,4 +1,4 @@
-//! One attempt: a request sent, its answer read.
+//! One attempt: sends a request and reads its response.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

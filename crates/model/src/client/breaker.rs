@@ -1,10 +1,10 @@
-//! A circuit breaker, of a provider or of a model there: after several failures in a row it is left
-//! alone for a while, then one request tries whether it is back.
+//! A circuit breaker of a provider or of one of its models: after several consecutive failures no
+//! request is sent for a while; then one request tests whether it works again.
 //!
 //! ```text
-//! closed ──failures in a row──► open ──cool-down──► probing ──answered──► closed
-//!                                ▲                     │
-//!                                └───────failed────────┘
+//! closed ──consecutive failures──► open ──cool-down──► probing ──answered──► closed
+//!                                   ▲                     │
+//!                                   └───────failed────────┘
 //! ```
 //!
 //! Times are durations since a fixed start.

@@ -1,8 +1,8 @@
-//! The breakers of one provider: its own, for what concerns it whole, and one for each model that
-//! fails there. A model that fails holds up no other.
+//! The breakers of one provider: one for the provider itself, and one for each model that fails
+//! there. A failing model does not delay other models.
 //!
-//! A connection that cannot be made says that the provider is away. A key that is refused may say
-//! that it is not for that model: only from the second model on it concerns the provider.
+//! A failed connection means that the provider is unreachable. A refused API key may be refused for
+//! one model only: it counts against the provider from the second model on.
 //!
 //! Times are durations since a fixed start.
 

@@ -1,5 +1,5 @@
-//! The cool-down that all requests to a provider share: one that is told to wait holds back its
-//! siblings, so that one refusal does not become as many as there are siblings.
+//! The cool-down that all requests to a provider share: if one is told to wait, its siblings wait
+//! too, so that one refusal does not become one per sibling.
 //!
 //! Times are durations since a fixed start.
 

@@ -1,7 +1,8 @@
-//! Whether a request to a provider may be sent now: breakers, cool-down and limits in one.
+//! Whether a request to a provider may be sent now: breakers, cool-down and limits together.
 //!
-//! A request asks with [`Gate::step`] until it may go or is refused, waiting in between: for a time,
-//! or until something is given back. One that no longer waits leaves its place in line.
+//! A request calls [`Gate::step`] until it may be sent or is refused, and waits in between: for a
+//! time, or until something is released. A request that stops waiting leaves its place in the
+//! queue.
 //!
 //! Times are durations since a fixed start.
 

@@ -1,10 +1,10 @@
-//! What the headers of an answer tell: its kind, the provider's id of the request, when to try
-//! again, and what is left of the limits.
+//! The headers of a response: its type, the provider's request id, the time of the next try, and
+//! the remaining limits.
 //!
 //! OpenAI: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, with resets as `6m0s` or
 //! `12ms`. Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-
-//! {limit,remaining,reset}`, with resets as RFC 3339 times. Both say when a limit is as new
-//! again. Times of day are compared with the answer's own `Date`, so that a wrong clock here
+//! {limit,remaining,reset}`, with resets as RFC 3339 times. Both report when a limit is completely
+//! renewed. Times of day are compared with the response's own `Date`, so that a wrong local clock
 //! does no harm.
 
 mod time;

@@ -1,4 +1,4 @@
-//! An answer that comes in piece by piece: how long each is waited for, and how much is read.
+//! A response that arrives piece by piece: the timeout of each piece, and the maximum size.
 
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
 //! Limits of requests and tokens per minute, as token buckets with a queue.
 //!
-//! A bucket holds what a minute allows and fills up evenly. A request takes its share when it is
-//! sent, with the longest reply it asks for; what its reply did not use is given back. One for which
-//! there is too little stands in line, in the order of arrival, and goes when there is enough for
-//! those before it and for itself. A request larger than the bucket waits for a full one.
+//! A bucket contains the amount of a minute and is refilled evenly. A request takes its share when
+//! it is sent, including the longest reply it asks for; the part that its reply did not use is
+//! returned. If there is too little for a request, it waits in order of arrival until there is
+//! enough for the earlier ones and itself. A request larger than the bucket waits for a full one.
 //!
-//! Besides the limits of the settings there are those a provider tells of in its headers. They
-//! count only once they are used up, and only until the provider says they are as new: what a
-//! request takes there is its affair, and an estimate should not hold back what would pass.
+//! Besides the limits of the settings there are the limits in a provider's headers. They apply only
+//! when they are used up, and only until the provider reports them as renewed: the provider counts
+//! its limits itself, and an estimate should not hold back a request that would pass.
 //!
 //! Times are durations since a fixed start.
 

@@ -1,8 +1,8 @@
-//! A document sent to an address of a person's own, and the document that comes back: with the
-//! connections, timeouts and caps of calls to a provider.
+//! A document sent to a user's own address, and the document in the response: with the connections,
+//! timeouts and caps of calls to a provider.
 //!
-//! It is sent once: what may be sent again, and when, is decided by who knows what the server
-//! does with it.
+//! It is sent once: the caller, which knows what the server does with it, decides about
+//! repetitions.
 
 use bytes::Bytes;
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! What has come of an attempt, for those that break off: what they used is paid for, and nobody
-//! says what that was.
+//! The received part of an attempt, for attempts that break off: their usage must be paid for, and
+//! no provider reports it.
 
 use unisono_context::Tokens;
 use unisono_context::tokens::Count;

@@ -1,4 +1,4 @@
-//! What an error says to a person: what happened, and what to do; never a key.
+//! Error messages for people: what happened, and what to do; never an API key.
 
 use crate::dialect::Failure;
 use crate::language::Class;

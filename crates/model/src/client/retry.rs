@@ -1,9 +1,9 @@
-//! What is tried again, and after how long: exponential backoff with full jitter, never sooner
-//! than the provider asks for.
+//! Which errors are retried, and after what time: exponential backoff with full jitter, never
+//! sooner than the provider requests.
 //!
-//! Full jitter: the wait is drawn evenly between nothing and a bound that doubles with every
-//! attempt, so that requests that failed together do not come back together (M. Brooker,
-//! *Exponential Backoff and Jitter*, AWS Architecture Blog, 2015).
+//! Full jitter: the wait is drawn evenly between zero and a bound that doubles with every attempt,
+//! so that requests that failed together do not return together (M. Brooker, *Exponential Backoff
+//! and Jitter*, AWS Architecture Blog, 2015).
 
 use std::fmt;
 use std::time::Duration;

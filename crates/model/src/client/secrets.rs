@@ -1,8 +1,7 @@
-//! What of a provider's settings is secret, taken out of what the provider says of a request that
-//! failed.
+//! Removes the secrets of a provider's settings from the provider's message about a failed request.
 //!
-//! It is taken out of an answer's bytes before anybody reads them: a reason that was shortened or
-//! cleaned of what looks like a key may hold a part of one that does not.
+//! They are removed from the bytes of a response before any other processing: a message that was
+//! shortened, or cleaned of likely API keys, may still contain a part of one.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Asks a server what it says of a model: all there is to ask, at once and briefly.
+//! Queries a server for the properties of a model: all queries in parallel and with a short
+//! timeout.
 
 use std::time::Duration;
 

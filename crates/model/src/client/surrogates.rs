@@ -1,6 +1,6 @@
-//! Characters that a provider cuts in two: JSON writes those beyond the basic plane as two escapes,
-//! and some servers send the first with one piece of a reply and the second with the next. Alone
-//! neither is text, and the piece could not be read.
+//! Characters that a provider splits: JSON writes characters beyond the basic plane as two escapes,
+//! and some servers send the first in one piece of a reply and the second in the next. A single one
+//! is not valid text, so the piece could not be parsed.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Connections to a provider: TLS, proxies, the headers every request has, and what a broken
-//! connection means.
+//! Connections to a provider: TLS, proxies, the headers of every request, and the meaning of a
+//! broken connection.
 
 use std::error::Error as _;
 use std::time::Duration;

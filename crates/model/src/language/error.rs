@@ -1,4 +1,5 @@
-//! Why there is no reply, by class: what may be tried again, and what a person must put right.
+//! Why there is no reply, by class: errors that may be retried, and errors that a person must
+//! correct.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The embedded model behind [`LanguageModel`]: it answers by quoting the context, and joins
-//! what delegates brought back.
+//! The embedded model behind [`LanguageModel`]: it answers with quotes from the context, and joins
+//! the results of delegates.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

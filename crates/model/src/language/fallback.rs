@@ -1,9 +1,9 @@
-//! A chain of models behind one: when the first cannot answer, the next is asked.
+//! A chain of models behind one: if the first cannot answer, the next is asked.
 //!
-//! Only failures that another provider may be spared are passed on: a request that is wrong, too
-//! long or refused would fare no better elsewhere. The fallback gets a prefix in its own
-//! dialect, rendered once for all requests that share it, and is asked for no more output than it
-//! can give. One whose window is too small is passed over.
+//! Only failures that another provider may not have are passed on: a request that is wrong, too
+//! long or refused would fail elsewhere too. The fallback gets a prefix in its own dialect,
+//! rendered once for all requests that share it, and a maximum output within its limit. A fallback
+//! whose window is too small is skipped.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -1,9 +1,9 @@
-//! A model at a provider: its dialect, its cache, its prices and what is learnt of its tokens,
+//! A model at a provider: its dialect, its cache, its prices and the calibration of its tokens,
 //! around the client that carries the bytes.
 //!
 //! ```text
 //! complete ─► estimate ─► gate: lead, wait or go ─► client ─► usage: expected, read, cost
-//!                             └ prewarm: a request of its own writes the cache first
+//!                             └ prewarm: a separate request writes the cache first
 //! ```
 
 mod account;

@@ -1,4 +1,4 @@
-//! All that a model is asked with.
+//! The complete request to a model.
 
 use std::any::Any;
 use std::fmt;

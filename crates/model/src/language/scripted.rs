@@ -1,4 +1,4 @@
-//! A model that says what a test told it to, and remembers what it was asked.
+//! A model for tests with given replies, which records its requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Texts at which a reply ends: for every model alike, whether or not its provider knows them.
+//! Texts at which a reply ends: for every model, whether or not its provider supports them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The native rendering of a context: what programs and the embedded model are given.
+//! The native rendering of a context, for programs and the embedded model.
 
 use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::{Block, Entry, ToolSpec};

@@ -1,4 +1,4 @@
-//! What follows the shared prefix in one agent's prompt.
+//! The part of one agent's prompt after the shared prefix.
 
 use std::sync::Arc;
 

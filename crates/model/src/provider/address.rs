@@ -1,4 +1,4 @@
-//! Where a provider is: the base URL of its settings, and the URL of one request.
+//! The address of a provider: the base URL of its settings, and the URL of one request.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A provider's key: read from a variable or a file, sent, and never shown.
+//! A provider's API key: read from a variable or a file, sent, and never shown.
 
 use std::ffi::OsString;
 use std::fmt;

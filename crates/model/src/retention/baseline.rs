@@ -1,7 +1,7 @@
-//! What a summary has to beat: simple ways to keep as many tokens of a conversation.
+//! Baselines for a summary: simple ways to keep the same number of tokens of a conversation.
 //!
-//! Each takes whole messages (or sentences) and fills what is left of the size with as many
-//! words of the next one as fit, so that none of them wastes room.
+//! Each takes whole messages (or sentences) and fills the rest of the size with as many words of
+//! the next one as fit, so that none of them wastes room.
 
 use super::{Probe, Report, report};
 use crate::extractive::CountTokens;

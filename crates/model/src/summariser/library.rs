@@ -1,4 +1,4 @@
-//! The prompts at hand, by name: those that are built in, and a person's own on top.
+//! The available prompts, by name: the built-in ones, and a person's own above them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

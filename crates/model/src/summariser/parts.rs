@@ -1,8 +1,8 @@
-//! Dividing what is to be summarised among as many requests as the summariser's window takes.
+//! Divides the messages to summarise among as many requests as the summariser's window requires.
 //!
-//! Each request after the first carries the summary so far, so a summary of any length of input
-//! comes about with a window of any size. The texts of all parts, one after the other, are the
-//! transcript: nothing is left out, nothing is there twice.
+//! Each request after the first contains the summary so far, so an input of any length can be
+//! summarised with a window of any size. The texts of all parts, one after the other, are the
+//! transcript: nothing is omitted or repeated.
 
 use std::sync::Arc;
 

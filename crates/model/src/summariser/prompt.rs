@@ -1,4 +1,4 @@
-//! Prompt files: text with places to be filled, checked when they are read.
+//! Prompt files: text with placeholders, checked when they are read.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What a summariser wrote, as it can stand in a context: without what is around the summary,
-//! and with its headings as they are looked for.
+//! A summariser's reply in the form for a context: without the text around the summary, and with
+//! the expected headings.
 
 use unisono_context::Tokens;
 use unisono_context::call::{Reply, Stop};

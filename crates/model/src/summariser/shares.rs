@@ -1,4 +1,4 @@
-//! How a summariser's window is shared out: prompt, summary so far, messages, reply.
+//! The division of a summariser's window: prompt, summary so far, messages, reply.
 
 use unisono_context::Tokens;
 

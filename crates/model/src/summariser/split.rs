@@ -1,4 +1,4 @@
-//! Cutting a text into pieces that each have at most so many tokens, at the best places there are.
+//! Splits a text into pieces with a maximum number of tokens each, at the best positions.
 
 use crate::extractive::CountTokens;
 

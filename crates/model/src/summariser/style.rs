@@ -1,4 +1,4 @@
-//! How detailed a summary is: what its writer is told, and how long it may be.
+//! How detailed a summary is: the instruction for its writer, and its maximum length.
 
 use unisono_context::Tokens;
 

@@ -1,4 +1,4 @@
-//! Messages as a summariser reads them: one text, and where each message begins in it.
+//! Messages as one text for a summariser, with the start of each message.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

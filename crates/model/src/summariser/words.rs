@@ -1,4 +1,4 @@
-//! What a prompt's places are introduced by.
+//! The introductions of a prompt's placeholders.
 
 use super::wrap::{CONVERSATION, CUTOFF, EARLIER, RECENT, REQUEST, wrapped};
 

@@ -1,10 +1,10 @@
-//! Wrapping text as data, so that it cannot close its wrapper or pose as another message.
+//! Wraps text as data, so that it cannot close its wrapper or imitate another message.
 //!
 //! Data stands between `<tag>` and `</tag>`, each on a line of its own; a message begins with a
-//! line such as `<#12 user>`. In the data itself a backslash is put after each `<` that could be
-//! read as the start of one of these: `</conversation>` becomes `<\/conversation>`. What already
-//! has backslashes there gets one more, so [`released`] gives back exactly what [`guarded`] was
-//! given, for every text.
+//! line such as `<#12 user>`. In the data itself, a backslash is inserted after each `<` that could
+//! be read as the start of one of these: `</conversation>` becomes `<\/conversation>`. Existing
+//! backslashes there get one more, so [`released`] returns exactly the input of [`guarded`], for
+//! every text.
 
 use std::borrow::Cow;
 

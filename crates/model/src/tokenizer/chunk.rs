@@ -1,9 +1,9 @@
-//! Cutting a long text into pieces that can be counted one by one.
+//! Splits a long text into pieces that can be counted one by one.
 //!
-//! Byte-pair encoding never merges across the pieces of the encoding's splitting pattern, so a
-//! cut between two such pieces leaves the sum of the counts unchanged. Two places are certain
-//! in both encodings: after a line feed that is followed by a letter, and before a single space
-//! between two letters. Only a text without either for kilobytes is cut elsewhere.
+//! Byte-pair encoding never merges across the pieces of the encoding's splitting pattern, so a cut
+//! between two such pieces leaves the sum of the counts unchanged. Two positions are certain in
+//! both encodings: after a line feed that is followed by a letter, and before a single space
+//! between two letters. Only a text with neither for kilobytes is cut elsewhere.
 
 /// The longest chunk in bytes.
 pub(super) const MAX_BYTES: usize = 64 * 1024;

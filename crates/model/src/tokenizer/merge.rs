@@ -1,7 +1,7 @@
-//! Byte-pair merging: how many tokens a piece of a text is.
+//! Byte-pair merging: the number of tokens of a piece of text.
 //!
-//! A piece starts as its single bytes. Of all neighbours that are a token together, those of the lowest
-//! rank become one, the leftmost first, until no two do (Sennrich, Haddow and Birch 2016; on
+//! A piece starts as its single bytes. Of all neighbours that form a token together, those of the
+//! lowest rank become one, the leftmost first, until no two do (Sennrich, Haddow and Birch 2016; on
 //! bytes as in OpenAI's encodings).
 
 use std::cmp::Reverse;

@@ -1,12 +1,12 @@
-//! Cutting a text into the pieces that an encoding merges bytes within.
+//! Splits a text into the pieces within which an encoding merges bytes.
 //!
 //! The encodings publish this as a pattern with a look-ahead, `\s+(?!\S)`: a run of white space
-//! leaves its last character to the word that follows. An automaton has no look-ahead. So the pattern
-//! here takes such runs whole, and [`Splitter::piece`] cuts the last character off again. All else
-//! means the same to an automaton as to a backtracking engine; the tests hold both to the same
-//! pieces. What is gained: a search needs no stack and never fails, however hostile the text,
-//! and what it writes to belongs to its caller alone (tiktoken-rs's own pattern, shared by
-//! threads, was measured to make two of them slower than one).
+//! leaves its last character to the next word. An automaton has no look-ahead, so the pattern here
+//! takes such runs whole, and [`Splitter::piece`] removes the last character again. The rest has
+//! the same meaning for an automaton and a backtracking engine; the tests compare the pieces of
+//! both. The advantage: a search needs no stack and never fails, however hostile the text, and its
+//! scratch space belongs to its caller alone (with tiktoken-rs's own pattern, shared by threads,
+//! two threads were measured to be slower than one).
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::{Anchored, Input};

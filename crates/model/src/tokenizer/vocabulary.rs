@@ -1,4 +1,4 @@
-//! The tokens of an encoding: which bytes are one, and which come first when bytes are merged.
+//! The tokens of an encoding: the bytes of each, and their merge order.
 
 use unisono_context::tokens::Encoding;
 

@@ -1,4 +1,4 @@
-//! What a reply used, what it cost, and what an error means for the person who reads it. Pure.
+//! The usage and the cost of a reply, and the explanation of an error for people. Pure.
 
 use unisono_context::Tokens;
 

@@ -1,4 +1,4 @@
-//! A model that sees a label before each message may begin its own with one: it is taken off.
+//! A model that sees a header before each message may begin its own reply with one: it is removed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,12 +1,12 @@
-//! Which of a provider's machines a request is sent to, so that it finds its prefix there.
+//! The routing of a request to one of a provider's machines, so that it finds its prefix there.
 //!
 //! OpenAI sends requests with the same `prompt_cache_key` to the same machine, up to about 15 a
-//! minute ("Prompt caching", developers.openai.com); beyond that they spill over to machines
-//! that do not have the prefix. Keys therefore have a number, the same for neighbours of a fan-out
-//! and, in the first of them, the lead: fifteen runs that begin in the same minute. The requests of
-//! one number share a cache, and a run stays with the machine that has its own exchange. The
-//! number follows from the run's place alone and not from the time, so that a request that is
-//! made again, after a crash too, has the same bytes (`docs/adr/0013-cache-keys-by-place.md`).
+//! minute ("Prompt caching", developers.openai.com); further ones go to machines without the
+//! prefix. Keys therefore have a number, which is equal for neighbours in a fan-out and, in the
+//! first group, the lead: fifteen runs that begin in the same minute. The requests of one number
+//! share a cache, and a run stays with the machine that has its own exchange. The number depends
+//! only on the position of the run and not on the time, so that a repeated request, also after a
+//! crash, has the same bytes (`docs/adr/0013-cache-keys-by-place.md`).
 
 use unisono_context::Digest;
 

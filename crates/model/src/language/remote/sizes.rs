@@ -1,5 +1,5 @@
-//! How long a model's requests are, in its local encoding: the prefix counted once for all that
-//! share it, the rest only where it matters.
+//! The length of a model's requests, in its local encoding: the prefix is counted once for all that
+//! share it, the rest only if it matters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What carries a request to a provider and brings its reply back.
+//! The transport of a request to a provider and of its reply.
 
 use std::future::Future;
 use std::sync::Arc;
