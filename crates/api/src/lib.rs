@@ -4,7 +4,7 @@
 //! [`delegation`] and [`run`]; the model's context in [`context`], [`compaction`], [`topic`] and
 //! [`pin`]. [`search`] finds messages. [`event`] has the events of sessions, [`turn_event`] the
 //! live updates of a turn, [`approval`] tool calls that wait for a person, [`agent`] the agents,
-//! [`usage`] tokens and costs, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
+//! [`cluster`] the programs on one database, [`usage`] tokens and costs, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
 //! describes errors, and [`openai`] is the interface for OpenAI's clients. [`harmless`] and
 //! [`short`] prepare values for people.
 //!
@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod approval;
 pub mod chat;
+pub mod cluster;
 pub mod compaction;
 pub mod context;
 pub mod delegation;

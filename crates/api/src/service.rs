@@ -12,6 +12,7 @@
 
 mod agents;
 mod approvals;
+mod cluster;
 mod compactions;
 mod contexts;
 mod messages;
@@ -29,6 +30,7 @@ use crate::{Code, Problem};
 
 pub use agents::Agents;
 pub use approvals::Approvals;
+pub use cluster::Cluster;
 pub use compactions::Compactions;
 pub use contexts::Contexts;
 pub use messages::Messages;
@@ -68,6 +70,7 @@ pub trait Service:
     + Settings
     + Agents
     + Store
+    + Cluster
     + Debug
     + Send
     + Sync
@@ -87,6 +90,7 @@ impl<T> Service for T where
         + Settings
         + Agents
         + Store
+        + Cluster
         + Debug
         + Send
         + Sync

@@ -197,7 +197,7 @@ impl App {
     /// Opens the store that is there and tells what had to be repaired.
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
         self.say_store(setup);
-        let opened = local::open_configured(&setup.loaded.config.store).await?;
+        let opened = local::open_configured(&setup.loaded.config).await?;
         self.tell_opening(&opened);
         Ok(opened)
     }
@@ -240,7 +240,7 @@ impl App {
         let store = &setup.loaded.config.store;
         self.check_named(&store.path)?;
         self.say_store(setup);
-        let held = match local::open_configured(store).await {
+        let held = match local::open_configured(&setup.loaded.config).await {
             Ok(opened) => {
                 self.tell_opening(&opened);
                 return Ok(Ok(Place::Process(opened)));

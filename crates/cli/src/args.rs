@@ -10,9 +10,9 @@ use unisono_context::policy::Preset;
 use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{
-    acp, agents, append, approvals, chat, checkpoints, compact, completions, config, context,
-    delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay, resume,
-    run, runs, seal, serve, sessions, store, usage, vacuum, why,
+    acp, agents, append, approvals, chat, checkpoints, cluster, compact, completions, config,
+    context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay,
+    resume, run, runs, seal, serve, sessions, store, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -374,6 +374,9 @@ pub(crate) enum Command {
     /// What the operator of a database needs
     #[command(subcommand)]
     Store(store::Command),
+    /// Programs that use one database together
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// Completions for a shell
     Completions(completions::Args),
     /// Manual pages

@@ -6,6 +6,7 @@ pub(crate) mod append;
 pub(crate) mod approvals;
 pub(crate) mod chat;
 pub(crate) mod checkpoints;
+pub(crate) mod cluster;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -72,6 +73,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Doctor(args) => doctor::run(app, args),
         Command::Vacuum(args) => vacuum::run(app, args),
         Command::Store(command) => store::run(app, command),
+        Command::Cluster(command) => app.wait_for(cluster::run(app, command)),
         Command::Man(args) => man::run(app, args),
         Command::Completions(args) => completions::run(app, args),
     }

@@ -3,6 +3,7 @@
 mod agents;
 mod approvals;
 mod calls;
+mod cluster;
 mod compactions;
 mod contexts;
 mod events;

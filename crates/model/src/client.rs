@@ -52,6 +52,7 @@ use crate::language::{self, Class, Listener, Reply, Stage, Usage};
 use crate::provider::{self, Settings};
 use admission::{Admission, Admitted};
 use attempt::{Answer, Failed};
+pub use limits::Share;
 pub use post::Post;
 use progress::ReplyProgress;
 use retry::Decision;
@@ -144,6 +145,14 @@ impl Client {
     /// # Errors
     /// The settings cannot work, or this machine cannot make encrypted connections.
     pub fn new(settings: Settings) -> Result<Client, Error> {
+        Client::sharing(settings, Share::default())
+    }
+
+    /// The same, with limits that are shared with other programs.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn sharing(settings: Settings, share: Share) -> Result<Client, Error> {
         settings.check()?;
         if let Some(warning) = settings.auth.key().and_then(provider::Key::warning) {
             tracing::warn!(provider = &*settings.name, "{warning}");
@@ -157,7 +166,7 @@ impl Client {
         }
         Ok(Client {
             http: transport::connections(&settings)?,
-            admission: Arc::new(Admission::new(&settings)),
+            admission: Arc::new(Admission::new(&settings, share)),
             secrets: Arc::new(Secrets::of(&settings)),
             settings,
         })

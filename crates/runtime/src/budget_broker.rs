@@ -26,6 +26,8 @@ use crate::clock;
 
 /// How long a request waits for what others hold.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a grant is decided again because other programs were granted something.
+const DECIDED_AT_MOST: u32 = 64;
 /// Events read at a time.
 const PAGE: usize = 4_096;
 
@@ -37,6 +39,8 @@ pub(crate) enum Msg {
     Lower(Back),
     /// Nothing more is heard of a session until it is opened again.
     Gone(SessionId),
+    /// Take back what these sessions hold and do not use: nobody works on them.
+    Settle(Vec<SessionId>, oneshot::Sender<()>),
     /// A request has waited long enough.
     TooLong { session: SessionId, number: u64 },
 }
@@ -117,6 +121,12 @@ impl Handle {
     /// Has it lowered to what is used. A broker that is being started again asks for it by itself.
     pub(crate) fn lower(&self, back: Back) {
         let _ = self.0.send_now(Msg::Lower(back));
+    }
+
+    /// Has it take back what these sessions hold and do not use.
+    pub(crate) fn settle(&self, sessions: Vec<SessionId>, reply: oneshot::Sender<()>) {
+        // Where nobody is there, the reply is dropped.
+        let _ = self.0.send_now(Msg::Settle(sessions, reply));
     }
 
     /// Tells that nothing more is heard of a session.
@@ -208,11 +218,28 @@ impl State {
         self.holders.remove(&session);
         self.waiting.retain(|(of, _)| of.session != session);
         // Where that cannot be read, the next start sees to it.
-        if let Ok(false) = self.journal.exists(session).await
-            && let Some(grant) = self.broker.close(&self.rules, session, clock::now())
-            && let Err(error) = self.keep(&[grant]).await
-        {
-            tracing::error!(%session, %error, "what a deleted session held cannot be written down");
+        if let Ok(false) = self.journal.exists(session).await {
+            let closed = self.keep(|broker, rules| broker.close(rules, session, clock::now()));
+            if let Err(error) = closed.await {
+                tracing::error!(%session, %error, "what a deleted session held cannot be written down");
+            }
+        }
+        self.serve().await;
+    }
+
+    async fn on_settle(&mut self, sessions: Vec<SessionId>) {
+        for session in sessions {
+            if !self.broker.holders().any(|holder| holder == session) {
+                continue;
+            }
+            match session_use(&self.journal, session).await {
+                Ok(Some(session_use)) => self.lower(session, session_use).await,
+                // Deleted, or it does not fold.
+                Ok(None) => self.on_gone(session).await,
+                Err(error) => {
+                    tracing::warn!(%session, %error, "what a session holds is not taken back yet");
+                }
+            }
         }
         self.serve().await;
     }
@@ -241,15 +268,16 @@ impl State {
     /// Answers those that wait until one has to wait on: first those whose runs have begun, else
     /// in the order in which they came.
     async fn serve(&mut self) {
+        if !self.waiting.is_empty()
+            && let Err(error) = self.grants.refresh(&mut self.broker).await
+        {
+            tracing::warn!(%error, "what other programs were granted is not known");
+        }
         while !self.waiting.is_empty() {
             let begun = self.waiting.iter().position(|(of, _)| of.begun);
             let (request, reply) = self.waiting.remove(begun.unwrap_or(0));
-            match self.raise(&request) {
-                Ok(grant) => {
-                    let answer = match self.keep(&[grant]).await {
-                        Ok(()) => Ok(grant.ceiling),
-                        Err(error) => Err(Refused::Failed(error.to_string().into())),
-                    };
+            match self.grant(&request).await {
+                Ok(answer) => {
                     self.holds(&request);
                     // The session may be gone.
                     let _ = reply.send(answer);
@@ -280,11 +308,9 @@ impl State {
     /// What a session holds and does not use is free again. It is of no account whether that could
     /// be written down: then it holds too much for a while.
     async fn lower(&mut self, session: SessionId, session_use: SessionUse) {
-        if let Some(grant) = self
-            .broker
-            .lower(&self.rules, session, session_use, clock::now())
-            && let Err(error) = self.keep(&[grant]).await
-        {
+        let lowered =
+            self.keep(|broker, rules| broker.lower(rules, session, session_use, clock::now()));
+        if let Err(error) = lowered.await {
             tracing::error!(%session, %error, "what a session gave back cannot be written down");
         }
     }
@@ -309,14 +335,54 @@ impl State {
         holders.any(|session| *session != request.session)
     }
 
-    async fn keep(&mut self, grants: &[Grant]) -> Result<(), unisono_store::Error> {
-        self.grants.append(grants).await?;
-        grants.iter().for_each(|grant| self.broker.apply(grant));
-        Ok(())
+    /// Grants what is asked for, where there is enough left.
+    async fn grant(&mut self, request: &Request) -> Result<Result<Amount, Refused>, Shortage> {
+        let amounts = (request.session_use, request.needed);
+        let mut short = None;
+        let kept = self.keep(|broker, rules| {
+            let raised = broker.raise(rules, request.session, amounts, clock::now());
+            raised.map_err(|error| short = Some(error)).ok()
+        });
+        match kept.await {
+            Ok(Some(grant)) => Ok(Ok(grant.ceiling)),
+            Ok(None) => match short {
+                Some(short) => Err(short),
+                None => Ok(Err(Refused::Failed("nothing was granted".into()))),
+            },
+            Err(error) => Ok(Err(Refused::Failed(error.to_string().into()))),
+        }
+    }
+
+    /// Writes a grant down, if there is one. Where another program was granted something meanwhile,
+    /// it is decided again.
+    async fn keep(
+        &mut self,
+        mut decide: impl FnMut(&Broker, &Rules) -> Option<Grant>,
+    ) -> Result<Option<Grant>, unisono_store::Error> {
+        use unisono_store::Error;
+
+        let mut tries = 0..DECIDED_AT_MOST;
+        loop {
+            let Some(grant) = decide(&self.broker, &self.rules) else {
+                return Ok(None);
+            };
+            match self.grants.append(&[grant]).await {
+                Ok(()) => {
+                    self.broker.apply(&grant);
+                    return Ok(Some(grant));
+                }
+                Err(Error::Fenced { .. } | Error::Conflict { .. })
+                    if self.journal.cluster().is_some() && tries.next().is_some() =>
+                {
+                    self.grants.refresh(&mut self.broker).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
-/// Takes back what sessions hold by what their journals say: nobody works on them now.
+/// Takes back what sessions hold by what their journals say, unless another program works on them.
 async fn settle(
     journal: &Journal,
     rules: &Rules,
@@ -324,6 +390,11 @@ async fn settle(
 ) -> Result<Vec<Grant>, unisono_store::Error> {
     let mut lowered = Vec::new();
     for session in broker.holders() {
+        if let Some(cluster) = journal.cluster()
+            && cluster.owner(session.into()).await?.is_some()
+        {
+            continue;
+        }
         lowered.extend(match session_use(journal, session).await? {
             Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
             // Deleted, or it does not fold.
@@ -369,10 +440,13 @@ impl Actor for BudgetBroker {
                 // The next start finds out the same.
                 Err(error) if error.is_ephemeral() => {
                     tracing::warn!(%error, "what sessions held cannot be written down");
+                    lowered.iter().for_each(|grant| broker.apply(grant));
                 }
-                appended => appended?,
+                // Another program was granted something meanwhile: what is held longer is safe.
+                Err(_) if journal.cluster().is_some() => grants.refresh(&mut broker).await?,
+                Ok(()) => lowered.iter().for_each(|grant| broker.apply(grant)),
+                Err(error) => return Err(error.into()),
             }
-            lowered.iter().for_each(|grant| broker.apply(grant));
         }
         Ok(State {
             journal,
@@ -394,6 +468,11 @@ impl Actor for BudgetBroker {
             Msg::Raise(request, reply) => state.on_raise(&myself, request, reply).await,
             Msg::Lower(back) => state.on_lower(back).await,
             Msg::Gone(session) => state.on_gone(session).await,
+            Msg::Settle(sessions, reply) => {
+                state.on_settle(sessions).await;
+                // Whoever waited may have gone.
+                let _ = reply.send(());
+            }
             Msg::TooLong { session, number } => state.on_too_long(session, number).await,
         }
         Ok(())

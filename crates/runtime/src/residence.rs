@@ -77,6 +77,11 @@ impl Residence {
         self.works.store(works, Ordering::Relaxed);
     }
 
+    /// Whether it has open turns.
+    pub(crate) fn is_working(&self) -> bool {
+        self.works.load(Ordering::Relaxed)
+    }
+
     /// It holds that much now.
     pub(crate) fn holds(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);

@@ -1,12 +1,14 @@
 //! The runtime's face: start it on a journal, create and open sessions, shut it down.
 
+mod lease;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
@@ -143,6 +145,14 @@ pub enum Error {
     Unavailable(&'static str),
 }
 
+impl Error {
+    /// Whether the session is for another program to work on.
+    #[must_use]
+    pub fn is_owned_elsewhere(&self) -> bool {
+        matches!(self, Error::Store(error) if error.is_owned_elsewhere())
+    }
+}
+
 impl From<unisono_store::Error> for Error {
     fn from(error: unisono_store::Error) -> Error {
         Error::Store(Arc::new(error))
@@ -186,6 +196,8 @@ pub struct Runtime {
     supervisor: ActorRef<supervisor::Msg>,
     ended: watch::Receiver<Option<Arc<str>>>,
     tree: JoinHandle<()>,
+    /// Where several programs use the store.
+    lease: JoinHandle<()>,
     env: Arc<Env>,
 }
 
@@ -232,10 +244,12 @@ impl Runtime {
         };
         let spawned = Actor::spawn(None, Supervisor, args).await;
         let (supervisor, tree) = spawned.map_err(|_| Error::Unavailable("supervisor"))?;
+        let lease = tokio::spawn(lease::follow(env.clone(), supervisor.clone()));
         Ok(Runtime {
             supervisor,
             ended,
             tree,
+            lease,
             env,
         })
     }
@@ -320,10 +334,46 @@ impl Runtime {
         }
     }
 
+    /// How many sessions in memory have open turns.
+    pub async fn working(&self) -> usize {
+        let (reply, answer) = oneshot::channel();
+        let asked = supervisor::Msg::CountWorking(reply);
+        match self.supervisor.send_message(asked) {
+            Ok(()) => answer.await.unwrap_or_default(),
+            // A tree that has given up works on none.
+            Err(_) => 0,
+        }
+    }
+
+    /// Forgets every session in memory, without waiting for the disk: others may work on them by now.
+    pub fn forget_sessions(&self) {
+        // A tree that is stopping forgets them in any case.
+        let _ = self.supervisor.send_message(supervisor::Msg::ForgetAll);
+    }
+
+    /// Takes every session out of memory once what it decided is on disk, for others to go on with.
+    pub async fn hand_over_sessions(&self) {
+        self.drain().await;
+        self.forget_sessions();
+        // Answered after that.
+        self.working().await;
+    }
+
+    /// Takes back what these sessions hold of the budget and do not use. Nobody works on them.
+    pub async fn settle_budget(&self, sessions: Vec<SessionId>) {
+        let (reply, settled) = oneshot::channel();
+        let settle = supervisor::Msg::SettleBudget { sessions, reply };
+        if self.supervisor.send_message(settle).is_ok() {
+            // Where there is no budget, there is no answer.
+            let _ = settled.await;
+        }
+    }
+
     /// Stops every actor once what it decided is on disk. Open turns stay open in the journal and
     /// go on at the next start.
     pub async fn shutdown(self) {
         self.env.stop();
+        self.lease.abort();
         self.drain().await;
         self.supervisor.stop(None);
         // The tree ends when its root has stopped its children.

@@ -226,11 +226,30 @@ impl State {
                 }
                 self.weigh();
             }
+            Err(error) if error.is_owned_elsewhere() => {
+                tracing::debug!(session = %id, %error, "a session is another program's");
+                self.lose(error);
+            }
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
                 self.phase = Phase::Broken(error);
             }
         }
+    }
+
+    /// Another program works on it, or may: who asked already is told, who asks later has it claimed.
+    fn lose(&mut self, error: Error) {
+        self.phase = Phase::Broken(error);
+        let forget = supervisor::Msg::Forget(self.args.id);
+        // A tree that is stopping forgets it in any case.
+        let _ = self.args.supervisor.send_message(forget);
+    }
+
+    /// Whether others may take this program to be gone. If they do, it is about to forget its sessions,
+    /// and to open those again that are still its own.
+    fn may_be_elsewhere(&self) -> bool {
+        let cluster = self.args.env.journal.cluster();
+        cluster.is_some_and(|cluster| !cluster.holds_lease())
     }
 
     /// Takes an input of a client; the reply waits for the disk.
@@ -389,7 +408,7 @@ impl State {
 
     /// Carries out effects; a tree that is stopping begins nothing, its next start does.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
-        if self.args.env.is_stopping() {
+        if self.args.env.is_stopping() || self.may_be_elsewhere() {
             return;
         }
         let Phase::Live(live) = &mut self.phase else {

@@ -43,6 +43,15 @@ pub(crate) enum Msg {
     },
     /// The session was deleted: nothing is kept of it, and who follows it is told.
     Forget(SessionId),
+    /// All sessions may be others' by now: nothing is kept of them.
+    ForgetAll,
+    /// Tell how many sessions in memory have open turns.
+    CountWorking(oneshot::Sender<usize>),
+    /// Have the budget broker take back what these sessions hold and do not use.
+    SettleBudget {
+        sessions: Vec<SessionId>,
+        reply: oneshot::Sender<()>,
+    },
     /// Sessions hold more than they may: some of them have to leave memory.
     MakeRoom,
     /// Give the pool of an agent, started if there is none.
@@ -413,6 +422,13 @@ impl Actor for Supervisor {
             }
             Msg::Follow { session, reply } => drop(reply.send(Ok(state.on_follow(session)))),
             Msg::Forget(session) => state.on_forget(session),
+            Msg::ForgetAll => state.on_forget_all(),
+            Msg::CountWorking(reply) => drop(reply.send(state.working())),
+            Msg::SettleBudget { sessions, reply } => {
+                if let Some(broker) = state.budget_broker() {
+                    broker.settle(sessions, reply);
+                }
+            }
             Msg::MakeRoom => state.make_room(),
             Msg::Drain(busy) => {
                 for live in state.sessions.values() {

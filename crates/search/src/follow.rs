@@ -158,9 +158,11 @@ impl Follower {
         }
         self.open().await?;
         let follows = self.directory.is_some();
+        // What other programs write is told by nobody: the journal is looked at.
+        let is_shared = self.journal.cluster().is_some();
         match session {
-            Some(session) if !follows => self.one(session).await?,
-            _ if !follows || self.shared.behind.swap(false, Ordering::AcqRel) => {
+            Some(session) if !follows || is_shared => self.one(session).await?,
+            _ if !follows || self.shared.behind.swap(false, Ordering::AcqRel) || is_shared => {
                 self.sweep().await?;
             }
             _ => {}

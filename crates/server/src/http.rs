@@ -15,6 +15,7 @@ mod bodies;
 mod branches;
 mod chat;
 mod checkpoints;
+mod cluster;
 pub(crate) mod compactions;
 mod connections;
 mod context;
@@ -22,6 +23,7 @@ mod delegations;
 mod description;
 mod events;
 mod extract;
+mod forward;
 mod guard;
 mod health;
 mod imports;
@@ -53,6 +55,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, State};
@@ -106,13 +109,16 @@ pub enum Error {
         /// What is wrong with it.
         error: std::io::Error,
     },
+    /// It cannot join the daemons on the same database.
+    #[error(transparent)]
+    Cluster(#[from] unisono::Error),
 }
 
 /// What every route uses.
 pub(crate) struct Shared {
     local: Arc<Local>,
     token: Token,
-    logins: Logins,
+    logins: Arc<Logins>,
     /// Host names that may be asked for, lower case.
     hosts: Vec<String>,
     requests: Semaphore,
@@ -125,6 +131,8 @@ pub(crate) struct Shared {
     stopping: watch::Receiver<bool>,
     answers: metrics::Answers,
     openapi: OpenApi,
+    /// Sessions of other daemons that were taken over.
+    taken_over: AtomicU64,
     /// Sessions that are there for one request.
     ephemeral_sessions: EphemeralSessions,
 }
@@ -142,6 +150,8 @@ pub struct Server {
     stop: watch::Sender<bool>,
     limits: connections::Limits,
     token_file: PathBuf,
+    /// Where other daemons reach it.
+    reached: String,
 }
 
 impl std::fmt::Debug for Server {
@@ -173,13 +183,19 @@ impl Server {
         let stall = Duration::from_secs(settings.stall_seconds);
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
+        let reached = local.setup().loaded.config.cluster.address.clone();
+        let reached = cluster::address(reached.as_deref(), address);
+        local.announce(&reached, &token.public()).await?;
+        let mut hosts = hosts(address, &settings.hosts);
+        hosts.extend(local.beats().and_then(|_| cluster::host(&reached)));
         let calls = Arc::new(Semaphore::new(settings.streams as usize));
         let logins = Logins::open(&local.setup().loaded.config.store.path, &token);
+        let logins = Arc::new(logins);
         let shared = Arc::new(Shared {
             local: Arc::new(local),
             token,
             logins,
-            hosts: hosts(address, &settings.hosts),
+            hosts,
             requests: Semaphore::new(settings.requests as usize),
             bodies: Bodies::new(settings.bodies_bytes.max(settings.body_limit_bytes.into())),
             rate: Rate::new(settings.requests_per_second),
@@ -188,6 +204,7 @@ impl Server {
             stopping,
             answers: metrics::Answers::default(),
             openapi,
+            taken_over: AtomicU64::new(0),
             ephemeral_sessions: EphemeralSessions::new(),
         });
         let router = router
@@ -196,6 +213,10 @@ impl Server {
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
+            .layer(middleware::from_fn_with_state(
+                shared.clone(),
+                forward::forward,
+            ))
             .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
             .with_state(shared.clone());
         let full = full(&shared);
@@ -213,6 +234,7 @@ impl Server {
                 drain: Duration::from_secs(settings.drain_seconds),
             },
             token_file: settings.token_file,
+            reached,
         })
     }
 
@@ -245,8 +267,8 @@ impl Server {
     }
 
     /// A link by which one browser can come in, once; none where no secret can be had.
-    pub fn login_link(&self) -> Option<String> {
-        login::new_link(&self.shared, &self.authority()).ok()
+    pub async fn login_link(&self) -> Option<String> {
+        login::new_link(&self.shared, &self.authority()).await.ok()
     }
 
     /// Where the token is.
@@ -262,6 +284,7 @@ impl Server {
         let shared = &self.shared;
         let upkeep = vec![
             tokio::spawn(resume(shared.clone())),
+            tokio::spawn(cluster::follow(shared.clone(), self.reached.clone())),
             tokio::spawn(follow_agents(shared.clone())),
             tokio::spawn(prune(shared.clone())),
             tokio::spawn(unisono::vacuum::follow(shared.local.clone())),
@@ -395,13 +418,7 @@ async fn resume(shared: Arc<Shared>) {
         shared.ephemeral_sessions.without(local, unfinished).await
     };
     match unfinished.await {
-        Ok(unfinished) => {
-            for session in unfinished {
-                if let Err(error) = local.open(session).await {
-                    tracing::error!(%session, %error, "a session cannot be opened");
-                }
-            }
-        }
+        Ok(unfinished) => local.open_all(unfinished).await,
         Err(error) => {
             tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
         }
@@ -447,6 +464,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("search", search::routes()),
         ("events", events::routes()),
         ("agents", agents::routes()),
+        ("cluster", cluster::routes()),
         ("approvals", approvals::routes()),
         ("usage", usage::routes()),
         ("metrics", metrics::routes()),

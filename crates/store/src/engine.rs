@@ -9,6 +9,7 @@ use std::pin::Pin;
 
 use uuid::Uuid;
 
+use crate::cluster::Cluster;
 use crate::error::Result;
 
 /// The journal of what is left of sessions that were removed; none of them has this id.
@@ -207,6 +208,18 @@ pub trait Engine: Send + Sync + 'static {
         })
     }
 
+    /// The last event of each of these sessions; none for one that has no events. What an engine can
+    /// do at one time is overridden, as above.
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
+        Box::pin(async move {
+            let mut lasts = Vec::with_capacity(sessions.len());
+            for info in sessions {
+                lasts.push(self.read(info.session, info.last_seq, 1).await?.pop());
+            }
+            Ok(lasts)
+        })
+    }
+
     /// Keeps a state checkpoint in place of the one before it.
     fn put_checkpoint(
         &self,
@@ -267,6 +280,11 @@ pub trait Engine: Send + Sync + 'static {
     /// that cannot be read, and then nothing is changed.
     fn vacuum(&self, _bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
         Box::pin(async { Ok(Vacuumed::default()) })
+    }
+
+    /// The programs that use it together, where several may.
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        None
     }
 
     /// Whether it takes writes.

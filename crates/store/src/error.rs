@@ -41,6 +41,27 @@ pub enum Error {
         /// The epoch that holds the session; 0 if it was never claimed or is deleted.
         current: u64,
     },
+    /// Another program works on the session.
+    #[error(
+        "session {session} is worked on by {owner}{}: ask that one, or stop it and try again",
+        At(address.as_deref())
+    )]
+    Owned {
+        /// The session.
+        session: SessionId,
+        /// The program that owns it.
+        owner: String,
+        /// Where that one is reached, if anywhere.
+        address: Option<String>,
+    },
+    /// This program is being drained: it takes no sessions that it does not own.
+    #[error(
+        "this program is being drained and takes no new work: session {session} is another's to take"
+    )]
+    Draining {
+        /// The session.
+        session: SessionId,
+    },
     /// A write failed before; nothing is written any more until the process starts again.
     #[error(
         "the store is read-only since {reason}: nothing acknowledged is lost; mend the cause and start again"
@@ -266,6 +287,12 @@ impl Error {
         passes || self.is_disk_full()
     }
 
+    /// Whether the session is for another program to work on.
+    #[must_use]
+    pub fn is_owned_elsewhere(&self) -> bool {
+        matches!(self, Self::Owned { .. } | Self::Draining { .. })
+    }
+
     /// Whether the store cannot be written, but may well be read: the disk is full or mounted
     /// read-only, or the caller has no right to write.
     #[must_use]
@@ -320,6 +347,14 @@ struct Mib(u64);
 impl std::fmt::Display for Mib {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.1} MiB", self.0 as f64 / 1_048_576.0)
+    }
+}
+
+struct At<'e>(Option<&'e str>);
+
+impl std::fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |address| write!(f, " at {address}"))
     }
 }
 

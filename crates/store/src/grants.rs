@@ -7,7 +7,7 @@
 
 use unisono_session::budget::{Broker, Grant};
 
-use crate::engine::{Append, Checkpoint, SessionId};
+use crate::engine::{Append, Checkpoint, Claim, Engine, SessionId};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
 use crate::record;
@@ -19,7 +19,8 @@ const PAGE: usize = 4_096;
 /// Entries after which the state is written down when the journal is opened.
 const FOLD_AFTER: u64 = 1_024;
 
-/// The journal of grants, held by one process at a time.
+/// The journal of grants, held by one process at a time; where several programs use the store, all of
+/// them write to it, and one that is not up to date writes nothing.
 #[derive(Debug)]
 pub struct Grants {
     journal: Journal,
@@ -36,7 +37,11 @@ impl Grants {
     /// The store takes no writes, or failed; an entry cannot be read.
     pub async fn open(journal: &Journal) -> Result<(Grants, Broker)> {
         let engine = journal.engine();
-        let claim = match engine.claim(ID).await {
+        let taken = match engine.cluster() {
+            None => engine.claim(ID).await,
+            Some(_) => join(engine.as_ref()).await,
+        };
+        let claim = match taken {
             Err(error) if error.is_ephemeral() => {
                 let (journal, broker) = (journal.clone(), fold(journal, u64::MAX).await?.0);
                 let grants = Grants {
@@ -73,10 +78,26 @@ impl Grants {
         Ok(fold(journal, u64::MAX).await?.0)
     }
 
+    /// Takes in what other programs wrote.
+    ///
+    /// # Errors
+    /// The store failed; an entry cannot be read.
+    pub async fn refresh(&mut self, broker: &mut Broker) -> Result<()> {
+        let engine = self.journal.engine();
+        if engine.cluster().is_none() {
+            return Ok(());
+        }
+        let epoch = join(engine.as_ref()).await?.epoch;
+        self.last = apply(&self.journal, broker, self.last + 1, u64::MAX).await?;
+        self.epoch = Some(epoch);
+        Ok(())
+    }
+
     /// Writes grants down; they are on disk when it returns.
     ///
     /// # Errors
-    /// Another process has taken the journal, or the store takes no writes, or failed.
+    /// `Fenced` or `Conflict`: another process has taken the journal, or written to it, and nothing
+    /// is written. Or the store takes no writes, or failed.
     pub async fn append(&mut self, grants: &[Grant]) -> Result<()> {
         if grants.is_empty() {
             return Ok(());
@@ -111,7 +132,24 @@ async fn fold(journal: &Journal, last: u64) -> Result<(Broker, u64)> {
         }
         folded = seq;
     }
-    let mut next = folded + 1;
+    apply(journal, &mut broker, folded + 1, last).await?;
+    Ok((broker, folded))
+}
+
+/// The right to write beside other programs.
+async fn join(engine: &dyn Engine) -> Result<Claim> {
+    match engine.session(ID).await? {
+        Some(info) => Ok(Claim {
+            epoch: info.epoch,
+            last_seq: info.last_seq,
+        }),
+        None => engine.claim(ID).await,
+    }
+}
+
+/// Applies the entries from `next` to `last`, and answers with the number of the last there is.
+async fn apply(journal: &Journal, broker: &mut Broker, mut next: u64, last: u64) -> Result<u64> {
+    let engine = journal.engine();
     while next <= last {
         let page = engine.read(ID, next, PAGE).await?;
         let Some(newest) = page.last() else { break };
@@ -127,7 +165,7 @@ async fn fold(journal: &Journal, last: u64) -> Result<(Broker, u64)> {
             }
         }
     }
-    Ok((broker, folded))
+    Ok(next - 1)
 }
 
 fn encode(grants: &[Grant], seq: u64) -> Result<Vec<u8>> {

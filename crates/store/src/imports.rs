@@ -17,6 +17,9 @@ use crate::record;
 /// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
 
+/// How often the list is read again that another program changes at the same time.
+const TRIES: usize = 64;
+
 /// The sessions that are not whole.
 ///
 /// # Errors
@@ -40,8 +43,7 @@ pub(crate) async fn unfinished(engine: &dyn Engine) -> Result<BTreeSet<SessionId
 /// # Errors
 /// The engine's.
 pub(crate) async fn begin(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
-    let list = &unfinished(engine).await? | sessions;
-    write(engine, &list).await
+    change(engine, |list| list | sessions).await
 }
 
 /// Writes down that these sessions are whole, or gone.
@@ -49,11 +51,7 @@ pub(crate) async fn begin(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -
 /// # Errors
 /// The engine's.
 pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
-    let list = &unfinished(engine).await? - sessions;
-    if list.is_empty() {
-        return engine.delete_session(Deletion::of(ID)).await.map(drop);
-    }
-    write(engine, &list).await
+    change(engine, |list| list - sessions).await
 }
 
 /// The same of all there are, and adds this to what is left of deleted sessions: both in one write.
@@ -79,11 +77,31 @@ pub(crate) async fn take_back(engine: &dyn Engine, sessions: &BTreeSet<SessionId
     end(engine, sessions).await
 }
 
-async fn write(engine: &dyn Engine, list: &BTreeSet<SessionId>) -> Result<()> {
-    let claim = engine.claim(ID).await?;
-    let payload = encode(list, claim.last_seq + 1)?;
-    engine.append(Append::to(ID, claim, payload)).await?;
-    Ok(())
+/// Changes the list. Where another program changes it at the same time, it is read again.
+async fn change(
+    engine: &dyn Engine,
+    change: impl Fn(&BTreeSet<SessionId>) -> BTreeSet<SessionId>,
+) -> Result<()> {
+    let mut tries = 0..TRIES;
+    loop {
+        let claim = engine.claim(ID).await?;
+        let list = change(&unfinished(engine).await?);
+        let changed = if list.is_empty() {
+            let deletion = Deletion {
+                expected_seq: Some(claim.last_seq),
+                ..Deletion::of(ID)
+            };
+            engine.delete_session(deletion).await.map(drop)
+        } else {
+            let payload = encode(&list, claim.last_seq + 1)?;
+            let append = Append::to(ID, claim, payload);
+            engine.append(append).await.map(drop)
+        };
+        match changed {
+            Err(Error::Fenced { .. } | Error::Conflict { .. }) if tries.next().is_some() => {}
+            changed => return changed,
+        }
+    }
 }
 
 fn encode(list: &BTreeSet<SessionId>, seq: u64) -> Result<Vec<u8>> {
@@ -194,7 +212,15 @@ impl Imports {
     /// Answers how many sessions it had.
     pub(crate) async fn sweep(&self, engine: &Arc<dyn Engine>) -> Result<usize> {
         let _writing = self.writing.lock().await;
-        let found = unfinished(engine.as_ref()).await?;
+        let mut found = unfinished(engine.as_ref()).await?;
+        if let Some(cluster) = engine.cluster() {
+            for session in found.clone() {
+                // Another program makes it, or will take it back.
+                if cluster.owner(session).await?.is_some() {
+                    found.remove(&session);
+                }
+            }
+        }
         self.hidden().left.extend(&found);
         if !found.is_empty() && take_back(engine.as_ref(), &found).await.is_ok() {
             self.hidden().left.clear();

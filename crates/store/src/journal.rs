@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 use unisono_context::SessionId;
@@ -10,6 +9,7 @@ use unisono_session::Event;
 use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
+use crate::cluster::Cluster;
 use crate::engine::{
     self, Append, Claim, DELETED_USAGE, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
 };
@@ -70,30 +70,14 @@ impl Journal {
         self.engine.claim(session).await
     }
 
-    /// Takes back what imports left that were cut short, by a crash or by a failure. What cannot be
-    /// taken back now is hidden. Answers how many sessions there were; to be called once, before
+    /// Takes back what imports left that were cut short, by a crash or by a failure, and that no other
+    /// program works on. What cannot be taken back now is hidden. Answers how many sessions there were; to be called once, before
     /// anything else.
     ///
     /// # Errors
     /// The store failed, or what was noted of them cannot be read.
     pub async fn sweep(&self) -> Result<usize> {
         self.imports.sweep(&self.engine).await
-    }
-
-    /// The same in a store that several programs use: only what nobody has written to for so long.
-    ///
-    /// # Errors
-    /// As of [`Journal::sweep`].
-    pub async fn sweep_older(&self, than: Duration) -> Result<usize> {
-        let left = self.engine.session(imports::ID).await?;
-        let now = engine::now_unix_ms();
-        let is_old = left.is_some_and(|left| {
-            u128::from(now.saturating_sub(left.updated_unix_ms)) >= than.as_millis()
-        });
-        match is_old {
-            true => self.sweep().await,
-            false => Ok(0),
-        }
     }
 
     /// Appends events, all or none, and answers with the number of the last of them once they are
@@ -268,19 +252,23 @@ impl Journal {
     /// # Errors
     /// The store failed, or the event cannot be read.
     pub async fn has_open_turns(&self, session: &SessionInfo) -> Result<Option<bool>> {
-        let last = self.engine.read(session.session, session.last_seq, 1);
-        let last = last.await?.into_iter().next();
-        let open = last.map(|event| record::open_turns(&event.payload));
-        Ok(match open {
-            Some(OpenTurns::Known(open)) => Some(open > 0),
-            Some(OpenTurns::Unknown) => None,
-            // Nothing was ever written, or somebody deletes it.
-            None => Some(false),
-        })
+        let mut last = self.engine.last_events(vec![*session]).await?;
+        Ok(has_open_turns(last.pop().flatten()))
     }
 
-    /// The sessions that may have open turns, by the last event of each alone: nothing costs the
-    /// length of a journal. One that does not tell is among them.
+    /// Those of these sessions that may have open turns, by the last event of each alone. One that
+    /// does not tell is among them.
+    ///
+    /// # Errors
+    /// As [`Journal::has_open_turns`].
+    pub async fn unfinished_of(&self, sessions: Vec<SessionInfo>) -> Result<Vec<SessionId>> {
+        let lasts = self.engine.last_events(sessions.clone()).await?;
+        let unfinished = sessions.iter().zip(lasts);
+        let unfinished = unfinished.filter(|(_, last)| has_open_turns(last.clone()) != Some(false));
+        Ok(unfinished.map(|(info, _)| info.session.into()).collect())
+    }
+
+    /// The sessions that may have open turns: nothing costs the length of a journal.
     ///
     /// # Errors
     /// As [`Journal::has_open_turns`].
@@ -292,12 +280,13 @@ impl Journal {
                 return Ok(unfinished);
             };
             after = Some(last.session.into());
-            for session in &page {
-                if self.has_open_turns(session).await? != Some(false) {
-                    unfinished.push(session.session.into());
-                }
-            }
+            unfinished.extend(self.unfinished_of(page).await?);
         }
+    }
+
+    /// The programs that use the store together, where several may.
+    pub fn cluster(&self) -> Option<&dyn Cluster> {
+        self.engine.cluster()
     }
 
     /// Removes a session and fences its writers; answers whether there was one. What its models
@@ -371,6 +360,16 @@ impl From<engine::SessionId> for SessionId {
 /// Whether a journal is a session's, and not the store's own.
 fn is_of_a_session(journal: engine::SessionId) -> bool {
     journal != grants::ID && journal != DELETED_USAGE && journal != imports::ID
+}
+
+/// What the last event of a session says of its open turns.
+fn has_open_turns(last: Option<engine::Event>) -> Option<bool> {
+    match last.map(|event| record::open_turns(&event.payload)) {
+        Some(OpenTurns::Known(open)) => Some(open > 0),
+        Some(OpenTurns::Unknown) => None,
+        // Nothing was ever written, or somebody deletes it.
+        None => Some(false),
+    }
 }
 
 /// Events that are to be stored.

@@ -17,6 +17,7 @@
 mod admit;
 pub mod archive;
 mod check;
+mod cluster;
 mod codec;
 mod deleted_usage;
 mod disk;
@@ -34,6 +35,7 @@ mod record;
 mod row;
 
 pub use check::check;
+pub use cluster::{Announcement, Beat, Cluster, Member};
 pub use disk::{
     Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,
     acknowledge_losses, doctor, is_store, losses, repair, vacuum,

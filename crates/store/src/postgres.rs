@@ -8,8 +8,8 @@
 
 mod batch;
 mod check;
-mod hold;
 mod link;
+mod members;
 mod options;
 mod read;
 mod remove;
@@ -19,6 +19,7 @@ mod trouble;
 mod writer;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Mutex, mpsc};
@@ -26,18 +27,21 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use crate::admit;
+use crate::cluster::Cluster;
 use crate::disk::Lock;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
-    Space, Vacuumed,
+    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, SessionId,
+    SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
-use crate::private;
+use crate::{grants, imports, private};
 use batch::checksum;
-use hold::Hold;
 use link::{Away, Link};
+use members::Membership;
+use read::info;
 use trouble::failed;
 use writer::Job;
 
@@ -46,7 +50,29 @@ pub use options::{Options, place};
 /// Connections that read.
 const READERS: usize = 3;
 
+/// How often a session is claimed whose owner leaves it meanwhile, or whose lease this program let pass.
+const CLAIMED_AT_MOST: usize = 3;
+
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/// Claims a session that is nobody's, this member's, or of a member that is gone. A program that joined
+/// nobody claims any.
+const CLAIM: &str = "\
+INSERT INTO unisono_sessions AS known
+    (session, epoch, last_seq, payload_bytes, deleted, created_unix_ms, updated_unix_ms, owner)
+SELECT $1, 1, 0, 0, false, now.ms, now.ms, $2
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms) AS now
+WHERE $2::uuid IS NULL
+    OR EXISTS (SELECT FROM unisono_members WHERE member = $2 AND beat_unix_ms > now.ms - $3)
+ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false,
+    created_unix_ms =
+        CASE WHEN known.deleted THEN excluded.created_unix_ms ELSE known.created_unix_ms END,
+    updated_unix_ms = excluded.updated_unix_ms, owner = excluded.owner
+WHERE known.deleted OR known.owner IS NULL OR excluded.owner IS NULL
+    OR known.owner = excluded.owner
+    OR NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner
+                   AND other.beat_unix_ms > excluded.updated_unix_ms - $3)
+RETURNING epoch, last_seq";
 
 const STANDING: &str = "\
 SELECT CASE WHEN deleted THEN 0 ELSE epoch END, last_seq FROM unisono_sessions WHERE session = $1";
@@ -73,7 +99,9 @@ pub struct Postgres {
     changes: Link,
     next: AtomicUsize,
     is_closed: AtomicBool,
-    held: Mutex<(Option<Lock>, Option<Hold>)>,
+    directory: Mutex<Option<Lock>>,
+    /// Where other programs may use it at the same time.
+    membership: Option<Arc<Membership>>,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -97,11 +125,15 @@ impl Postgres {
         schema::prepare(&mut client).await?;
         drop(client);
         let away = Away::default();
-        let database = match options.is_alone {
-            true => Some(hold::take(&options, &away).await?),
-            false => None,
-        };
         let link = || Link::new(options.clone(), away.clone());
+        let membership = match options.takeover_after {
+            Some(after) => {
+                let name = options.config.get_application_name().unwrap_or("unisono");
+                let place = options.directory.as_deref();
+                Some(Membership::join(link(), place, after, name).await?)
+            }
+            None => None,
+        };
         let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
         let writer = tokio::spawn(writer::run(link(), asked));
         Ok(Postgres {
@@ -111,7 +143,8 @@ impl Postgres {
             changes: link(),
             next: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
-            held: Mutex::new((directory, database)),
+            directory: Mutex::new(directory),
+            membership,
             options,
             away,
         })
@@ -145,28 +178,53 @@ impl Postgres {
 
     async fn claimed(&self, session: SessionId) -> Result<Claim> {
         self.check_open()?;
-        let claim = format!(
-            "INSERT INTO unisono_sessions AS known VALUES ($1, 1, 0, 0, false, {NOW}, {NOW}) \
-             ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false, \
-             created_unix_ms = CASE WHEN known.deleted THEN {NOW} ELSE known.created_unix_ms END, \
-             updated_unix_ms = {NOW} RETURNING epoch, last_seq"
-        );
+        let Some(membership) = self
+            .membership
+            .as_ref()
+            .filter(|_| !is_of_the_store(session))
+        else {
+            let claim = self.claim_for(session, None, 0).await?;
+            return claim.ok_or_else(|| self.unreachable("it does not answer"));
+        };
+        if !membership.may_claim(session) {
+            return Err(Error::Draining { session });
+        }
+        for _ in 0..CLAIMED_AT_MOST {
+            let claim = self.claim_for(session, Some(membership.id()), membership.lease_ms());
+            if let Some(claim) = claim.await? {
+                membership.claimed(session);
+                return Ok(claim);
+            }
+            if let Some(refused) = membership.refused(session).await? {
+                return Err(refused);
+            }
+        }
+        Err(self.unreachable("this program's own beats do not come through"))
+    }
+
+    /// Claims a session for a member; none where it is another's.
+    async fn claim_for(
+        &self,
+        session: SessionId,
+        member: Option<Uuid>,
+        lease_ms: i64,
+    ) -> Result<Option<Claim>> {
         // A claim whose answer was lost is made again: the one before it is over then.
         let until = Instant::now() + self.options.patience;
         loop {
             let held = self.changes.session(until).await?;
-            let parameters: [&(dyn ToSql + Sync); 1] = [&session.0];
-            let claimed = held.client.query_one(&claim, &parameters);
+            let parameters: [&(dyn ToSql + Sync); 3] = [&session.0, &member, &lease_ms];
+            let claimed = held.query(CLAIM, &parameters);
             let Ok(claimed) = timeout_at(until, claimed).await else {
                 self.changes.broke(&held).await;
                 return Err(self.unreachable("it does not answer"));
             };
             match claimed {
-                Ok(row) => {
-                    return Ok(Claim {
-                        epoch: unsigned(&row, 0),
-                        last_seq: unsigned(&row, 1),
-                    });
+                Ok(rows) => {
+                    return Ok(rows.first().map(|row| Claim {
+                        epoch: unsigned(row, 0),
+                        last_seq: unsigned(row, 1),
+                    }));
                 }
                 Err(error) => {
                     let error = failed("claim a session")(error);
@@ -187,7 +245,12 @@ impl Postgres {
         let sent = timeout(self.options.patience, jobs.send(job)).await;
         let full = |_| self.unreachable("as many writes wait as may");
         sent.map_err(full)?.map_err(|_| Error::Closed)?;
-        answer.await.map_err(|_| Error::Closed)?
+        let answer = answer.await.map_err(|_| Error::Closed)?;
+        if let (Err(Error::Fenced { session, .. }), Some(membership)) = (&answer, &self.membership)
+        {
+            membership.was_fenced(*session);
+        }
+        answer
     }
 
     async fn checkpoint_put(
@@ -269,9 +332,17 @@ impl Postgres {
         for link in self.readers.iter().chain([&self.changes]) {
             link.close().await;
         }
-        *self.held.lock().await = (None, None);
+        if let Some(membership) = &self.membership {
+            membership.leave().await;
+        }
+        *self.directory.lock().await = None;
         Ok(())
     }
+}
+
+/// Whether a journal is the store's own: all members write to it, kept apart by its epochs alone.
+fn is_of_the_store(journal: SessionId) -> bool {
+    journal == DELETED_USAGE || journal == grants::ID || journal == imports::ID
 }
 
 /// Makes a directory that is its owner's alone, and takes it.
@@ -346,6 +417,14 @@ impl Engine for Postgres {
 
     fn vacuum(&self, _: Option<u64>) -> Answer<'_, Vacuumed> {
         Box::pin(self.vacuumed())
+    }
+
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        self.membership.as_deref().map(|all| all as &dyn Cluster)
+    }
+
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
+        Box::pin(self.lasts(sessions))
     }
 
     fn health(&self) -> Health {

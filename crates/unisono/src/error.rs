@@ -211,7 +211,11 @@ fn store_code(error: &unisono_store::Error) -> Code {
     match error {
         unisono_store::Error::ReadOnly { .. }
         | unisono_store::Error::Unwritable { .. }
-        | unisono_store::Error::Unreachable { .. } => Code::Unavailable,
+        | unisono_store::Error::Unreachable { .. }
+        // Another program works on the session: asked again, the request comes to that one.
+        | unisono_store::Error::Owned { .. }
+        | unisono_store::Error::Draining { .. }
+        | unisono_store::Error::Fenced { .. } => Code::Unavailable,
         error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }

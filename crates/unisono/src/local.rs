@@ -9,15 +9,16 @@
 //! ```
 
 mod builder;
+mod cluster;
 mod models_asked;
 mod opened;
+mod options;
 mod reload;
 mod settings;
 mod stopping;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
@@ -25,6 +26,7 @@ use unisono_context::compaction::Mode;
 use unisono_context::{SessionId, TurnId};
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
+use unisono_model::client::Share;
 use unisono_runtime::mcp::Offer;
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
@@ -36,7 +38,7 @@ use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
 use crate::context::estimate;
-use crate::current::{self, Current};
+use crate::current::Current;
 use crate::decisions::RecentDecisions;
 use crate::error::Error;
 use crate::history;
@@ -46,6 +48,7 @@ use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
 use crate::skill_tool::SkillTool;
 use crate::view::View;
+use options::{compaction_deadline, options};
 use unisono_config::setup::Setup;
 use unisono_config::skills;
 
@@ -54,9 +57,6 @@ pub use opened::{Opened, open_configured, open_degraded, open_read_only, open_st
 pub use reload::Reload;
 pub(crate) use settings::off_thread;
 pub use settings::{change, own_changes};
-
-/// The default deadline of one compaction.
-const DEADLINE_SECONDS: u64 = 30;
 
 /// A running runtime with its configuration and agents.
 ///
@@ -102,6 +102,8 @@ pub struct Local {
     /// Answers of the user's own model servers, and their warm prefixes.
     servers: Servers,
     warmth: CacheWarmth,
+    /// Of the providers' limits, among the programs on one database.
+    share: Share,
     /// The logged notices about models: each is logged once.
     noticed: Noticed,
     #[cfg(feature = "otel")]
@@ -153,6 +155,7 @@ impl Local {
             metrics: Metrics::default(),
             servers: Servers::default(),
             warmth: CacheWarmth::default(),
+            share: Share::default(),
             noticed: Noticed::default(),
             #[cfg(feature = "otel")]
             traces: None,
@@ -176,6 +179,7 @@ impl Local {
                 &local.extensions,
                 &learnt.calibrations,
                 &local.warmth,
+                &local.share,
             ),
             options(&local.setup, &learnt.calibrations),
         );
@@ -282,7 +286,11 @@ impl Local {
     /// There is no session with that id, or its journal cannot be read.
     pub async fn view(&self, session: SessionId) -> Result<View, Error> {
         if self.runtime.is_some() {
-            return Ok(View::Live(self.open(session).await?));
+            match self.open(session).await {
+                // Another program does; what is on disk is told.
+                Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {}
+                opened => return Ok(View::Live(opened?)),
+            }
         }
         let mut viewed = self.viewed.lock().await;
         let mut state = match viewed.take() {
@@ -461,39 +469,5 @@ impl Local {
             finished.push(self.wait(&handle, turn).await?);
         }
         Ok(finished)
-    }
-}
-
-/// The deadline of one compaction.
-fn compaction_deadline(setup: &Setup) -> Duration {
-    let seconds = setup.loaded.config.compaction.all.deadline_seconds;
-    Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))
-}
-
-fn options(current: &Current, calibrations: &Calibrations) -> Options {
-    let setup = &*current.now();
-    let config = &setup.loaded.config;
-    let bounds = &config.runtime;
-    let number = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
-    let defaults = Options::default();
-    Options {
-        pool_queue: number(bounds.queue_per_agent),
-        session_queue: number(bounds.queue_per_session),
-        compactions: number(bounds.compactions),
-        compaction_queue: number(bounds.compaction_queue),
-        countings: number(bounds.countings),
-        passivate_after: Duration::from_secs(bounds.passivate_after_seconds),
-        resident: unisono_runtime::Bounds {
-            sessions: number(bounds.sessions_in_memory),
-            bytes: bounds.session_bytes_in_memory,
-        },
-        compaction_deadline: compaction_deadline(setup).into(),
-        summarisers: current::chains(current, calibrations),
-        servers: setup.loaded.tools.servers.clone(),
-        budget: config.budget.daemon.rules(),
-        stuck_after: Duration::from_secs(bounds.stuck_after_seconds),
-        live_runs: config.budget.live_runs(),
-        recall: bounds.recall,
-        ..defaults
     }
 }

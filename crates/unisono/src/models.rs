@@ -14,7 +14,7 @@ use unisono_context::{Ppm, Snapshot, Tokens};
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
-use unisono_model::client::Client;
+use unisono_model::client::{Client, Share};
 use unisono_model::language::remote::Nowhere;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
 use unisono_runtime::{Extensions, measure};
@@ -76,6 +76,7 @@ pub(crate) fn build(
     extensions: &Extensions,
     calibrations: &Calibrations,
     warmth: &CacheWarmth,
+    share: &Share,
 ) -> Models {
     let loaded = &setup.loaded;
     let workshop = Mutex::new(Workshop {
@@ -88,6 +89,7 @@ pub(crate) fn build(
         chains: BTreeMap::new(),
         calibrations: calibrations.clone(),
         warmth: warmth.clone(),
+        share: share.clone(),
     });
     Models::default().made_by(move |name| {
         let mut workshop = workshop.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +244,7 @@ pub async fn count(
     snapshot: Arc<Snapshot>,
 ) -> Result<u64, String> {
     let (learnt, warmth) = (Calibrations::default(), CacheWarmth::default());
-    let models = build(setup, extensions, &learnt, &warmth);
+    let models = build(setup, extensions, &learnt, &warmth, &Share::default());
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;
@@ -300,6 +302,7 @@ struct Workshop {
     chains: BTreeMap<String, Arc<dyn LanguageModel>>,
     calibrations: Calibrations,
     warmth: CacheWarmth,
+    share: Share,
 }
 
 impl Workshop {
@@ -358,7 +361,10 @@ impl Workshop {
         }
         let access = self.providers.get(provider);
         let made = match access.map(|access| &access.settings) {
-            Some(Ok(settings)) => Client::new(settings.clone()).map_err(|error| error.to_string()),
+            Some(Ok(settings)) => {
+                let client = Client::sharing(settings.clone(), self.share.clone());
+                client.map_err(|error| error.to_string())
+            }
             Some(Err(lacks)) => Err(format!("provider `{provider}`: {lacks}")),
             None => Err(format!("provider `{provider}` cannot be called")),
         };

@@ -91,7 +91,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else {
         app.out.say(format_args!("listening  {url}"));
         app.out.say(format_args!("token      in {token_file}"));
-        if let Some(link) = server.login_link() {
+        if let Some(link) = server.login_link().await {
             app.out.say(format_args!("page       {link} (works once)"));
         }
     }
@@ -144,6 +144,7 @@ impl From<http::Error> for Problem {
                     None => problem.hint("`unisono serve --bind 127.0.0.1:0` takes a free port"),
                 }
             }
+            http::Error::Cluster(error) => error.into(),
             http::Error::Listen { .. } | http::Error::Token { .. } => Problem::failed(error),
         }
     }

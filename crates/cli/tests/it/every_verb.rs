@@ -76,6 +76,13 @@ fn rows() -> Vec<Row> {
         row("runs list", vec![], 0, "risks"),
         row("runs show", vec!["RUN"], 0, "risks"),
         row("runs cancel", vec!["RUN"], 2, "not open"),
+        row("cluster list", vec![], 0, "one program uses it"),
+        row(
+            "cluster drain",
+            vec!["0000"],
+            2,
+            "no program of the cluster",
+        ),
         row("approvals list", vec![], 0, "no call waits"),
         row("approvals approve", vec!["0000"], 2, "no call that waits"),
         row("approvals deny", vec!["0000"], 2, "no call that waits"),

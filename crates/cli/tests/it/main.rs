@@ -19,6 +19,7 @@ mod cache;
 mod cancelling;
 mod chat;
 mod choosing;
+mod cluster;
 mod compacting;
 mod completion;
 mod continuing;

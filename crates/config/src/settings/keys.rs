@@ -23,6 +23,7 @@ pub(crate) const ALL: &[Key] = &[
     key("agents", Kind::Named(agents::KEYS)),
     key("runtime", Kind::Section(RUNTIME)),
     key("server", Kind::Section(SERVER)),
+    key("cluster", Kind::Section(CLUSTER)),
     key("log", Kind::Section(LOG)),
     key("telemetry", Kind::Section(TELEMETRY)),
 ];
@@ -37,6 +38,11 @@ const STORE: &[Key] = &[
     key("vacuum_every_seconds", SECONDS),
     key("vacuum_over_mib", SOME),
     key("vacuum_mib_per_second", SOME),
+];
+
+const CLUSTER: &[Key] = &[
+    key("address", Kind::Text),
+    key("takeover_after", Kind::Duration),
 ];
 
 const MODELS: &[Key] = &[

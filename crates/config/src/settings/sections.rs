@@ -220,6 +220,15 @@ pub enum Attachments {
     Note,
 }
 
+/// Several programs on one database.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Cluster {
+    /// Where the others reach this daemon, as `http://host:port`; none: where it listens.
+    pub address: Option<String>,
+    /// How long after its last sign of life a program is taken to be gone.
+    pub takeover_after: TimeText,
+}
+
 /// Messages on stderr.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Log {

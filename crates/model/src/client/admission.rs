@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::gate::{Ask, Gate, Sent, Step};
 use super::headers::ResponseHeaders;
-use super::limits::Ticket;
+use super::limits::{Share, Ticket};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -23,6 +23,7 @@ pub(super) struct Admission {
     slots: Option<Semaphore>,
     queue: Duration,
     start: Instant,
+    share: Share,
 }
 
 /// A request that may be sent. Dropped without a report it counts as given up.
@@ -40,7 +41,7 @@ struct Place<'e> {
 }
 
 impl Admission {
-    pub(super) fn new(settings: &Settings) -> Admission {
+    pub(super) fn new(settings: &Settings, share: Share) -> Admission {
         Admission {
             gate: Mutex::new(Gate::new(
                 &settings.limits,
@@ -54,6 +55,7 @@ impl Admission {
                 .map(|most| Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             queue: settings.limits.queue,
             start: Instant::now(),
+            share,
         }
     }
 
@@ -82,7 +84,12 @@ impl Admission {
                 patience: queue.saturating_sub(arrived.elapsed()),
             };
             let draw = fastrand::f64();
-            match self.locked(|gate, now| gate.step(now, &ask, draw)) {
+            let programs = self.share.programs();
+            let step = self.locked(|gate, now| {
+                gate.share(now, programs);
+                gate.step(now, &ask, draw)
+            });
+            match step {
                 Step::Go(passes) => {
                     place.ticket = None;
                     return Ok(Admitted {

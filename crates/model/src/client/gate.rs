@@ -79,6 +79,11 @@ impl Gate {
         }
     }
 
+    /// The provider's limits are shared by so many programs from now on.
+    pub fn share(&mut self, now: Duration, programs: u32) {
+        self.meter.share(now, programs);
+    }
+
     /// What a request does next. `draw` is a random number from 0 up to 1.
     pub fn step(&mut self, now: Duration, ask: &Ask, draw: f64) -> Step {
         if let Err(refused) = self.breakers.check(now, &ask.model) {

@@ -12,6 +12,8 @@
 //! Times are durations since a fixed start.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// What a provider is sent at most.
@@ -48,6 +50,32 @@ pub struct Meter {
     next: u64,
     /// The tokens that requests took whose replies are under way.
     under_way: u64,
+    /// By how many programs the limits are shared.
+    programs: u32,
+}
+
+/// By how many programs a provider's limits are shared, this one included: each takes an equal part.
+/// Clones share the number.
+#[derive(Clone, Debug)]
+pub struct Share(Arc<AtomicU32>);
+
+impl Default for Share {
+    fn default() -> Share {
+        Share(Arc::new(AtomicU32::new(1)))
+    }
+}
+
+impl Share {
+    /// From now on they are shared by so many programs.
+    pub fn set(&self, programs: u32) {
+        self.0.store(programs.max(1), Ordering::Relaxed);
+    }
+
+    /// The number of programs, at least 1.
+    #[must_use]
+    pub fn programs(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A place in the line.
@@ -110,6 +138,25 @@ impl Meter {
             line: VecDeque::new(),
             next: 0,
             under_way: 0,
+            programs: 1,
+        }
+    }
+
+    /// The limits are shared by so many programs from now on.
+    pub fn share(&mut self, now: Duration, programs: u32) {
+        let programs = programs.max(1);
+        if programs == self.programs {
+            return;
+        }
+        let scale = f64::from(self.programs) / f64::from(programs);
+        self.programs = programs;
+        for lane in [&mut self.requests, &mut self.tokens] {
+            if let Some(bucket) = &mut lane.set {
+                bucket.fill(now);
+                bucket.capacity *= scale;
+                bucket.per_second *= scale;
+                bucket.level = bucket.level.min(bucket.capacity);
+            }
         }
     }
 

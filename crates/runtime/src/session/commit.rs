@@ -190,6 +190,12 @@ impl State {
                 );
                 let again = fenced || can_be_read(&error);
                 let error = Error::from(error);
+                if fenced && self.args.env.journal.cluster().is_some() {
+                    tracing::warn!(session = %self.args.id, %error, "another program took a session");
+                    live.refuse(&error);
+                    self.lose(error);
+                    return Ok(());
+                }
                 tracing::error!(session = %self.args.id, %error, "events cannot be stored");
                 live.refuse(&error);
                 if again {

@@ -57,6 +57,18 @@ impl State {
         }
     }
 
+    /// None of the sessions is this program's any more.
+    pub(super) fn on_forget_all(&mut self) {
+        let ids: Vec<SessionId> = self.feeds.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.on_forget(id));
+    }
+
+    /// How many sessions have open turns.
+    pub(super) fn working(&self) -> usize {
+        let live = self.sessions.values();
+        live.filter(|one| one.residence.is_working()).count()
+    }
+
     /// A session has left memory.
     pub(super) fn on_left(&mut self, id: SessionId) {
         self.sessions.remove(&id);

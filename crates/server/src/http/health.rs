@@ -31,12 +31,12 @@ async fn healthz() -> &'static str {
     get, path = "/readyz", tag = "about",
     responses((status = 200, description = "It can", body = String, content_type = "text/plain"))
 )]
-async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, ApiError> {
+async fn readyz(State(shared): State<Arc<Shared>>) -> Result<String, ApiError> {
     if *shared.stopping.borrow() {
         return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
     }
     match shared.local.journal().health() {
-        Health::Ok => Ok("ready\n"),
+        Health::Ok => Ok(ready(&shared)),
         Health::Unreachable { reason } => {
             let detail = format!("the database of the store does not answer: {reason}");
             Err(ApiError::new(Code::Unavailable, detail))
@@ -46,4 +46,13 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, ApiEr
             Err(ApiError::new(Code::Unavailable, detail))
         }
     }
+}
+
+/// That it is ready, and which daemons on the same database have other agents.
+fn ready(shared: &Shared) -> String {
+    let beats = shared.local.beats();
+    let differing = beats.map(|beats| beats.borrow().differing.clone());
+    let lines = differing.unwrap_or_default().into_iter();
+    let lines = lines.map(|name| format!("the agents of {name} differ from those here\n"));
+    "ready\n".to_owned() + &lines.collect::<String>()
 }

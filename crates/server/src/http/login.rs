@@ -119,6 +119,31 @@ impl Logins {
         })
     }
 
+    /// What other daemons on the same database have to know, for [`Logins::take`].
+    fn text(&self) -> String {
+        self.known(|known| {
+            let links = known.links.iter();
+            let links = links.map(|link| format!("link {}\n", link.to_hex()));
+            links
+                .chain(known.browsers.iter().map(Browser::line))
+                .collect()
+        })
+    }
+
+    /// Takes over what other daemons know: their links are all that there are.
+    fn take(&self, text: &str) {
+        let link = |line: &str| Hash::from_hex(line.strip_prefix("link ")?).ok();
+        self.known(|known| {
+            known.links = text.lines().filter_map(link).collect();
+            for browser in text.lines().filter_map(Browser::read) {
+                if !known.browsers.contains(&browser) {
+                    keep(&mut known.browsers, browser);
+                }
+            }
+            self.write(&known.browsers);
+        });
+    }
+
     fn digest(&self, secret: &str) -> Hash {
         blake3::keyed_hash(&self.key, secret.as_bytes())
     }
@@ -172,9 +197,32 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// A link by which one browser can come in, once, at that host.
-pub(super) fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
+pub(super) async fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
+    take(shared).await;
     let code = shared.logins.link()?;
+    share(shared).await;
     Ok(format!("http://{host}{PATH}?code={code}"))
+}
+
+/// Learns who was let in by other daemons on the same database.
+pub(super) async fn take(shared: &Shared) {
+    match shared.local.shared_text(FILE).await {
+        Ok(Some(text)) => {
+            let logins = shared.logins.clone();
+            // It is written to disk.
+            if off_thread(move || logins.take(&text)).await.is_err() {
+                tracing::warn!("who was let in by other daemons is not known");
+            }
+        }
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "who was let in by other daemons is not known"),
+    }
+}
+
+async fn share(shared: &Shared) {
+    if let Err(error) = shared.local.share_text(FILE, shared.logins.text()).await {
+        tracing::warn!(%error, "other daemons do not know whom this one lets in");
+    }
 }
 
 /// Creates a link with which one browser can log in once.
@@ -190,7 +238,7 @@ pub(super) async fn link(
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    let made = new_link(&shared, host.unwrap_or_default());
+    let made = new_link(&shared, host.unwrap_or_default()).await;
     let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(Link { url })))
 }
@@ -206,12 +254,16 @@ pub(super) async fn enter(
     State(shared): State<Arc<Shared>>,
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
+    take(&shared).await;
     let entering = {
-        let shared = shared.clone();
+        let logins = shared.logins.clone();
         // It is written to disk.
-        off_thread(move || shared.logins.enter(&code, clock::now()))
+        off_thread(move || logins.enter(&code, clock::now()))
     };
     let entered = entering.await.ok().and_then(Result::ok).flatten();
+    if entered.is_some() {
+        share(&shared).await;
+    }
     let cookie = entered.and_then(|secret| {
         let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
         HeaderValue::from_str(&text).ok()
@@ -230,6 +282,25 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
         headers
+    }
+
+    #[test]
+    fn a_link_of_one_daemon_lets_a_browser_in_at_another_and_is_used_up_for_both() {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let token = Token::open(&places[0].path().join("token")).unwrap();
+        let [one, other] = places
+            .each_ref()
+            .map(|place| Logins::open(place.path(), &token));
+        let (code, now) = (one.link().unwrap(), Timestamp(1_000));
+        other.take(&one.text());
+        let secret = other.enter(&code, now).unwrap().unwrap();
+        one.take(&other.text());
+        assert_eq!(one.enter(&code, now).unwrap(), None);
+        let cookie = with(&format!("unisono={secret}"));
+        assert!(one.knows_at(&cookie, now) && other.knows_at(&cookie, now));
+        assert!(!one.text().contains(&secret) && !one.text().contains(&code));
+        one.take("garbage\nlink x\n");
+        assert!(one.knows_at(&cookie, now));
     }
 
     #[test]

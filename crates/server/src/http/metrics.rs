@@ -78,9 +78,57 @@ fn text(shared: &Shared) -> String {
         "Ranges of events that repairs of the store have lost and nobody has acknowledged.",
     )
     .sample(&[], shared.local.losses().len());
+    cluster(&mut page, shared);
     http(&mut page, shared);
     process(&mut page);
     page.text
+}
+
+/// The daemons on one database, where the store is one.
+fn cluster(page: &mut Page, shared: &Shared) {
+    let Some(beats) = shared.local.beats() else {
+        return;
+    };
+    let beat = beats.borrow().clone();
+    page.family(
+        "unisono_cluster_members",
+        "gauge",
+        "Live programs on the database, this one included.",
+    )
+    .sample(&[], beat.alive);
+    page.family(
+        "unisono_cluster_members_with_other_agents",
+        "gauge",
+        "Live daemons on the database whose agents are defined otherwise.",
+    )
+    .sample(&[], beat.differing.len());
+    page.family(
+        "unisono_cluster_draining",
+        "gauge",
+        "1 while this daemon takes no new sessions.",
+    )
+    .sample(&[], u64::from(beat.is_draining));
+    page.family(
+        "unisono_cluster_owned_sessions",
+        "gauge",
+        "Sessions that this daemon has claimed and no other one since.",
+    )
+    .sample(&[], beat.owned);
+    page.counter(
+        "unisono_cluster_lapses_total",
+        "Times that this daemon was taken to be gone and was not.",
+        beat.lapses,
+    );
+    page.counter(
+        "unisono_cluster_takeovers_total",
+        "Sessions of programs that were gone, taken over by this daemon.",
+        shared.taken_over.load(Ordering::Relaxed),
+    );
+    page.counter(
+        "unisono_cluster_fenced_writes_total",
+        "Writes of this daemon that were refused because another one had claimed the session.",
+        beat.fenced,
+    );
 }
 
 fn counted(page: &mut Page, counts: &Counts) {

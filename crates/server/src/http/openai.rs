@@ -46,7 +46,7 @@ pub(super) const BASE: &str = "/openai/";
 /// The model that stands for the configured lead and its agents.
 const TEAM: &str = "team";
 /// The header that names a session.
-const SESSION: &str = "x-unisono-session";
+pub(super) const SESSION: &str = "x-unisono-session";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

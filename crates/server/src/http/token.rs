@@ -33,6 +33,11 @@ impl Token {
             })
     }
 
+    /// A digest by which others can tell whether they have the same token, and nothing else.
+    pub(super) fn public(&self) -> [u8; 32] {
+        blake3::derive_key("unisono 2026 daemons with one token", self.0.as_bytes())
+    }
+
     /// A key that follows from it.
     pub(super) fn key(&self) -> [u8; 32] {
         blake3::derive_key("unisono 2026 browsers that were let in", self.0.as_bytes())
@@ -63,6 +68,11 @@ fn read_or_make(path: &Path) -> io::Result<String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
         Err(error) => Err(error),
     }
+}
+
+/// The token in a file.
+pub(super) fn text(path: &Path) -> io::Result<String> {
+    read(File::open(path)?)
 }
 
 /// Whether the file is there, and holds a token that is a secret.

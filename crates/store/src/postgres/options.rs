@@ -27,8 +27,8 @@ pub struct Options {
     pub(super) patience: Duration,
     /// The directory that this machine's program holds.
     pub(super) directory: Option<PathBuf>,
-    /// Whether no other program may use the database at the same time.
-    pub(super) is_alone: bool,
+    /// Where other programs use the database too: after how long without a beat one is gone.
+    pub(super) takeover_after: Option<Duration>,
 }
 
 /// Without the password.
@@ -90,7 +90,7 @@ impl Options {
             is_verified,
             patience: PATIENCE,
             directory: None,
-            is_alone: false,
+            takeover_after: None,
         })
     }
 
@@ -108,10 +108,11 @@ impl Options {
         self
     }
 
-    /// Opens the store only where no other program has it, and keeps others out.
+    /// Joins the programs that use the database. One that does not beat for so long is taken to be
+    /// gone, and its sessions may be claimed.
     #[must_use]
-    pub fn alone(mut self) -> Options {
-        self.is_alone = true;
+    pub fn member(mut self, takeover_after: Duration) -> Options {
+        self.takeover_after = Some(takeover_after);
         self
     }
 }

@@ -19,6 +19,11 @@ SELECT seq, checksum, payload FROM (
 const FIRST_EVENTS: &str = "\
 SELECT session, checksum, payload FROM unisono_events WHERE session = ANY($1) AND seq = 1";
 
+const LAST_EVENTS: &str = "\
+SELECT event.session, event.seq, event.checksum, event.payload
+FROM unnest($1::uuid[], $2::bigint[]) AS wanted (session, seq)
+JOIN unisono_events AS event ON event.session = wanted.session AND event.seq = wanted.seq";
+
 const CHECKPOINT: &str = "\
 SELECT seq, checksum, state FROM unisono_checkpoints WHERE session = $1";
 
@@ -85,6 +90,24 @@ impl Postgres {
             .collect())
     }
 
+    pub(super) async fn lasts(&self, sessions: Vec<SessionInfo>) -> Result<Vec<Option<Event>>> {
+        let ids: Vec<Uuid> = sessions.iter().map(|info| info.session.0).collect();
+        let seqs = sessions.iter().map(|info| info.last_seq as i64);
+        let seqs: Vec<i64> = seqs.collect();
+        let rows = self.reader()?.read(LAST_EVENTS, &[&ids, &seqs]).await?;
+        let mut lasts = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let (session, seq) = (SessionId(row.get(0)), unsigned(&row, 1));
+            let record = Record::Event { session, seq };
+            let payload = whole(record, session, seq, row.get(2), row.get(3))?;
+            lasts.insert(session, Event { seq, payload });
+        }
+        Ok(sessions
+            .iter()
+            .map(|info| lasts.remove(&info.session))
+            .collect())
+    }
+
     pub(super) async fn checkpoint(&self, session: SessionId) -> Result<Option<Checkpoint>> {
         let rows = self.reader()?.read(CHECKPOINT, &[&session.0]).await?;
         let Some(row) = rows.first() else {
@@ -136,7 +159,7 @@ fn whole(
     }
 }
 
-fn info(row: &Row) -> SessionInfo {
+pub(super) fn info(row: &Row) -> SessionInfo {
     SessionInfo {
         session: SessionId(row.get(0)),
         last_seq: unsigned(row, 1),

@@ -34,7 +34,7 @@ pub(super) async fn session(transaction: &Transaction<'_>, deletion: &Deletion) 
         "DELETE FROM unisono_checkpoints WHERE session = $1".to_owned(),
         format!(
             "UPDATE unisono_sessions SET deleted = true, epoch = epoch + 1, last_seq = 0, \
-             payload_bytes = 0, updated_unix_ms = {NOW} WHERE session = $1"
+             payload_bytes = 0, owner = NULL, updated_unix_ms = {NOW} WHERE session = $1"
         ),
     ];
     for statement in gone {
@@ -47,7 +47,8 @@ pub(super) async fn session(transaction: &Transaction<'_>, deletion: &Deletion) 
         return Ok(true);
     };
     let keep = format!(
-        "INSERT INTO unisono_sessions AS known VALUES ($1, 1, 1, $2, false, {NOW}, {NOW}) \
+        "INSERT INTO unisono_sessions AS known (session, epoch, last_seq, payload_bytes, deleted, \
+         created_unix_ms, updated_unix_ms) VALUES ($1, 1, 1, $2, false, {NOW}, {NOW}) \
          ON CONFLICT (session) DO UPDATE SET deleted = false, last_seq = known.last_seq + 1, \
          epoch = CASE WHEN known.deleted THEN known.epoch + 1 ELSE known.epoch END, \
          payload_bytes = known.payload_bytes + $2, updated_unix_ms = {NOW} RETURNING last_seq"

@@ -11,7 +11,7 @@ use super::trouble::{Failed, failed};
 use crate::error::{Error, Result};
 
 /// The version of the tables below.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// Held while the tables are looked for and made: one program does so at a time.
 const LOCK: i64 = 0x0075_6e69_736f_6e6f;
@@ -24,10 +24,10 @@ SELECT EXISTS (
     WHERE pg_class.relname = 'unisono_schema' AND pg_namespace.nspname = current_schema()
 )";
 
-/// What makes the tables, as the database takes it.
+/// What makes the tables, or those of an earlier version what they are now, as the database takes it.
 pub(super) const DDL: &str = "\
-CREATE TABLE unisono_schema (version integer PRIMARY KEY);
-CREATE TABLE unisono_sessions (
+CREATE TABLE IF NOT EXISTS unisono_schema (version integer PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS unisono_sessions (
     session uuid PRIMARY KEY,
     epoch bigint NOT NULL,
     last_seq bigint NOT NULL,
@@ -36,26 +36,47 @@ CREATE TABLE unisono_sessions (
     created_unix_ms bigint NOT NULL,
     updated_unix_ms bigint NOT NULL
 ) WITH (fillfactor = 50);
-CREATE TABLE unisono_events (
+ALTER TABLE unisono_sessions ADD COLUMN IF NOT EXISTS owner uuid;
+CREATE INDEX IF NOT EXISTS unisono_sessions_owner ON unisono_sessions (owner)
+    WHERE owner IS NOT NULL;
+CREATE TABLE IF NOT EXISTS unisono_events (
     session uuid NOT NULL,
     seq bigint NOT NULL,
     checksum bigint NOT NULL,
     payload bytea NOT NULL,
     PRIMARY KEY (session, seq)
 );
-CREATE TABLE unisono_checkpoints (
+CREATE TABLE IF NOT EXISTS unisono_checkpoints (
     session uuid PRIMARY KEY,
     seq bigint NOT NULL,
     checksum bigint NOT NULL,
     state bytea NOT NULL
 );
-INSERT INTO unisono_schema (version) VALUES (1);
+CREATE TABLE IF NOT EXISTS unisono_members (
+    member uuid PRIMARY KEY,
+    instance uuid NOT NULL,
+    name text NOT NULL,
+    version text NOT NULL,
+    address text,
+    token bytea,
+    agents bytea,
+    draining boolean NOT NULL,
+    joined_unix_ms bigint NOT NULL,
+    beat_unix_ms bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS unisono_documents (
+    name text PRIMARY KEY,
+    text text NOT NULL,
+    version bigint NOT NULL
+);
+DELETE FROM unisono_schema;
+INSERT INTO unisono_schema (version) VALUES (2);
 ";
 
-/// Finds the tables, or makes them.
+/// Finds the tables, or makes them; those of an earlier version are changed.
 pub(super) async fn prepare(client: &mut Client) -> Result<()> {
-    if let Some(version) = version(client).await? {
-        return known(version);
+    if is_known(version(client).await?)? {
+        return Ok(());
     }
     let transaction = client.transaction().await.map_err(failed("begin"))?;
     let lock = transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]);
@@ -63,9 +84,15 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     let row = transaction.query_one(EXISTS, &[]).await;
     let exists: bool = row.map_err(failed("look for the tables"))?.get(0);
     if exists {
-        // Another program made them meanwhile.
-        drop(transaction);
-        return version(client).await?.map_or(Ok(()), known);
+        // Another program may have made or changed them meanwhile.
+        let newest = "SELECT max(version) FROM unisono_schema";
+        let row = transaction.query_one(newest, &[]).await;
+        let found = row
+            .map_err(failed("read the version of its tables"))?
+            .get(0);
+        if is_known(found)? {
+            return Ok(());
+        }
     }
     if let Err(error) = transaction.batch_execute(DDL).await {
         return Err(not_made(&error));
@@ -76,10 +103,12 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-fn known(version: i32) -> Result<()> {
+/// Whether tables of that version are as they have to be; those of an earlier one are not yet.
+fn is_known(version: Option<i32>) -> Result<bool> {
     match version {
-        VERSION => Ok(()),
-        found => Err(Error::Database {
+        None => Ok(false),
+        Some(found) if found <= VERSION => Ok(found == VERSION),
+        Some(found) => Err(Error::Database {
             reason: format!(
                 "its tables have version {found}, this program knows {VERSION}: nothing was \
                  touched; use the newer version of unisono"
@@ -109,9 +138,9 @@ fn not_made(error: &tokio_postgres::Error) -> Error {
     }
     Error::Database {
         reason: format!(
-            "its tables are not there, and this role may not make them ({reason}): let a role that \
-             may run what `unisono store schema` prints, and grant this one SELECT, INSERT, UPDATE \
-             and DELETE on them"
+            "its tables are not there or of an earlier version, and this role may not change that \
+             ({reason}): let a role that may run what `unisono store schema` prints, and grant this \
+             one SELECT, INSERT, UPDATE and DELETE on them"
         ),
     }
 }

@@ -15,6 +15,8 @@ mod directory;
 mod faults;
 mod full_disk;
 mod kill;
+#[cfg(feature = "postgres")]
+mod members;
 mod memory;
 mod model;
 mod online;

@@ -15,7 +15,7 @@ use unisono_test_postgres::Server;
 const A: SessionId = SessionId::from_u128(0xA);
 
 /// Runs statements as the server's owner.
-async fn sql(server: &Server, schema: &str, statements: &str) {
+pub(crate) async fn sql(server: &Server, schema: &str, statements: &str) {
     let (client, connection) = tokio_postgres::connect(&server.url(schema), NoTls)
         .await
         .unwrap();
@@ -87,22 +87,6 @@ async fn another_machine_fences_this_one() {
     let seen = one.read(A, 1, 9).await.unwrap();
     assert_eq!(seen.len(), 2, "both see what either wrote");
     one.close().await.unwrap();
-    other.close().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_program_at_a_time_has_the_database() {
-    let Some(engine) = store("alone").await else {
-        return;
-    };
-    engine.close().await.unwrap();
-    let server = Server::shared().unwrap();
-    let alone = || options(&server.url("alone")).alone();
-    let one = Postgres::open(alone()).await.unwrap();
-    let error = Postgres::open(alone()).await.unwrap_err().to_string();
-    assert!(error.contains("used by unisono on"), "{error}");
-    one.close().await.unwrap();
-    let other = Postgres::open(alone()).await.unwrap();
     other.close().await.unwrap();
 }
 
@@ -281,7 +265,7 @@ async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
     let Some(server) = own_server(&[]).await else {
         return;
     };
-    let engine = Postgres::open(options(&server.url("talks")).alone())
+    let engine = Postgres::open(options(&server.url("talks")).member(Duration::from_secs(10)))
         .await
         .unwrap();
     let becomes = async |is_there: bool| {

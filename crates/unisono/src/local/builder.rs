@@ -136,7 +136,7 @@ impl Builder {
         let opened = if self.in_memory {
             Opened::nothing()
         } else {
-            open_configured(&setup.loaded.config.store).await?
+            open_configured(&setup.loaded.config).await?
         };
         Local::on(opened, setup, self.extensions).await
     }

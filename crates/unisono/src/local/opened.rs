@@ -7,12 +7,8 @@ use unisono_search::Search;
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
 use super::settings;
-use unisono_config::settings::{SearchIndex, Store};
+use unisono_config::settings::{Config, SearchIndex};
 use unisono_config::setup::Setup;
-
-/// The time after which another program's unfinished import counts as aborted.
-#[cfg(feature = "postgres")]
-const IMPORTS_LEFT_AFTER: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 /// A journal on disk, and the repairs made when it was opened.
 #[derive(Clone, Debug)]
@@ -101,21 +97,25 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
 ///
 /// # Errors
 /// As [`open_store`]; the database does not answer, or cannot be used.
-pub async fn open_configured(store: &Store) -> Result<Opened, unisono_store::Error> {
-    match &store.url {
-        None => open_store(&store.path).await,
-        Some(url) => open_database(url, store).await,
+pub async fn open_configured(config: &Config) -> Result<Opened, unisono_store::Error> {
+    match &config.store.url {
+        None => open_store(&config.store.path).await,
+        Some(url) => open_database(url, config).await,
     }
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(url: &str, store: &Store) -> Result<Opened, unisono_store::Error> {
+async fn open_database(url: &str, config: &Config) -> Result<Opened, unisono_store::Error> {
+    use std::time::Duration;
+
     use unisono_store::postgres::{Options, Postgres};
 
+    let store = &config.store;
     let options = Options::new(url, store.password_file.as_deref())?;
-    let options = options.directory(&store.path).alone();
+    let takeover_after = Duration::from_millis(config.cluster.takeover_after.ms());
+    let options = options.directory(&store.path).member(takeover_after);
     let journal = Journal::new(Arc::new(Postgres::open(options).await?));
-    let unfinished = journal.sweep_older(IMPORTS_LEFT_AFTER).await?;
+    let unfinished = journal.sweep().await?;
     if unfinished > 0 {
         tracing::warn!(
             sessions = unfinished,
@@ -130,7 +130,7 @@ async fn open_database(url: &str, store: &Store) -> Result<Opened, unisono_store
 }
 
 #[cfg(not(feature = "postgres"))]
-async fn open_database(_: &str, _: &Store) -> Result<Opened, unisono_store::Error> {
+async fn open_database(_: &str, _: &Config) -> Result<Opened, unisono_store::Error> {
     Err(unisono_store::Error::Database {
         reason: "this program was built without the feature `postgres`".to_owned(),
     })

@@ -12,7 +12,7 @@ use crate::ask::Ask;
 use crate::error::{Error, NotChanged};
 use crate::replace::replace;
 use crate::view::Inspect;
-use unisono_config::settings::{self, Override, Own, OwnChanges, STORED, changed, own};
+use unisono_config::settings::{self, Override, Own, OwnChanges, STORED, Sources, changed, own};
 use unisono_config::setup::Setup;
 
 impl Local {
@@ -83,14 +83,59 @@ impl Local {
         changes: BTreeMap<String, Option<toml::Value>>,
     ) -> Result<(), NotChanged> {
         let _one_at_a_time = self.reloading.lock().await;
+        self.take_newer().await?;
         let before = self.setup();
-        let work = move || change(&before, &changes);
-        let setup = off_thread(work).await?;
-        self.deadline.set(super::compaction_deadline(&setup));
+        let (setup, text) = off_thread(move || with_changes(&before, &changes)).await?;
+        if let Some(cluster) = self.cluster() {
+            let put = cluster.put_document(SHARED, text.clone());
+            put.await.map_err(unisono_runtime::Error::from)?;
+        }
+        self.use_stored(setup, text).await
+    }
+
+    /// Uses the settings that another program on the same database has changed.
+    ///
+    /// # Errors
+    /// They are invalid with the files of this program, the database does not answer, or the file
+    /// cannot be written.
+    pub async fn take_shared_settings(&self) -> Result<(), NotChanged> {
+        let _one_at_a_time = self.reloading.lock().await;
+        self.take_newer().await
+    }
+
+    async fn take_newer(&self) -> Result<(), NotChanged> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(());
+        };
+        let shared = cluster.document(SHARED).await;
+        let before = self.setup();
+        let sources = before.loaded.sources();
+        let text = match shared.map_err(unisono_runtime::Error::from)? {
+            Some(text) if sources.stored.as_ref() != Some(&text) => text,
+            _ => return Ok(()),
+        };
+        let stored = Some(text.clone());
+        let sources = Sources {
+            stored,
+            ..sources.clone()
+        };
+        let setup = off_thread(move || Setup::load(sources)).await;
+        self.use_stored(setup.map_err(NotChanged::Wrong)?, text)
+            .await
+    }
+
+    async fn use_stored(&self, setup: Setup, text: String) -> Result<(), NotChanged> {
+        let file = setup.loaded.config.store.path.join(STORED);
+        off_thread(move || replace(&file, &text)).await?;
+        self.deadline
+            .set(super::options::compaction_deadline(&setup));
         self.setup.set(setup);
         Ok(())
     }
 }
+
+/// The text that programs on one database share.
+const SHARED: &str = "settings";
 
 /// The changes that set these dotted keys of a session, or remove them if there is no value. A
 /// removal succeeds even if other settings are wrong.
@@ -126,8 +171,18 @@ pub fn change(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
 ) -> Result<Setup, NotChanged> {
+    let (setup, text) = with_changes(before, changes)?;
+    replace(&before.loaded.config.store.path.join(STORED), &text)?;
+    Ok(setup)
+}
+
+/// The same, not stored yet; with the text to store.
+fn with_changes(
+    before: &Setup,
+    changes: &BTreeMap<String, Option<toml::Value>>,
+) -> Result<(Setup, String), NotChanged> {
     let file = before.loaded.config.store.path.join(STORED);
-    let text = match std::fs::read_to_string(&file) {
+    let text = match std::fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         read => read?,
     };
@@ -135,8 +190,7 @@ pub fn change(
     let mut sources = before.loaded.sources().clone();
     sources.stored = Some(text.clone());
     let setup = Setup::load(sources).map_err(NotChanged::Wrong)?;
-    replace(&file, &text)?;
-    Ok(setup)
+    Ok((setup, text))
 }
 
 /// Runs blocking work on a thread for it.

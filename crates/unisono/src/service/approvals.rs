@@ -131,6 +131,21 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
+    /// The session in which a call waits; none: it does not wait.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn session_of_call(&self, call: CallId) -> Result<Option<SessionId>, Error> {
+        for session in self.unfinished().await? {
+            let view = self.recovered(session).await?;
+            let waits = move |state: &State| state.waiting_calls().any(|one| one.id == call);
+            if view.inspect(waits).await? {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
+    }
+
     /// Decides the waiting call of any session.
     async fn decide_call(&self, call: CallId, decision: Decision) -> Result<Decided, Error> {
         let mut before = self.recent_decisions().has(call);

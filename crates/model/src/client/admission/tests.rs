@@ -29,7 +29,7 @@ fn admission(limits: Limits) -> Admission {
         Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
     settings.limits = limits;
     settings.breaker.failures = 1;
-    Admission::new(&settings)
+    Admission::new(&settings, Share::default())
 }
 
 fn probe_of(admitted: &Admitted<'_>) -> Option<Pass> {

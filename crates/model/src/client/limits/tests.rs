@@ -301,3 +301,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn limits_that_are_shared_are_divided_and_come_back() {
+    let mut meter = Meter::new(&Limits {
+        requests_per_minute: Some(60),
+        tokens_per_minute: Some(6_000),
+        ..Limits::default()
+    });
+    let at = Duration::from_secs;
+    meter.share(at(0), 3);
+    // A third of both: 20 at once, then one every three seconds.
+    for _ in 0..20 {
+        assert_eq!(meter.wait(at(0), 100, None).time, Duration::ZERO);
+        meter.take(at(0), 100, None);
+    }
+    let wait = meter.wait(at(0), 100, None).time;
+    assert_eq!(wait.as_millis(), 3_000);
+    assert_eq!(meter.wait(at(3), 100, None).time, Duration::ZERO);
+    // The others have gone: it fills up at the whole rate from then on.
+    meter.share(at(3), 1);
+    meter.take(at(3), 100, None);
+    assert_eq!(meter.wait(at(3), 100, None).time.as_millis(), 1_000);
+    meter.share(at(3), 0);
+    assert_eq!(
+        meter.wait(at(3), 100, None).time.as_millis(),
+        1_000,
+        "at least this one"
+    );
+}

@@ -68,6 +68,12 @@ impl EphemeralSessions {
         let firsts = local.journal().first_events(&sessions).await?;
         let mut others = Vec::new();
         for (session, first) in sessions.into_iter().zip(firsts) {
+            if first.as_ref().is_some_and(|first| self.is_left(first))
+                && local.owner(Some(session)).await?.is_some()
+            {
+                // Of a request that another daemon answers.
+                continue;
+            }
             if first.is_some_and(|first| self.is_left(&first)) {
                 local.runtime()?.delete(session).await?;
                 tracing::info!(%session, "a session for one request was left, and is removed");

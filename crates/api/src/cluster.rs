@@ -1,0 +1,64 @@
+//! The programs that use a database together.
+
+use serde::{Deserialize, Serialize};
+
+/// What a program of the cluster does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MemberState {
+    /// It works.
+    Alive,
+    /// It takes no new sessions.
+    Draining,
+    /// It gives no sign of life: others take over its sessions.
+    Gone,
+}
+
+impl MemberState {
+    /// Its name, as JSON has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MemberState::Alive => "alive",
+            MemberState::Draining => "draining",
+            MemberState::Gone => "gone",
+        }
+    }
+}
+
+/// A program that uses the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Member {
+    /// Its id. It keeps it when it is started again with the same `store.path`.
+    pub member: String,
+    /// Program, host and process.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Where the others reach it; none: it is not a daemon.
+    pub address: Option<String>,
+    /// What it does.
+    pub state: MemberState,
+    /// Whether it is the one that answers.
+    #[serde(rename = "self")]
+    pub is_self: bool,
+    /// How many sessions it owns.
+    pub sessions: u64,
+    /// When it joined, RFC 3339 in UTC.
+    pub joined: String,
+    /// Milliseconds since its last sign of life.
+    pub last_seen_ms: u64,
+    /// Whether its agents are defined as those of the one that answers; none: it has not said so.
+    pub same_agents: Option<bool>,
+}
+
+/// What a program of the cluster is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// To take no new sessions and hand over its own; false: to work as before.
+    pub drain: bool,
+}

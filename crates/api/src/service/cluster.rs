@@ -1,0 +1,25 @@
+//! The programs that use a store together.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::cluster::Member;
+use crate::{Page, PageQuery};
+
+/// The programs that use a store together.
+#[async_trait]
+pub trait Cluster {
+    /// The programs, in the order in which they joined; none where the store is a directory, which one
+    /// program uses.
+    ///
+    /// # Errors
+    /// `unavailable`: the database does not answer.
+    async fn members(&self, query: &PageQuery) -> Result<Page<Member>>;
+
+    /// Has a program take no new sessions and hand over its own, or work as before. It does so within
+    /// some seconds.
+    ///
+    /// # Errors
+    /// `not_found`: no live program has that id; `conflict`: there is no other to take its sessions.
+    async fn drain(&self, member: &str, drain: bool) -> Result<Member>;
+}

@@ -1,0 +1,129 @@
+//! `unisono cluster`: the programs that use one database.
+
+use clap::Subcommand;
+use unisono::Service;
+use unisono::service::sessions::is_meant;
+use unisono_api::Code;
+use unisono_api::PageQuery;
+use unisono_api::cluster::Member;
+
+use crate::app::App;
+use crate::problem::{Problem, Result};
+use crate::service::lookup::only;
+use crate::show;
+
+const LIST_HELP: &str = "\
+A program is gone when it has given no sign of life for `cluster.takeover_after`: the others go on
+with its open turns. * marks the program that answers. Where agents differ, a turn may be answered
+by other definitions than those that this program has.
+
+JSON: a list of {member, name, version, address (null: not a daemon), state (alive, draining, gone),
+self, sessions, joined, last_seen_ms, same_agents (null: unknown)}.";
+
+const DRAIN_HELP: &str = "\
+It takes no new sessions and passes requests for them on. Its open turns have server.drain_seconds
+to end; the others go on with what has not ended. It can be stopped then. MEMBER is the id, or a
+start or an end of it.
+
+JSON: as of `unisono cluster list`, of that program.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists the programs that use the database
+    #[command(after_help = LIST_HELP)]
+    List,
+    /// Has a daemon hand over its sessions and take no new ones
+    #[command(after_help = DRAIN_HELP)]
+    Drain(Drain),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Drain {
+    /// The program
+    member: String,
+    /// Lets it take sessions again
+    #[arg(long)]
+    undo: bool,
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let service = app.reader(&setup).await?;
+    let done = match command {
+        Command::List => list(app, &*service).await,
+        Command::Drain(args) => drain(app, &*service, args).await,
+    };
+    service.close().await;
+    done
+}
+
+async fn list(app: &App, service: &dyn Service) -> Result<()> {
+    let members = members(service).await?;
+    if app.out.json {
+        app.out.json(&members);
+    } else if members.is_empty() {
+        app.out
+            .say("the store is a directory of this machine: one program uses it at a time");
+    } else {
+        let header = [
+            "MEMBER", "STATE", "SESSIONS", "AGENTS", "ADDRESS", "PROGRAM",
+        ];
+        let rows = members.iter().map(row).collect();
+        app.out.data(show::table(&header, &[2], rows));
+    }
+    Ok(())
+}
+
+async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
+    let members = members(service).await?;
+    let meant = members
+        .iter()
+        .filter(|one| is_meant(&one.member, &args.member));
+    let found: Vec<&str> = meant.map(|one| one.member.as_str()).collect();
+    if found.is_empty() {
+        let problem = format!("no program of the cluster has the id {}", args.member);
+        let problem = Problem::usage(problem).code(Code::NotFound);
+        return Err(problem.hint("`unisono cluster list` shows those that there are"));
+    }
+    let member = only(&args.member, "program", &found)?;
+    let member = service.drain(member, !args.undo).await?;
+    if app.out.json {
+        app.out.json(&member);
+    } else if args.undo {
+        app.out
+            .say(format_args!("{} takes sessions again", member.name));
+    } else {
+        app.out
+            .say(format_args!("{} hands its sessions over", member.name));
+    }
+    Ok(())
+}
+
+async fn members(service: &dyn Service) -> Result<Vec<Member>> {
+    let (mut all, mut query) = (Vec::new(), PageQuery::default());
+    loop {
+        let page = service.members(&query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+fn row(member: &Member) -> Vec<String> {
+    let mark = if member.is_self { "*" } else { "" };
+    vec![
+        format!("{}{mark}", show::short_id(&member.member)),
+        member.state.name().to_owned(),
+        member.sessions.to_string(),
+        match member.same_agents {
+            Some(true) => "same",
+            Some(false) => "differ",
+            None => "-",
+        }
+        .to_owned(),
+        member.address.clone().unwrap_or_else(|| "-".to_owned()),
+        member.name.clone(),
+    ]
+}

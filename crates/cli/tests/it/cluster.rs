@@ -1,0 +1,495 @@
+//! Several daemons on one database: any of them is asked, and any of them may die.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
+use unisono_test_postgres::Server;
+
+use crate::http::{Daemon, Events};
+use crate::support::{Place, finish};
+
+/// A wait for another daemon ends after this at the latest.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// The place of a daemon: with the token of the others, and with more settings.
+fn machine(server: &Server, token: &str, more: &str) -> Place {
+    let url = server.url("public");
+    let place = Place::with_config(&format!(
+        "[store]\nurl = {url:?}\n[cluster]\ntakeover_after = \"2s\"\n{more}"
+    ));
+    place.write("settings/unisono/token", token);
+    let file = place.path("settings/unisono/token");
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+    place
+}
+
+/// A model whose answers wait for a gate.
+fn held_model(gate: &Gate) -> (FakeProvider, String) {
+    let script = Script::always(Act::from(Answer::text("All is well.")).hold(gate));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let settings = format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n",
+        provider.url()
+    );
+    (provider, settings)
+}
+
+fn daemon(place: &Place) -> Daemon {
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("TEST_KEY", "sk-test");
+    Daemon::of(place, command)
+}
+
+fn session(daemon: &Daemon, text: &str) -> String {
+    let messages = json!([{"role": "user", "content": text}]);
+    let made = daemon.post(
+        "/v1/sessions",
+        &json!({"title": text, "messages": messages}),
+    );
+    made.expect(201).json()["session"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Hands a turn in and does not wait for it. Its path.
+fn begin(daemon: &Daemon, session: &str) -> String {
+    let turns = format!("/v1/sessions/{session}/turns");
+    let task = json!({"task": "Well?", "lead": "facts", "agents": [], "wait": false});
+    let turn = daemon.post(&turns, &task).expect(202).json();
+    format!("{turns}/{}", turn["turn"].as_str().unwrap())
+}
+
+/// Waits until a turn has ended, whichever daemon answers.
+fn ended(daemon: &Daemon, turn: &str) -> Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let reply = daemon.get(turn);
+        if reply.status == 200 {
+            let turn = reply.json();
+            if turn["state"] != "running" && !turn["answer"].is_null() {
+                return turn;
+            }
+        }
+        assert!(Instant::now() < until, "the turn does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until the members of the cluster are so.
+fn members(daemon: &Daemon, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let all = daemon.get("/v1/cluster").expect(200).json();
+        let all = all["items"].as_array().unwrap().clone();
+        if is_so(&all) {
+            return all;
+        }
+        assert!(Instant::now() < until, "{all:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The numbers of the events up to the end of a turn.
+fn numbers(events: Events) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    for event in events {
+        numbers.extend(event.id);
+        if event.name == "turn_ended" {
+            break;
+        }
+    }
+    numbers
+}
+
+#[test]
+fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
+    let [one, other] = places.each_ref().map(daemon);
+    let id = session(&one, "The migration is on Friday.");
+    let path = format!("/v1/sessions/{id}");
+    assert_eq!(other.get(&path).expect(200).json()["messages"], 1);
+    // A turn, its events and its page.
+    let events = other
+        .get(&format!("{path}/events?after=0"))
+        .expect(200)
+        .events();
+    let task = json!({"task": "When is it?", "lead": "facts", "agents": []});
+    let turn = other
+        .post(&format!("{path}/turns"), &task)
+        .expect(200)
+        .json();
+    assert!(
+        turn["answer"].as_str().unwrap().contains("Friday"),
+        "{turn}"
+    );
+    let numbers = numbers(events);
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    let page = other.get(&format!("/sessions/{id}")).expect(200).text();
+    assert!(page.contains("When is it?"), "{page}");
+    let owned = members(&one, |all| all.len() == 2);
+    assert_eq!(
+        (&owned[0]["sessions"], &owned[1]["sessions"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(
+        (&owned[0]["self"], &owned[1]["self"]),
+        (&json!(true), &json!(false))
+    );
+    assert!(
+        owned
+            .iter()
+            .all(|one| one["state"] == "alive" && one["same_agents"] == true)
+    );
+    // OpenAI's clients and those of MCP name the session in what they send.
+    let asked = json!({"model": "facts", "metadata": {"session": id},
+                       "messages": [{"role": "user", "content": "And now?"}]});
+    let reply = other
+        .post("/openai/v1/chat/completions", &asked)
+        .expect(200);
+    assert_eq!(reply.header("x-unisono-session"), Some(id.as_str()));
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "recall", "arguments": {"session": id, "query": "migration"}}});
+    let accept = [("Accept", "application/json, text/event-stream")];
+    let told = other
+        .request_with("POST", "/mcp", &accept, Some(&call))
+        .expect(200)
+        .text();
+    assert!(told.contains("Friday"), "{told}");
+    // What one says is found by the other, and what it deletes is gone for both.
+    let found = other.get("/v1/search?q=migration").expect(200).json();
+    assert_eq!(found["hits"][0]["session"], id.as_str(), "{found}");
+    let shown = places[1].json(&["sessions", "show", &id]);
+    assert_eq!(shown["session"], id.as_str());
+    other.request("DELETE", &path, None).expect(204);
+    one.get(&path).expect(404);
+    let found = other.get("/v1/search?q=migration").expect(200).json();
+    assert_eq!(found["hits"], json!([]), "{found}");
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [
+        machine(&server, TOKEN, &settings),
+        machine(&server, TOKEN, &settings),
+    ];
+    let [one, other] = places.each_ref().map(daemon);
+    let (id, idle) = (session(&one, "A talk."), session(&one, "Another talk."));
+    let turn = begin(&other, &id);
+    block_on(provider.wait_for(1));
+    let events = other
+        .get(&format!("/v1/sessions/{id}/events?after=0"))
+        .expect(200)
+        .events();
+    one.going.signal("KILL");
+    assert_eq!(one.going.finish().code, None);
+    // The stream ends with its daemon; its client goes on at the other one.
+    let mut seen: Vec<u64> = events.filter_map(|event| event.id).collect();
+    block_on(provider.wait_for(2));
+    gate.open();
+    assert_eq!(ended(&other, &turn)["answer"], "All is well.");
+    let after = seen.last().copied().unwrap_or_default().to_string();
+    let went_on = other.request_with(
+        "GET",
+        &format!("/v1/sessions/{id}/events"),
+        &[("Last-Event-ID", &after)],
+        None,
+    );
+    seen.extend(numbers(went_on.expect(200).events()));
+    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
+    let bodies: Vec<_> = provider
+        .requests()
+        .into_iter()
+        .map(|one| one.body)
+        .collect();
+    assert_eq!(bodies.len(), 2);
+    assert!(bodies[0] == bodies[1], "the same bytes from another daemon");
+    // Nobody owns what had no open turn, until somebody asks for it.
+    let all = members(&other, |all| all.len() == 1);
+    assert_eq!(all[0]["sessions"], 1);
+    other.get(&format!("/v1/sessions/{idle}")).expect(200);
+    let metrics = other.get("/metrics").expect(200).text();
+    assert!(metrics.contains("unisono_cluster_members 1"), "{metrics}");
+    assert!(
+        metrics.contains("unisono_cluster_takeovers_total 2"),
+        "{metrics}"
+    );
+    other.stop();
+}
+
+#[test]
+fn open_turns_wait_for_a_daemon_that_can_work_on_them() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let one = daemon(&places[0]);
+    // Without the provider's key.
+    let unable = Daemon::start(&places[1]);
+    let id = session(&one, "A talk.");
+    let turn = begin(&one, &id);
+    block_on(provider.wait_for(1));
+    one.going.signal("KILL");
+    assert_eq!(one.going.finish().code, None);
+    let until = Instant::now() + PATIENCE;
+    while !unable
+        .get("/metrics")
+        .expect(200)
+        .text()
+        .contains("unisono_cluster_takeovers_total 1")
+    {
+        assert!(Instant::now() < until, "nobody looks at it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    members(&unable, |all| all.len() == 1 && all[0]["sessions"] == 0);
+    assert_eq!(provider.request_count(), 1, "it did not try");
+    gate.open();
+    let able = daemon(&places[2]);
+    assert_eq!(ended(&able, &turn)["answer"], "All is well.");
+    assert_eq!(ended(&unable, &turn)["answer"], "All is well.");
+    able.stop();
+    unable.stop();
+}
+
+#[test]
+fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [
+        machine(&server, TOKEN, &settings),
+        machine(&server, TOKEN, &settings),
+    ];
+    let [sleeper, other] = places.each_ref().map(daemon);
+    let id = session(&sleeper, "A talk.");
+    let turn = begin(&sleeper, &id);
+    block_on(provider.wait_for(1));
+    sleeper.going.signal("STOP");
+    block_on(provider.wait_for(2));
+    // Both have an answer now: the one that wakes is too late.
+    gate.open();
+    assert_eq!(ended(&other, &turn)["answer"], "All is well.");
+    sleeper.going.signal("CONT");
+    members(&other, |all| {
+        all.len() == 2 && all.iter().all(|one| one["state"] == "alive")
+    });
+    assert_eq!(ended(&sleeper, &turn)["answer"], "All is well.");
+    // It has noticed, and works on others.
+    let until = Instant::now() + PATIENCE;
+    let asked = json!({"task": "Well?", "lead": "facts", "agents": []});
+    let more = loop {
+        let reply = sleeper.post(&format!("/v1/sessions/{id}/turns"), &asked);
+        if reply.status == 200 {
+            break reply.json();
+        }
+        let reply = reply.expect(503);
+        assert_eq!(reply.header("retry-after"), Some("1"));
+        assert!(Instant::now() < until, "it does not notice");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(more["state"], "answered");
+    let all = members(&other, |all| all.len() == 2);
+    let owned = |own: bool| all.iter().find(|one| one["self"] == own).unwrap()["sessions"].clone();
+    assert_eq!((owned(true), owned(false)), (json!(1), json!(0)));
+    let ended = other
+        .get(&format!("/v1/sessions/{id}/ended-turns"))
+        .expect(200)
+        .json();
+    assert_eq!(
+        ended["items"].as_array().unwrap().len(),
+        2,
+        "each turn ended once"
+    );
+    sleeper.stop();
+    other.stop();
+}
+
+#[test]
+fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let settings = format!("{settings}[server]\ndrain_seconds = 1\n");
+    let places = [
+        machine(&server, TOKEN, &settings),
+        machine(&server, TOKEN, &settings),
+    ];
+    let [one, other] = places.each_ref().map(daemon);
+    let id = session(&one, "A talk.");
+    let turn = begin(&one, &id);
+    block_on(provider.wait_for(1));
+    let all = members(&other, |all| all.len() == 2);
+    let member = all.iter().find(|one| one["self"] == false).unwrap()["member"].clone();
+    let asked = places[1].json(&["cluster", "drain", member.as_str().unwrap()]);
+    assert_eq!(asked["state"], "draining");
+    block_on(provider.wait_for(2));
+    gate.open();
+    assert_eq!(ended(&one, &turn)["answer"], "All is well.");
+    let new = session(&one, "A new talk.");
+    let is_free = |all: &[Value]| {
+        all.len() == 2
+            && all.iter().any(|one| {
+                one["self"] == false && one["state"] == "draining" && one["sessions"] == 0
+            })
+            && all
+                .iter()
+                .any(|one| one["self"] == true && one["sessions"] == 2)
+    };
+    let all = members(&other, is_free);
+    one.get(&format!("/v1/sessions/{new}")).expect(200);
+    // The last one cannot be drained.
+    let own = all.iter().find(|one| one["self"] == true).unwrap()["member"].clone();
+    let path = format!("/v1/cluster/{}", own.as_str().unwrap());
+    other
+        .post(&path, &json!({"drain": true}))
+        .expect(409)
+        .problem("conflict");
+    other
+        .post(
+            "/v1/cluster/00000000-0000-0000-0000-000000000000",
+            &json!({"drain": false}),
+        )
+        .expect(404)
+        .problem("not_found");
+    one.stop();
+    other.get(&format!("/v1/sessions/{id}")).expect(200);
+    other.stop();
+}
+
+#[test]
+fn settings_and_logins_hold_on_every_daemon() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
+    let [one, other] = places.each_ref().map(daemon);
+    let changed = json!({"changes": {"compaction.trigger_tokens": 12_345}});
+    one.request("PATCH", "/v1/settings", Some(&changed))
+        .expect(200);
+    let trigger = |daemon: &Daemon| {
+        let all = daemon.get("/v1/settings").expect(200).json();
+        let all = all.as_array().unwrap().clone();
+        let found = all
+            .into_iter()
+            .find(|one| one["key"] == "compaction.trigger_tokens");
+        found.map_or(Value::Null, |one| one["value"].clone())
+    };
+    let until = Instant::now() + PATIENCE;
+    while trigger(&other) != "12345" {
+        assert!(Instant::now() < until, "the setting does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // One that joins later has it as well, and a change there keeps it.
+    let third = machine(&server, TOKEN, "");
+    let third = daemon(&third);
+    let changed = json!({"changes": {"compaction.preset": "retention"}});
+    third
+        .request("PATCH", "/v1/settings", Some(&changed))
+        .expect(200);
+    assert_eq!(trigger(&third), "12345");
+    // A link of one daemon lets a browser in at another, which all of them know then.
+    let link = one
+        .request("POST", "/v1/login-links", None)
+        .expect(201)
+        .json();
+    let (_, code) = link["url"].as_str().unwrap().split_once("/login").unwrap();
+    let open = |daemon: &Daemon, path: &str, cookie: &str| {
+        let headers = [("Host", daemon.address.as_str()), ("Cookie", cookie)];
+        daemon.send(&crate::http::head("GET", path, &headers, 0), b"")
+    };
+    let entered = open(&other, &format!("/login{code}"), "").expect(303);
+    let cookie = entered.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let until = Instant::now() + PATIENCE;
+    while open(&one, "/", &cookie).status != 200 {
+        assert!(Instant::now() < until, "the browser is not known");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_ne!(
+        open(&one, &format!("/login{code}"), "").status,
+        303,
+        "it was used"
+    );
+    for daemon in [one, other, third] {
+        daemon.stop();
+    }
+}
+
+#[test]
+fn what_keeps_daemons_apart_is_said() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
+    let one = daemon(&places[0]);
+    // Another token.
+    let stranger = machine(&server, &TOKEN.replace('0', "1"), "");
+    let args = ["serve", "--bind", "127.0.0.1:0"];
+    let refused = finish(stranger.command(&args).spawn().unwrap(), &args).expect(1);
+    refused.says(&["another token", "server.token_file"]);
+    // An address at which nobody is: what only reads is answered all the same.
+    let unreached = machine(&server, TOKEN, "address = \"http://127.0.0.1:1\"\n");
+    let unreached = daemon(&unreached);
+    let id = session(&unreached, "A talk.");
+    assert_eq!(
+        one.get(&format!("/v1/sessions/{id}")).expect(200).json()["messages"],
+        1
+    );
+    let task = json!({"task": "Well?", "lead": "facts", "agents": []});
+    let problem = one
+        .post(&format!("/v1/sessions/{id}/turns"), &task)
+        .expect(503);
+    let problem = problem.problem("unavailable");
+    assert!(
+        problem.contains("http://127.0.0.1:1") && problem.contains("cluster.address"),
+        "{problem}"
+    );
+    // Other agents.
+    let differs = "[agents.extra]\ndescription = \"More\"\nkind = \"extractive\"\n";
+    let differs = machine(&server, TOKEN, differs);
+    let differs = daemon(&differs);
+    let all = members(&differs, |all| all.len() == 3);
+    let same = |own: bool| {
+        let found = all.iter().find(|one| one["self"] == own);
+        found.unwrap()["same_agents"].clone()
+    };
+    assert_eq!((same(true), same(false)), (json!(true), json!(false)));
+    let ready = differs.get("/readyz").expect(200).text();
+    assert!(
+        ready.starts_with("ready\n") && ready.contains("differ from those here"),
+        "{ready}"
+    );
+    // A command of a machine without a daemon looks, and leaves the others' sessions alone.
+    assert_eq!(
+        places[1].json(&["sessions", "show", &id])["session"],
+        id.as_str()
+    );
+    let refused = places[1]
+        .call(&["delegate", &id, "facts", "-t", "Well?"])
+        .expect(1);
+    refused.says(&["is worked on by unisono on", "http://127.0.0.1:1"]);
+    for daemon in [one, unreached, differs] {
+        daemon.stop();
+    }
+}

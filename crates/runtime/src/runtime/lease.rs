@@ -1,0 +1,52 @@
+//! What follows where other programs could take this one to be gone.
+//!
+//! Its sessions may be worked on elsewhere by then: all of them leave memory. Those that are still its
+//! own are opened again, so that their open turns go on.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+
+use super::{Env, Error};
+use crate::supervisor::{self, Msg};
+
+/// Sessions whose last events are looked at at a time.
+const LOOKED_AT: usize = 1_024;
+
+/// Follows the beats of this program as long as the tree works.
+pub(super) async fn follow(env: Arc<Env>, supervisor: ActorRef<Msg>) {
+    let Some(mut beats) = env.journal.cluster().map(|cluster| cluster.beats()) else {
+        return;
+    };
+    let mut lapses = beats.borrow().lapses;
+    // Whoever would tell is gone: so is the store.
+    while beats.changed().await.is_ok() {
+        let now = beats.borrow_and_update().lapses;
+        if now == lapses {
+            continue;
+        }
+        lapses = now;
+        if supervisor.send_message(Msg::ForgetAll).is_err() {
+            return;
+        }
+        if let Err(error) = open_own(&env, &supervisor).await {
+            tracing::error!(%error, "open turns of own sessions go on when they are asked for");
+        }
+    }
+}
+
+async fn open_own(env: &Env, supervisor: &ActorRef<Msg>) -> Result<(), Error> {
+    let Some(cluster) = env.journal.cluster() else {
+        return Ok(());
+    };
+    for part in cluster.owned().await?.chunks(LOOKED_AT) {
+        let unfinished = env.journal.unfinished_of(part.to_vec()).await?;
+        for session in unfinished {
+            // It reads its journal by itself.
+            if let Err(error) = supervisor::activate(supervisor, session).await {
+                tracing::error!(%session, %error, "a session cannot be opened");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! `/v1/cluster`: the daemons on one database; and what each of them does for the others.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use unisono::Local;
+use unisono_api::cluster::{Drain, Member};
+use unisono_api::service::Cluster as _;
+use unisono_api::{Page, PageQuery};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::extract::{self, Path, Query};
+use super::login;
+use super::problem::ApiError;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(drain))
+}
+
+/// The programs that use the database, in the order in which they joined; none where the store is a
+/// directory, which one program uses.
+#[utoipa::path(
+    get, path = "/v1/cluster", tag = "cluster",
+    params(PageQuery),
+    responses((status = 200, description = "A part of the list", body = Page<Member>))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<Member>>, ApiError> {
+    Ok(Json(shared.local.members(&query).await?))
+}
+
+/// Has a program take no new sessions and hand over its own, or work as before. Its turns have
+/// `server.drain_seconds` to end; what has not ended by then goes on elsewhere.
+#[utoipa::path(
+    post, path = "/v1/cluster/{member}", tag = "cluster",
+    params(("member" = String, Path, description = "The program's id")),
+    request_body = Drain,
+    responses((status = 200, description = "It is asked to", body = Member))
+)]
+async fn drain(
+    State(shared): State<Arc<Shared>>,
+    Path(member): Path<String>,
+    extract::Json(asked): extract::Json<Drain>,
+) -> Result<Json<Member>, ApiError> {
+    Ok(Json(shared.local.drain(&member, asked.drain).await?))
+}
+
+/// Where other daemons reach one that listens at `listens`, as far as no setting says so: one that
+/// listens at all addresses is reached by the name of its machine.
+pub(super) fn address(set: Option<&str>, listens: SocketAddr) -> String {
+    match set {
+        Some(set) => set.trim_end_matches('/').to_owned(),
+        None if listens.ip().is_unspecified() => {
+            let name = rustix::system::uname();
+            let name = name.nodename().to_string_lossy().into_owned();
+            format!("http://{name}:{}", listens.port())
+        }
+        None => format!("http://{listens}"),
+    }
+}
+
+/// The host name of an address.
+pub(super) fn host(address: &str) -> Option<String> {
+    let address: axum::http::Uri = address.parse().ok()?;
+    Some(address.host()?.to_ascii_lowercase())
+}
+
+/// Takes over what programs leave that are gone, and hands its own sessions over when it is drained.
+/// Never ends.
+pub(super) async fn follow(shared: Arc<Shared>, address: String) {
+    let local = &shared.local;
+    let Some(mut beats) = local.beats() else {
+        return;
+    };
+    let mut reloads = local.reloads();
+    let (mut has_handed_over, mut documents) = (false, 0);
+    loop {
+        tokio::select! {
+            // Whoever would tell is gone: so is the store.
+            beat = beats.changed() => if beat.is_err() { return },
+            news = reloads.changed() => if news.is_ok() {
+                announce(&shared, &address).await;
+                continue;
+            }
+        }
+        let beat = beats.borrow_and_update().clone();
+        local.share_limits(beat.alive);
+        if beat.documents != documents {
+            documents = beat.documents;
+            take_documents(&shared).await;
+        }
+        if beat.is_draining && !has_handed_over {
+            hand_over(local).await;
+        }
+        has_handed_over = beat.is_draining;
+        if beat.has_gone && !beat.is_draining {
+            take_over(&shared).await;
+        }
+    }
+}
+
+/// Settings and browsers that other daemons have changed.
+async fn take_documents(shared: &Shared) {
+    login::take(shared).await;
+    if let Err(error) = shared.local.take_shared_settings().await {
+        tracing::error!(%error, "settings that another daemon has changed are not used here");
+    }
+}
+
+async fn announce(shared: &Shared, address: &str) {
+    if let Err(error) = shared.local.announce(address, &shared.token.public()).await {
+        tracing::warn!(%error, "the other daemons are not told what agents there are");
+    }
+}
+
+async fn hand_over(local: &Local) {
+    tracing::info!("this daemon is drained: it hands its sessions over");
+    let patience = local.setup().loaded.config.server.drain_seconds;
+    if let Err(error) = local.hand_over(Duration::from_secs(patience)).await {
+        tracing::error!(%error, "the sessions are not handed over");
+    }
+}
+
+async fn take_over(shared: &Shared) {
+    loop {
+        match take_some(shared).await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "sessions of a program that is gone wait");
+                return;
+            }
+        }
+    }
+}
+
+/// Takes some sessions over; answers how many.
+async fn take_some(shared: &Shared) -> Result<usize, unisono::Error> {
+    let local = &shared.local;
+    let taken = local.take_over().await?;
+    if taken.is_empty() {
+        return Ok(0);
+    }
+    let count = taken.len();
+    shared.taken_over.fetch_add(count as u64, Ordering::Relaxed);
+    let ids = taken.iter().map(|info| info.session.into()).collect();
+    let kept = shared.ephemeral_sessions.without(local, ids).await?;
+    let kept = taken
+        .into_iter()
+        .filter(|info| kept.contains(&info.session.into()));
+    let open = local.adopt(kept.collect()).await?;
+    tracing::warn!(
+        sessions = count,
+        open,
+        "sessions of a program that is gone are taken over"
+    );
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_reached_where_it_listens_or_as_it_is_set() {
+        let listens: SocketAddr = "127.0.0.1:7007".parse().unwrap();
+        assert_eq!(address(None, listens), "http://127.0.0.1:7007");
+        assert_eq!(address(Some("http://ONE:80/"), listens), "http://ONE:80");
+        assert_eq!(host("http://ONE:80").as_deref(), Some("one"));
+        let all = address(None, "0.0.0.0:7007".parse().unwrap());
+        assert!(all.starts_with("http://") && all.ends_with(":7007") && !all.contains("0.0.0.0"));
+        assert_eq!(host("one"), Some("one".to_owned()));
+        assert_eq!(host("no address"), None);
+    }
+}

@@ -1,0 +1,333 @@
+//! Requests for sessions that another daemon works on are passed on to it.
+//!
+//! ```text
+//! request ─► which session? ─► owned by another live daemon ─► that one's answer, as it comes
+//!                           └► this one's, or nobody's ─► answered here
+//! ```
+//!
+//! Path, query, body and answer go on as streams. A request is passed on once: the daemon that gets it
+//! answers. Where the owner cannot be reached, what only reads is answered from the journal.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use unisono_api::Code;
+use unisono_context::{CallId, SessionId};
+use unisono_store::Member;
+
+use super::problem::{self, ApiError};
+use super::{Shared, guard, mcp, openai, token};
+
+/// The header of a request that was passed on.
+const FORWARDED: HeaderName = HeaderName::from_static("unisono-forwarded");
+/// How long another daemon may take to accept a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// Headers that are of one connection or of one daemon.
+const LEFT_OUT: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+    header::HOST,
+    header::ORIGIN,
+    header::COOKIE,
+    header::AUTHORIZATION,
+];
+
+/// Speaks with other daemons.
+type Forwarder = Client<HttpConnector, Body>;
+
+fn forwarder() -> &'static Forwarder {
+    static FORWARDER: OnceLock<Forwarder> = OnceLock::new();
+    FORWARDER.get_or_init(|| {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_WITHIN));
+        connector.set_nodelay(true);
+        Client::builder(TokioExecutor::new()).build(connector)
+    })
+}
+
+/// Passes a request on, or has it answered here.
+pub(super) async fn forward(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let uri = request.uri().clone();
+    let others = shared.local.beats();
+    let alone = others.is_none_or(|beats| beats.borrow().alive < 2);
+    if alone || request.headers().contains_key(&FORWARDED) || is_of_each(uri.path()) {
+        return next.run(request).await;
+    }
+    match passed(&shared, request).await {
+        Ok(Passed::On(response)) => response,
+        Ok(Passed::Here(request)) => next.run(request).await,
+        Err(fault) => problem::shaped(&uri, fault),
+    }
+}
+
+/// What became of a request.
+enum Passed {
+    /// Another daemon has answered.
+    On(Response),
+    /// It is to be answered here.
+    Here(Request),
+}
+
+/// Whether a path is about the daemon that is asked, whoever works on what.
+fn is_of_each(path: &str) -> bool {
+    guard::OPEN.contains(&path)
+        || path == "/metrics"
+        || path.starts_with("/v1/cluster")
+        || path.starts_with("/v1/login-links")
+        || guard::is_open(path)
+}
+
+async fn passed(shared: &Shared, request: Request) -> Result<Passed, ApiError> {
+    let (session, request) = session_of(shared, request).await?;
+    let Some(owner) = shared.local.owner(session).await? else {
+        return Ok(Passed::Here(request));
+    };
+    let Some(address) = &owner.announced.address else {
+        return Ok(Passed::Here(request));
+    };
+    let reads = request.method().is_safe();
+    let (parts, body) = request.into_parts();
+    let mut copy = Request::builder().method(parts.method.clone());
+    copy = copy.uri(uri_at(address, &parts.uri)?);
+    let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
+    *asked.headers_mut() = headers(shared, &parts.headers)?;
+    match forwarder().request(asked).await {
+        Ok(answer) => Ok(Passed::On(answered(shared, answer.map(Body::new)))),
+        // A request that only reads has no body that could be lost.
+        Err(error) if reads => {
+            let owner = &owner.name;
+            tracing::warn!(%owner, %address, %error, "another daemon does not answer");
+            Ok(Passed::Here(Request::from_parts(parts, Body::empty())))
+        }
+        Err(error) => Err(failed(&owner, &error)),
+    }
+}
+
+fn failed(owner: &Member, error: &dyn std::error::Error) -> ApiError {
+    let address = owner.announced.address.as_deref().unwrap_or_default();
+    let source = error.source().map(|source| format!(": {source}"));
+    let source = source.unwrap_or_default();
+    let detail = format!(
+        "{} works on the session, and does not answer at {address} ({error}{source}); try again in a \
+         moment, and see that the daemons reach each other (`cluster.address`)",
+        owner.name
+    );
+    ApiError::new(Code::Unavailable, detail)
+}
+
+/// The same place at another daemon.
+fn uri_at(address: &str, uri: &Uri) -> Result<Uri, ApiError> {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let uri = format!("{}{path}", address.trim_end_matches('/'));
+    uri.parse().map_err(|_| {
+        ApiError::new(
+            Code::Failed,
+            format!("{address} is no address of a daemon; see `cluster.address`"),
+        )
+    })
+}
+
+/// The headers that go on, with the token that all daemons take.
+fn headers(shared: &Shared, given: &HeaderMap) -> Result<HeaderMap, ApiError> {
+    let mut headers = given.clone();
+    for name in LEFT_OUT {
+        headers.remove(name);
+    }
+    let bearer = match given.get(header::AUTHORIZATION) {
+        Some(bearer) => bearer.clone(),
+        // A browser that was let in here.
+        None => {
+            let file = shared.local.setup().loaded.config.server.token_file.clone();
+            let token = token::text(&file).map_err(|error| {
+                let detail = format!("the token file {}: {error}", file.display());
+                ApiError::new(Code::Failed, detail)
+            })?;
+            let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
+            bearer.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?
+        }
+    };
+    headers.insert(header::AUTHORIZATION, bearer);
+    headers.insert(FORWARDED, HeaderValue::from_static("1"));
+    Ok(headers)
+}
+
+/// The answer of another daemon. A stream of events ends when this daemon stops: its client goes on at
+/// another one.
+fn answered(shared: &Shared, mut answer: Response) -> Response {
+    for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
+        answer.headers_mut().remove(name);
+    }
+    let kind = answer.headers().get(header::CONTENT_TYPE);
+    let is_events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    if !is_events {
+        return answer;
+    }
+    let mut stopping = shared.stopping.clone();
+    let stopped = async move {
+        // Whoever would tell is gone: that is the same.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    answer
+        .map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(stopped))))
+        .into_response()
+}
+
+/// The session that a request is about, and the request. Where only its body says that, it is read,
+/// and given back.
+async fn session_of(
+    shared: &Shared,
+    request: Request,
+) -> Result<(Option<SessionId>, Request), ApiError> {
+    let path = request.uri().path();
+    if let Some(session) = session_in(path) {
+        return Ok((Some(session), request));
+    }
+    if let Some(call) = call_in(path) {
+        return Ok((shared.local.session_of_call(call).await?, request));
+    }
+    let is_read = path == mcp::PATH || path.starts_with(openai::BASE);
+    if request.method().is_safe() || !is_read {
+        return Ok((None, request));
+    }
+    if let Some(named) = request.headers().get(openai::SESSION) {
+        let named = named.to_str().ok().and_then(|text| text.parse().ok());
+        return Ok((named, request));
+    }
+    let limit = shared.local.setup().loaded.config.server.body_limit_bytes as usize;
+    let (parts, body) = request.into_parts();
+    let bytes = axum::body::to_bytes(body, limit).await.map_err(|error| {
+        let detail = format!("the body cannot be read: {error}");
+        ApiError::new(Code::TooLarge, detail)
+    })?;
+    let session = session_said(&bytes);
+    Ok((session, Request::from_parts(parts, Body::from(bytes))))
+}
+
+/// The session that a path names.
+fn session_in(path: &str) -> Option<SessionId> {
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    let rest = path.strip_prefix("/sessions/")?;
+    rest.split('/').next()?.parse().ok()
+}
+
+/// The call of a tool that a path names, which may wait in any session.
+fn call_in(path: &str) -> Option<CallId> {
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    path.strip_prefix("/approvals/")?.parse().ok()
+}
+
+/// The session that a body names: one for OpenAI's endpoint, or a call of a tool of MCP.
+fn session_said(body: &Bytes) -> Option<SessionId> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Said {
+        metadata: Option<Named>,
+        params: Option<Params>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Params {
+        arguments: Option<Named>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Named {
+        session: Option<String>,
+    }
+    // What cannot be read is refused where it is looked at.
+    let said: Said = serde_json::from_slice(body).ok()?;
+    let named = said
+        .metadata
+        .or(said.params.and_then(|params| params.arguments));
+    named?.session?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0192f0c1-2b3c-7d4e-8f50-616263646566";
+
+    #[test]
+    fn the_session_of_a_request_is_found_in_its_path_or_its_body() {
+        let rows = [
+            (format!("/v1/sessions/{ID}"), true),
+            (format!("/v1/sessions/{ID}/turns/x/events"), true),
+            (format!("/sessions/{ID}/history"), true),
+            ("/v1/sessions".to_owned(), false),
+            ("/v1/sessions/latest".to_owned(), false),
+            (format!("/v1/approvals/{ID}"), false),
+            (format!("/x/sessions/{ID}"), false),
+        ];
+        for (path, names) in rows {
+            assert_eq!(session_in(&path).is_some(), names, "{path}");
+        }
+        let bodies = [
+            (
+                format!(r#"{{"metadata":{{"session":"{ID}"}},"messages":[]}}"#),
+                true,
+            ),
+            (
+                format!(
+                    r#"{{"method":"tools/call","params":{{"arguments":{{"session":"{ID}"}}}}}}"#
+                ),
+                true,
+            ),
+            (
+                r#"{"params":{"arguments":{"session":7}}}"#.to_owned(),
+                false,
+            ),
+            (r#"{"params":{}}"#.to_owned(), false),
+            ("[1]".to_owned(), false),
+            ("{".to_owned(), false),
+        ];
+        for (body, names) in bodies {
+            assert_eq!(
+                session_said(&Bytes::from(body.clone())).is_some(),
+                names,
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_goes_to_the_same_place_of_another_daemon() {
+        let uri: Uri = "/v1/sessions/a/events?after=3".parse().unwrap();
+        let there = uri_at("http://10.0.0.5:7007/", &uri).unwrap();
+        assert_eq!(there, "http://10.0.0.5:7007/v1/sessions/a/events?after=3");
+        assert!(uri_at("no address", &uri).is_err());
+    }
+
+    #[test]
+    fn what_is_about_one_daemon_stays_there() {
+        for path in [
+            "/healthz",
+            "/readyz",
+            "/metrics",
+            "/v1/cluster",
+            "/v1/cluster/x",
+            "/static/page.css",
+        ] {
+            assert!(is_of_each(path), "{path}");
+        }
+        assert!(!is_of_each("/v1/sessions") && !is_of_each("/mcp"));
+    }
+}

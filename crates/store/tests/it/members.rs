@@ -1,0 +1,298 @@
+//! Several programs on one database: who owns a session, who takes over, and who is fenced.
+
+use std::time::{Duration, Instant};
+
+use unisono_store::postgres::{Options, Postgres};
+use unisono_store::{Announcement, Append, Beat, Cluster, Engine, Error, SessionId};
+use unisono_test_postgres::Server;
+
+use crate::postgres::{sql, store};
+
+const A: SessionId = SessionId::from_u128(0xA);
+/// After this a program is gone, where a test waits for that.
+const SOON: Duration = Duration::from_millis(500);
+/// No test waits for it.
+const LATE: Duration = Duration::from_secs(600);
+
+/// A program that uses that schema.
+async fn member(schema: &str, takeover_after: Duration) -> Postgres {
+    let url = Server::shared().unwrap().url(schema);
+    let options = Options::new(&url, None).unwrap().member(takeover_after);
+    Postgres::open(options).await.unwrap()
+}
+
+fn cluster(engine: &Postgres) -> &dyn Cluster {
+    engine.cluster().unwrap()
+}
+
+fn append(epoch: u64, expected_seq: u64) -> Append {
+    Append {
+        session: A,
+        epoch,
+        expected_seq,
+        payloads: vec![b"said".to_vec()],
+    }
+}
+
+/// Waits until what is known at a beat is so.
+async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
+    let mut beats = cluster(engine).beats();
+    let so = tokio::time::timeout(Duration::from_secs(30), beats.wait_for(|beat| is_so(beat)));
+    let _beat = so.await.expect("it becomes so").unwrap();
+}
+
+/// Has a program look as if it had not beaten for long, which then says nothing any more.
+async fn stop_beating(schema: &str, engine: &Postgres) {
+    let id = own_id(engine).await;
+    sql(
+        Server::shared().unwrap(),
+        schema,
+        &format!(
+            "CREATE OR REPLACE FUNCTION silent() RETURNS trigger AS \
+             $$ BEGIN NEW.beat_unix_ms := 0; RETURN NEW; END $$ LANGUAGE plpgsql; \
+             CREATE TRIGGER silent BEFORE INSERT OR UPDATE ON unisono_members FOR EACH ROW \
+             WHEN (NEW.member = '{id}') EXECUTE FUNCTION silent(); \
+             UPDATE unisono_members SET beat_unix_ms = 0 WHERE member = '{id}'"
+        ),
+    )
+    .await;
+}
+
+async fn own_id(engine: &Postgres) -> String {
+    let members = cluster(engine).members().await.unwrap();
+    let own = members.iter().find(|(member, _)| member.is_self);
+    own.unwrap().0.id.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives() {
+    let Some(plain) = store("owned").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let (one, other) = (member("owned", LATE).await, member("owned", LATE).await);
+    let announcement = Announcement {
+        address: Some("http://127.0.0.1:1".to_owned()),
+        ..Announcement::default()
+    };
+    cluster(&one).announce(announcement).await.unwrap();
+    let claim = one.claim(A).await.unwrap();
+    one.append(append(claim.epoch, 0)).await.unwrap();
+    let refused = other.claim(A).await.unwrap_err();
+    assert!(refused.is_owned_elsewhere(), "{refused}");
+    let text = refused.to_string();
+    assert!(
+        text.contains("unisono on") && text.contains("http://127.0.0.1:1"),
+        "{text}"
+    );
+    let owner = cluster(&other).owner(A).await.unwrap().unwrap();
+    assert_eq!(owner.id.to_string(), own_id(&one).await);
+    assert_eq!(cluster(&one).owner(A).await.unwrap(), None);
+    assert!(cluster(&one).is_own(A) && !cluster(&other).is_own(A));
+    // What is read is read by all, and its owner claims it again.
+    assert_eq!(other.read(A, 1, 9).await.unwrap().len(), 1);
+    assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 1);
+    // Given back, it is whoever's claims it first.
+    cluster(&one).release(vec![A]).await.unwrap();
+    assert_eq!(other.claim(A).await.unwrap().epoch, claim.epoch + 2);
+    assert!(cluster(&one).owner(A).await.unwrap().is_some());
+    // One that leaves is gone at once.
+    other.close().await.unwrap();
+    beat(&one, |beat| beat.has_gone).await;
+    assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 3);
+    one.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_writes_fenced() {
+    let Some(plain) = store("gone").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let zombie = member("gone", SOON).await;
+    let mut claims = Vec::new();
+    for n in 0..50 {
+        let session = SessionId::from_u128(0xA + n);
+        let claim = zombie.claim(session).await.unwrap();
+        let mut first = append(claim.epoch, 0);
+        first.session = session;
+        zombie.append(first).await.unwrap();
+        claims.push(claim);
+    }
+    let living = [member("gone", SOON).await, member("gone", SOON).await];
+    assert!(cluster(&living[0]).take_over(99).await.unwrap().is_empty());
+    stop_beating("gone", &zombie).await;
+    beat(&living[0], |beat| beat.has_gone && beat.alive == 2).await;
+    let taken = async |engine: &Postgres| {
+        let mut all = Vec::new();
+        loop {
+            let some = cluster(engine).take_over(7).await.unwrap();
+            if some.is_empty() {
+                return all;
+            }
+            all.extend(some);
+        }
+    };
+    let (first, second) = tokio::join!(taken(&living[0]), taken(&living[1]));
+    let mut all: Vec<SessionId> = first
+        .iter()
+        .chain(&second)
+        .map(|info| info.session)
+        .collect();
+    all.sort();
+    all.dedup();
+    assert_eq!((first.len() + second.len(), all.len()), (50, 50));
+    // The zombie wakes: nothing that it writes counts, and it learns what happened to it.
+    let fenced = zombie.append(append(claims[0].epoch, 1)).await.unwrap_err();
+    assert!(matches!(fenced, Error::Fenced { .. }), "{fenced}");
+    beat(&zombie, |beat| beat.lapses > 0).await;
+    assert!(!cluster(&zombie).is_own(A));
+    assert!(zombie.claim(A).await.is_err());
+    let (owner, theirs) = match first.iter().any(|info| info.session == A) {
+        true => (&living[0], &living[1]),
+        false => (&living[1], &living[0]),
+    };
+    let claim = owner.claim(A).await.unwrap();
+    assert_eq!(owner.append(append(claim.epoch, 1)).await.unwrap(), 2);
+    assert!(cluster(theirs).owner(A).await.unwrap().is_some());
+    zombie.close().await.unwrap();
+    for engine in living {
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_waits_for_an_owner_that_may_be_gone() {
+    let Some(plain) = store("silent").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let gone = member("silent", SOON).await;
+    gone.claim(A).await.unwrap();
+    let living = member("silent", SOON).await;
+    // It has no address: it is a command that was killed, or works on.
+    let claiming = Instant::now();
+    let refused = living.claim(A).await.unwrap_err();
+    assert!(refused.is_owned_elsewhere() && claiming.elapsed() >= SOON);
+    let (claimed, ()) = tokio::join!(living.claim(A), stop_beating("silent", &gone));
+    assert_eq!(claimed.unwrap().epoch, 2);
+    gone.close().await.unwrap();
+    living.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has() {
+    let Some(plain) = store("drained").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let url = Server::shared().unwrap().url("drained");
+    let options = || {
+        Options::new(&url, None)
+            .unwrap()
+            .member(LATE)
+            .directory(place.path())
+    };
+    let one = Postgres::open(options()).await.unwrap();
+    let other = member("drained", LATE).await;
+    one.claim(A).await.unwrap();
+    let id = own_id(&one).await;
+    assert!(
+        cluster(&other)
+            .drain(id.parse().unwrap(), true)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !cluster(&other)
+            .drain(uuid::Uuid::nil(), true)
+            .await
+            .unwrap()
+    );
+    beat(&one, |beat| beat.is_draining).await;
+    let b = SessionId::from_u128(0xB);
+    assert!(matches!(one.claim(b).await, Err(Error::Draining { .. })));
+    one.claim(A).await.unwrap();
+    cluster(&one).hand_over().await.unwrap();
+    assert!(matches!(one.claim(A).await, Err(Error::Draining { .. })));
+    assert_ne!(own_id(&one).await, id);
+    assert!(cluster(&one).take_over(9).await.unwrap().is_empty());
+    beat(&other, |beat| beat.has_gone).await;
+    assert_eq!(cluster(&other).take_over(9).await.unwrap().len(), 1);
+    assert!(cluster(&other).take_over(9).await.unwrap().is_empty());
+    beat(&other, |beat| !beat.has_gone && beat.alive == 2).await;
+    beat(&one, |beat| beat.is_draining && beat.lapses == 0).await;
+    // It may take sessions again, also where it is started again.
+    let new: uuid::Uuid = own_id(&one).await.parse().unwrap();
+    assert!(cluster(&other).drain(new, false).await.unwrap());
+    beat(&one, |beat| !beat.is_draining).await;
+    one.claim(b).await.unwrap();
+    one.close().await.unwrap();
+    let again = Postgres::open(options()).await.unwrap();
+    assert_eq!(
+        own_id(&again).await,
+        new.to_string(),
+        "in the same directory"
+    );
+    assert_eq!(again.claim(b).await.unwrap().epoch, 2);
+    again.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_with_another_token_are_refused_and_other_agents_are_told() {
+    let Some(plain) = store("tokens").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let (one, other) = (member("tokens", LATE).await, member("tokens", LATE).await);
+    let told = |token: u8, agents: u8| Announcement {
+        address: Some("http://127.0.0.1:1".to_owned()),
+        token: Some(vec![token]),
+        agents: Some(vec![agents]),
+    };
+    cluster(&one).announce(told(1, 1)).await.unwrap();
+    let refused = cluster(&other)
+        .announce(told(2, 1))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("another token") && refused.contains("server.token_file"),
+        "{refused}"
+    );
+    cluster(&other).announce(told(1, 2)).await.unwrap();
+    beat(&one, |beat| beat.differing.len() == 1).await;
+    cluster(&other).announce(told(1, 1)).await.unwrap();
+    beat(&one, |beat| beat.differing.is_empty()).await;
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_the_version_before_are_changed_and_keep_what_they_have() {
+    let Some(plain) = store("earlier").await else {
+        return;
+    };
+    let claim = plain.claim(A).await.unwrap();
+    plain.append(append(claim.epoch, 0)).await.unwrap();
+    plain.close().await.unwrap();
+    sql(
+        Server::shared().unwrap(),
+        "earlier",
+        "DROP TABLE unisono_members; ALTER TABLE unisono_sessions DROP COLUMN owner; \
+         UPDATE unisono_schema SET version = 1",
+    )
+    .await;
+    let opening = (0..4).map(|_| tokio::spawn(member("earlier", LATE)));
+    let opened: Vec<_> = opening.collect();
+    for engine in opened {
+        let engine = engine.await.unwrap();
+        assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
+        engine.close().await.unwrap();
+    }
+    let again = member("earlier", LATE).await;
+    assert_eq!(again.claim(A).await.unwrap().epoch, claim.epoch + 1);
+    again.close().await.unwrap();
+}

@@ -1,0 +1,243 @@
+//! This program among the others that use its store.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use tokio::sync::watch;
+use unisono_context::SessionId;
+use unisono_context::digest::Hasher;
+use unisono_session::State;
+use unisono_session::agent::Kind;
+use unisono_store::{Announcement, Beat, Cluster, Member, SessionInfo};
+
+use super::Local;
+use crate::error::Error;
+use crate::{ask, history, models};
+
+/// Sessions taken over at a time: others find some, too.
+const TAKEN_AT_A_TIME: usize = 64;
+/// Sessions opened at the same time.
+const OPENED_AT_A_TIME: usize = 16;
+/// How often a program that hands its sessions over looks whether their turns have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl Local {
+    /// The group of programs on the store, where several may use it.
+    pub(crate) fn cluster(&self) -> Option<&dyn Cluster> {
+        self.journal.cluster()
+    }
+
+    /// Tells the others where this daemon is reached, and by which token: its digest. To be called
+    /// again when its agents are defined anew.
+    ///
+    /// # Errors
+    /// A live member takes another token, or the store failed.
+    pub async fn announce(&self, address: &str, token: &[u8]) -> Result<(), Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(());
+        };
+        let announcement = Announcement {
+            address: Some(address.to_owned()),
+            token: Some(token.to_vec()),
+            agents: Some(self.agents_digest()),
+        };
+        Ok(cluster.announce(announcement).await?)
+    }
+
+    /// A digest of all that its agents are.
+    pub(crate) fn agents_digest(&self) -> Vec<u8> {
+        let mut hasher = Hasher::new("unisono/agents", 1);
+        for agent in self.setup().roster.iter() {
+            hasher.digest(&agent.definition.digest());
+        }
+        hasher.finish().0.to_vec()
+    }
+
+    /// What is known of the others, each time that there is something new; none: nobody else uses the
+    /// store.
+    pub fn beats(&self) -> Option<watch::Receiver<Beat>> {
+        self.cluster().map(Cluster::beats)
+    }
+
+    /// The other live program that works on a session, or that is to be asked for one because this
+    /// program takes no new ones; none: this one is.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn owner(&self, session: Option<SessionId>) -> Result<Option<Member>, Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(None);
+        };
+        let owner = match session {
+            Some(session) => cluster.owner(session.into()).await?,
+            None => None,
+        };
+        if owner.is_some() || !cluster.beats().borrow().is_draining {
+            return Ok(owner);
+        }
+        let is_own = match session {
+            Some(session) => cluster.is_own(session.into()),
+            None => false,
+        };
+        if is_own {
+            return Ok(None);
+        }
+        let members = cluster.members().await?;
+        Ok(members
+            .into_iter()
+            .map(|(member, _)| member)
+            .find(takes_work))
+    }
+
+    /// Takes its part of the providers' limits among so many programs.
+    pub fn share_limits(&self, programs: usize) {
+        self.share.set(u32::try_from(programs).unwrap_or(u32::MAX));
+    }
+
+    /// A text that all programs on the database share; none: there is none, or no database.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn shared_text(&self, name: &'static str) -> Result<Option<String>, Error> {
+        match self.cluster() {
+            Some(cluster) => Ok(cluster.document(name).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Replaces such a text.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn share_text(&self, name: &'static str, text: String) -> Result<(), Error> {
+        match self.cluster() {
+            Some(cluster) => Ok(cluster.put_document(name, text).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Claims some of the sessions of programs that are gone; each goes to one program. None: there
+    /// are no more.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn take_over(&self) -> Result<Vec<SessionInfo>, Error> {
+        match self.cluster() {
+            Some(cluster) => Ok(cluster.take_over(TAKEN_AT_A_TIME).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Goes on with the open turns of sessions that were taken over. Those without are nobody's from
+    /// then on. Answers how many it went on with.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn adopt(&self, taken: Vec<SessionInfo>) -> Result<usize, Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(0);
+        };
+        let unfinished = self.journal.unfinished_of(taken.clone()).await?;
+        let idle: Vec<_> = taken.iter().map(|info| info.session).collect();
+        let idle: Vec<_> = idle
+            .into_iter()
+            .filter(|session| !unfinished.contains(&(*session).into()))
+            .collect();
+        let ids = idle.iter().map(|session| SessionId::from(*session));
+        self.runtime()?.settle_budget(ids.collect()).await;
+        cluster.release(idle).await?;
+        let mut able = Vec::new();
+        for session in unfinished {
+            match self.lacks(session).await {
+                Some(lacks) => {
+                    tracing::warn!(%session, lacks, "open turns are left to another daemon");
+                    cluster.decline(session.into()).await?;
+                }
+                None => able.push(session),
+            }
+        }
+        let count = able.len();
+        self.open_all(able).await;
+        Ok(count)
+    }
+
+    /// What this program lacks to go on with the open turns of a session; none: nothing, or it cannot
+    /// be told.
+    async fn lacks(&self, session: SessionId) -> Option<String> {
+        let mut state = State::default();
+        history::catch_up(&self.journal, session, &mut state)
+            .await
+            .ok()?;
+        let setup = self.setup();
+        let servers = &setup.loaded.tools.servers;
+        let mut teams = state.open_turns().map(|turn| &turn.team);
+        teams.find_map(|team| {
+            let unknown = team.definitions().find_map(|agent| match &agent.kind {
+                Kind::Custom(kind) => self
+                    .extensions
+                    .kinds()
+                    .all(|known| *known != **kind)
+                    .then(|| format!("agents of kind `{kind}`")),
+                _ => None,
+            });
+            let missing = || {
+                let mut wanted = ask::servers_of(team).into_iter();
+                let is_there = |name: &&str| servers.iter().any(|server| &*server.name == *name);
+                let missing = wanted.find(|name| !is_there(name));
+                missing.map(|name| format!("the tool server `{name}`"))
+            };
+            let unasked = || {
+                models::check(&setup, team)
+                    .err()
+                    .map(|error| error.to_string())
+            };
+            unknown.or_else(missing).or_else(unasked)
+        })
+    }
+
+    /// Opens sessions, so that their open turns go on. One that cannot be opened is logged.
+    pub async fn open_all(&self, sessions: Vec<SessionId>) {
+        let opening = stream::iter(sessions).map(|session| async move {
+            match self.open(session).await {
+                Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
+                    tracing::debug!(%session, %error, "another program works on a session");
+                }
+                Err(error) => {
+                    tracing::error!(%session, %error, "a session cannot be opened");
+                }
+                Ok(_) => {}
+            }
+        });
+        opening
+            .buffer_unordered(OPENED_AT_A_TIME)
+            .collect::<()>()
+            .await;
+    }
+
+    /// Hands all of its sessions over: those that work are waited for as long as `patience` lasts,
+    /// and go on elsewhere then.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn hand_over(&self, patience: Duration) -> Result<(), Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(());
+        };
+        let runtime = self.runtime()?;
+        let ended = async {
+            while runtime.working().await > 0 {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        // What has not ended goes on elsewhere.
+        let _ = tokio::time::timeout(patience, ended).await;
+        runtime.hand_over_sessions().await;
+        Ok(cluster.hand_over().await?)
+    }
+}
+
+/// Whether requests can be passed on to a member that takes new sessions.
+fn takes_work(member: &Member) -> bool {
+    let is_reached = member.announced.address.is_some();
+    is_reached && member.is_alive && !member.is_draining && !member.is_self
+}
