@@ -60,6 +60,10 @@ soak rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
     UNISONO_SIM_SEEDS=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture
 
+# The crash harness of three daemons on one PostgreSQL database.
+soak-cluster rounds="1000":
+    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-cli --test cluster
+
 # The page in a real browser, and OpenAI's own clients against the daemon; screenshots go to DIR.
 browser DIR="":
     cargo build -p unisono-cli

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_norway::Value;
+use unisono_test_postgres::Server;
 
-use crate::support::{Done, Going, Place};
+use crate::support::{Done, Going, Place, finish};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -245,6 +246,78 @@ fn the_compose_file_fits_the_image() {
     }
 }
 
+#[test]
+fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other() {
+    let compose: Value = serde_norway::from_str(&read("deploy/compose.cluster.yaml")).unwrap();
+    let daemon = &compose["x-daemon"];
+    let given = daemon["environment"].as_mapping().unwrap();
+    for name in given.keys().map(|name| name.as_str().unwrap()) {
+        if name.starts_with("UNISONO__") {
+            is_known(name, "postgres://unisono@127.0.0.1/unisono").unwrap();
+        }
+    }
+    assert!(seconds(daemon["stop_grace_period"].as_str().unwrap()) > drain());
+    let services = compose["services"].as_mapping().unwrap();
+    let ours: Vec<&str> = services
+        .iter()
+        .filter(|(_, service)| service.get("hostname").is_some())
+        .map(|(name, service)| {
+            assert_eq!(service["hostname"], *name);
+            name.as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(ours, ["one", "two", "three"]);
+    let proxy = services[&Value::from("proxy")]["command"].as_str().unwrap();
+    let exposed = all("EXPOSE").pop().unwrap();
+    assert!(
+        ours.iter()
+            .all(|name| proxy.contains(&format!("--to {name}:{exposed}")))
+    );
+
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let entry = daemon["entrypoint"].as_sequence().unwrap();
+    let entry: Vec<&str> = entry.iter().map(|word| word.as_str().unwrap()).collect();
+    let program = Path::new(env!("CARGO_BIN_EXE_unisono")).parent().unwrap();
+    let paths = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let places: Vec<Place> = ours.iter().map(|_| Place::new()).collect();
+    let mut going = Vec::new();
+    for place in &places {
+        place.write("config/unisono.toml", settings(place));
+        fs::create_dir_all(place.path("lib")).unwrap();
+        let own = place.path("lib").display().to_string();
+        let script = entry[2]
+            .replace("$$", "$")
+            .replace("/var/lib/unisono", &own);
+        let mut command = place.command_of(Path::new(entry[0]), &[entry[1], &script]);
+        command
+            .env("PATH", &paths)
+            .env("UNISONO_TOKEN", "0123456789abcdef".repeat(4))
+            .env("UNISONO__STORE__URL", server.url("public"))
+            .env("UNISONO__SERVER__BIND", "127.0.0.1:0");
+        let mut one = Going::start(command);
+        one.wait_for(&["listening"]);
+        going.push(one);
+    }
+    let list = ["cluster", "list", "--json"];
+    let mut command = places[0].command(&list);
+    command.env("UNISONO__STORE__URL", server.url("public"));
+    let listed = finish(command.spawn().unwrap(), &list).expect(0).json();
+    let named = |one: &serde_json::Value| one["address"].as_str().unwrap().to_owned();
+    let addresses: Vec<String> = listed.as_array().unwrap().iter().map(named).collect();
+    assert_eq!(addresses.len(), 3, "{listed}");
+    assert!(
+        addresses
+            .iter()
+            .all(|address| address.ends_with(&format!(":{exposed}")))
+    );
+    for one in going {
+        one.signal("TERM");
+        one.finish().expect(0);
+    }
+}
+
 /// Whether a variable sets something that there is.
 fn is_known(name: &str, value: &str) -> Result<(), String> {
     let place = Place::new();
@@ -259,9 +332,9 @@ fn is_known(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// The values of a key of the unit.
-fn unit(key: &str) -> Vec<String> {
-    let text = read("deploy/unisono.service");
+/// The values of a key of a unit.
+fn unit(file: &str, key: &str) -> Vec<String> {
+    let text = read(file);
     let lines = text.lines().filter_map(|line| line.split_once('='));
     let found = lines.filter(|(name, _)| *name == key);
     found.map(|(_, value)| value.to_owned()).collect()
@@ -269,8 +342,21 @@ fn unit(key: &str) -> Vec<String> {
 
 #[test]
 fn the_unit_calls_the_program_as_it_is_called() {
+    for (file, settings) in [
+        ("deploy/unisono.service", 3),
+        ("deploy/unisono@.service", 4),
+    ] {
+        called_as_it_is(file, settings);
+    }
+    assert!(
+        is_known("UNISONO__STORE__PTAH", "/x").is_err(),
+        "it is checked"
+    );
+}
+
+fn called_as_it_is(file: &str, settings: usize) {
     let place = Place::new();
-    let start = unit("ExecStart").pop().unwrap();
+    let start = unit(file, "ExecStart").pop().unwrap();
     let mut words = start.split_whitespace();
     assert_eq!(words.next(), Some("/usr/local/bin/unisono"));
     let args: Vec<&str> = words.collect();
@@ -279,19 +365,16 @@ fn the_unit_calls_the_program_as_it_is_called() {
     let _: Done = wrong.expect(2);
 
     let mut known = 0;
-    for pair in unit("Environment") {
+    for pair in unit(file, "Environment") {
         let (name, value) = pair.split_once('=').unwrap();
+        let value = &value.replace("%i", "1").replace("%d", "/run/credentials");
         if name.starts_with("UNISONO__") {
             is_known(name, value).unwrap();
             known += 1;
         }
     }
-    assert_eq!(known, 3);
-    assert!(
-        is_known("UNISONO__STORE__PTAH", "/x").is_err(),
-        "it is checked"
-    );
-    assert!(seconds(&unit("TimeoutStopSec")[0]) > drain());
+    assert_eq!(known, settings);
+    assert!(seconds(&unit(file, "TimeoutStopSec")[0]) > drain());
 }
 
 #[test]
@@ -302,19 +385,25 @@ fn systemd_takes_the_unit() {
     }
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_unisono");
-    let verify = |text: &str| {
-        place.write("unisono.service", text);
+    let verify = |name: &str, text: &str| {
+        place.write(name, text);
         let done = Command::new("systemd-analyze")
             .arg("verify")
-            .arg(place.path("unisono.service"))
+            .arg(place.path(name))
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        let of_it = said.lines().filter(|line| line.contains("unisono.service"));
+        let of_it = said.lines().filter(|line| line.contains(name));
         of_it.map(str::to_owned).collect::<Vec<_>>()
     };
-    let text = read("deploy/unisono.service").replace("/usr/local/bin/unisono", program);
-    assert_eq!(verify(&text), Vec::<String>::new());
+    let ours = |name: &str| read(name).replace("/usr/local/bin/unisono", program);
+    let text = ours("deploy/unisono.service");
+    assert_eq!(verify("unisono.service", &text), Vec::<String>::new());
+    let several = ours("deploy/unisono@.service");
+    assert_eq!(verify("unisono@1.service", &several), Vec::<String>::new());
     let wrong = text.replace("ProtectHome=", "ProtectHouse=");
-    assert!(!verify(&wrong).is_empty(), "it is checked");
+    assert!(
+        !verify("unisono.service", &wrong).is_empty(),
+        "it is checked"
+    );
 }
