@@ -38,7 +38,7 @@ fn append(epoch: u64, expected_seq: u64) -> Append {
 async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
     let mut beats = cluster(engine).beats();
     let so = tokio::time::timeout(Duration::from_secs(30), beats.wait_for(|beat| is_so(beat)));
-    let _beat = so.await.expect("it becomes so").unwrap();
+    let _beat = so.await.unwrap().unwrap();
 }
 
 /// Has a program look as if it had not beaten for long, which then says nothing any more.
