@@ -9,6 +9,7 @@ mod answer;
 mod asking;
 mod looking;
 mod resources;
+mod tasks;
 mod tools;
 mod waiting;
 
@@ -17,11 +18,12 @@ use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, ContentBlock, Implementation, InputRequiredResult,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+    CompleteRequestMethod, CompleteRequestParams, CompleteResult, ContentBlock, CreateTaskResult,
+    GetTaskParams, GetTaskResult, Implementation, InputRequiredResult, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -48,6 +50,8 @@ pub struct Server {
     /// Calls at the same time: so many.
     places: Arc<Semaphore>,
     most: u32,
+    /// How long a client that knows tasks waits for an answer.
+    task_after: Duration,
     /// How long calls may go on once the program stops.
     drain: Duration,
     /// Whether it can send clients requests of its own, and be answered.
@@ -70,6 +74,8 @@ enum Answer {
     Complete(Outcome),
     /// What a person has to be asked before.
     Asks(InputRequiredResult),
+    /// It takes longer: the client looks at it later.
+    Task(CreateTaskResult),
 }
 
 impl Outcome {
@@ -81,6 +87,25 @@ impl Outcome {
             structured,
             is_error: false,
         })
+    }
+}
+
+impl From<Outcome> for CallToolResult {
+    fn from(outcome: Outcome) -> CallToolResult {
+        let Outcome {
+            text,
+            note,
+            structured,
+            is_error,
+        } = outcome;
+        let text = [Some(text), note.map(str::to_owned)].into_iter().flatten();
+        let text = text.map(ContentBlock::text).collect();
+        let mut result = match is_error {
+            true => CallToolResult::error(text),
+            false => CallToolResult::success(text),
+        };
+        result.structured_content = Some(structured);
+        result
     }
 }
 
@@ -112,6 +137,7 @@ impl Server {
             stopping,
             places,
             most: settings.streams,
+            task_after: Duration::from_millis(settings.mcp_task_after.ms()),
             drain: Duration::from_secs(settings.drain_seconds),
             can_request: false,
         }
@@ -182,6 +208,11 @@ impl Server {
         })
     }
 
+    fn held(&self) -> Result<Held, ErrorData> {
+        let held = self.hold();
+        held.map_err(|reason| ErrorData::internal_error(reason, None))
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -236,6 +267,7 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_tasks()
             .build();
         let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
         info.server_info = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
@@ -262,25 +294,39 @@ impl ServerHandler for Server {
         // A client that reads the text sees why; an error of the protocol it may not.
         let result = match self.call(request, &context).await {
             Ok(Answer::Asks(asks)) => return Ok(asks.into()),
-            Ok(Answer::Complete(Outcome {
-                text,
-                note,
-                structured,
-                is_error,
-            })) => {
-                let text = [Some(text), note.map(str::to_owned)].into_iter().flatten();
-                let text = text.map(ContentBlock::text).collect();
-                let mut result = if is_error {
-                    CallToolResult::error(text)
-                } else {
-                    CallToolResult::success(text)
-                };
-                result.structured_content = Some(structured);
-                result
-            }
+            Ok(Answer::Task(task)) => return Ok(CallToolResponse::Task(task)),
+            Ok(Answer::Complete(outcome)) => outcome.into(),
             Err(reason) => CallToolResult::error(vec![ContentBlock::text(reason)]),
         };
         Ok(result.into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let held = self.held()?;
+        let can_ask = waiting::can_ask(&context);
+        tasks::get(&held.local, &request.task_id, can_ask).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let held = self.held()?;
+        tasks::update(&held.local, &request.task_id, request.input_responses).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let held = self.held()?;
+        tasks::cancel(&held.local, &request.task_id).await
     }
 
     /// None are declared.
@@ -306,9 +352,7 @@ impl ServerHandler for Server {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let held = self
-            .hold()
-            .map_err(|reason| ErrorData::internal_error(reason, None))?;
+        let held = self.held()?;
         resources::list(&held.local, page).await
     }
 
@@ -327,9 +371,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let held = self
-            .hold()
-            .map_err(|reason| ErrorData::internal_error(reason, None))?;
+        let held = self.held()?;
         let read = resources::read(&held.local, &request.uri).await?;
         Ok(read.into())
     }

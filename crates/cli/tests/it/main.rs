@@ -48,6 +48,7 @@ mod lists;
 mod markdown;
 mod mcp;
 mod mcp_looking;
+mod mcp_tasks;
 mod mcp_waiting;
 mod metrics;
 mod moving;

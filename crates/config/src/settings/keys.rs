@@ -186,6 +186,7 @@ const SERVER: &[Key] = &[
     key("import_messages", SOME),
     key("stall_seconds", SECONDS),
     key("drain_seconds", SECONDS),
+    key("mcp_task_after", Kind::Duration),
     key("attachments", Kind::Choice(&["refuse", "note"])),
     key("reload_seconds", Kind::Whole(0, 86_400)),
 ];

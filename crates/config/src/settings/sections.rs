@@ -203,6 +203,8 @@ pub struct Server {
     pub stall_seconds: u64,
     /// Seconds for requests in progress when the program stops.
     pub drain_seconds: u64,
+    /// How long MCP clients that support tasks wait for an answer; then they get a task.
+    pub mcp_task_after: TimeText,
     /// The treatment of images and files from OpenAI's clients.
     pub attachments: Attachments,
     /// Seconds between checks of the files that define agents; 0: they are read only on request.

@@ -243,9 +243,11 @@ fn session_said(body: &Bytes) -> Option<SessionId> {
         params: Option<Params>,
     }
     #[derive(Default, Deserialize)]
-    #[serde(default)]
+    #[serde(default, rename_all = "camelCase")]
     struct Params {
         arguments: Option<Named>,
+        /// Of a task: the session's id and the turn's.
+        task_id: Option<String>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -254,9 +256,11 @@ fn session_said(body: &Bytes) -> Option<SessionId> {
     }
     // What cannot be read is refused where it is looked at.
     let said: Said = serde_json::from_slice(body).ok()?;
-    let named = said
-        .metadata
-        .or(said.params.and_then(|params| params.arguments));
+    let params = said.params.unwrap_or_default();
+    if let Some((session, _)) = params.task_id.as_deref().and_then(|id| id.split_once('.')) {
+        return session.parse().ok();
+    }
+    let named = said.metadata.or(params.arguments);
     named?.session?.parse().ok()
 }
 
@@ -296,6 +300,7 @@ mod tests {
                 false,
             ),
             (r#"{"params":{}}"#.to_owned(), false),
+            (format!(r#"{{"params":{{"taskId":"{ID}.{ID}"}}}}"#), true),
             ("[1]".to_owned(), false),
             ("{".to_owned(), false),
         ];

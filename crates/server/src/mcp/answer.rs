@@ -9,7 +9,7 @@ use unisono_session::run::calls::Waiting;
 
 use super::asking::value;
 use super::tools::{ASK, COMPACT, DELEGATE};
-use super::{Answer, Done, Outcome, waiting};
+use super::{Answer, Done, Outcome, tasks, waiting};
 
 /// What a client is told beside an answer whose context was cut short.
 const TIGHTENED: &str = "Less of the conversation was kept verbatim than the preset, or the request, \
@@ -58,6 +58,8 @@ pub(super) enum Followed {
     Waits(Turn, String, Value),
     /// To a call that its client can ask a person about.
     Asks(InputRequiredResult),
+    /// Not to its end in the time that its client waits.
+    Task(Turn),
 }
 
 impl Followed {
@@ -73,6 +75,7 @@ impl Followed {
     pub(super) fn into_answer(self, tool: &str) -> Done {
         let (text, turn, waiting) = match self {
             Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
+            Followed::Task(turn) => return Ok(Answer::Task(tasks::created(&turn))),
             Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
             Followed::Ended(turn) => (text(Form::of_tool(tool, &turn), &turn), turn, None),
         };

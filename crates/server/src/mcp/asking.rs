@@ -15,7 +15,7 @@ use unisono_session::{Fact, Refusal, State};
 use super::answer::Followed;
 use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, WAIT, Waited};
 use super::waiting::{self, Reply, Way};
-use super::{Done, Server};
+use super::{Done, Server, tasks};
 use unisono::Local;
 use unisono::ask::Ask;
 use unisono::service::asked;
@@ -93,7 +93,7 @@ pub(super) async fn wait(
     followed.into_answer(WAIT)
 }
 
-fn turn_id(text: &str) -> Result<TurnId, String> {
+pub(super) fn turn_id(text: &str) -> Result<TurnId, String> {
     text.parse()
         .map_err(|_| format!("{text:?} is no id of a turn"))
 }
@@ -245,6 +245,9 @@ async fn follow(
     let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
     let drained = server.drained();
     tokio::pin!(drained);
+    let knows_tasks = tasks::are_known(context);
+    let task_after = tokio::time::sleep(server.task_after);
+    tokio::pin!(task_after);
     let mut teller = Teller::new(context);
     let mut cancelled = false;
     let mut is_over = before.is_none() && !is_open;
@@ -277,6 +280,9 @@ async fn follow(
                 }
                 cancelled = true;
                 cancel(session, turn).await;
+            }
+            () = task_after.as_mut(), if knows_tasks && !cancelled => {
+                return Ok(Followed::Task(read(local, session, turn).await?));
             }
             () = drained.as_mut() => return Err(is_stopping(session, turn)),
         }
@@ -347,7 +353,7 @@ async fn ended(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, St
 }
 
 /// A turn as it is now.
-async fn read(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
+pub(super) async fn read(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
     let found = turn_view::turn(local.journal(), session, turn).await;
     let found = found.map_err(|error| error.to_string())?;
     found.ok_or_else(|| format!("there is no turn {turn}"))

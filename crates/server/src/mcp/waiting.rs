@@ -4,7 +4,8 @@
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
+    ElicitationSchema, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+    ServerRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,35 @@ impl Way {
             false => Way::No,
         }
     }
+}
+
+/// Whether the client of a request can ask a person.
+pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+    let able = context.client_capabilities();
+    able.is_some_and(|able| able.elicitation.is_some())
+}
+
+/// The questions about calls that a yes or a no answers, by the calls' ids.
+pub(super) fn questions(waiting: &[Waiting]) -> InputRequests {
+    let held = waiting.iter().filter(|one| one.call.status == Status::Held);
+    let asked = held.map(|one| {
+        let question = InputRequest::Elicitation(ElicitRequest::new(question_about(one)));
+        (one.id.to_string(), question)
+    });
+    asked.collect()
+}
+
+/// What the answer to one of them decides, if anything.
+pub(super) fn decided(
+    waiting: &[Waiting],
+    key: &str,
+    answer: Value,
+) -> Result<(CallId, Option<Decision>), String> {
+    let found = waiting.iter().find(|one| one.id.to_string() == key);
+    let call = found.ok_or_else(|| format!("no call {key:?} waits in this task"))?;
+    let answer: ElicitResult = serde_json::from_value(answer)
+        .map_err(|error| format!("`inputResponses.{key}` is no answer: {error}"))?;
+    Ok((call.id, decision(&answer)))
 }
 
 /// What a client sends back with its answer: where it belongs.

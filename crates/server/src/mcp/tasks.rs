@@ -1,0 +1,153 @@
+//! Calls that take long, as tasks (extension `io.modelcontextprotocol/tasks`, SEP-2663): the client is
+//! given a task in place of an answer, looks at it when it likes, and finds it again after a restart.
+//!
+//! A task is a turn; its id names session and turn. Nothing is kept of it besides the journal.
+
+use rmcp::model::{
+    CreateTaskResult, DetailedTask, ErrorData, GetTaskResult, InputResponses, JsonObject, Task,
+    TaskPayload, TaskStatus,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, model::CallToolResult};
+use serde_json::Value;
+use unisono::Local;
+use unisono_api::turn::Turn;
+use unisono_context::TurnId;
+use unisono_runtime::{Error as RuntimeError, Handle};
+use unisono_session::Refusal;
+use unisono_session::run::calls::Waiting;
+
+use super::answer::Followed;
+use super::asking::{opened, read, turn_id};
+use super::tools::WAIT;
+use super::{Answer, waiting};
+
+/// How often a client should look at a task.
+const LOOK_EVERY_MS: u64 = 2_000;
+
+/// Whether the client of a request knows tasks.
+pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
+    let able = context.client_capabilities();
+    able.is_some_and(|able| able.supports_tasks())
+}
+
+/// A task in place of the answer about a turn.
+pub(super) fn created(turn: &Turn) -> CreateTaskResult {
+    CreateTaskResult::new(task(turn, TaskStatus::Working))
+}
+
+/// A task as it is now.
+pub(super) async fn get(
+    local: &Local,
+    id: &str,
+    can_ask: bool,
+) -> Result<GetTaskResult, ErrorData> {
+    let (session, turn) = found(local, id).await?;
+    let now = read(local, &session, turn).await.map_err(|_| unknown(id))?;
+    let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
+    let (payload, message) = payload(&session, now.clone(), waits, can_ask)?;
+    let mut task = task(&now, payload.status());
+    task.status_message = message;
+    Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+}
+
+fn payload(
+    session: &Handle,
+    turn: Turn,
+    waits: Vec<Waiting>,
+    can_ask: bool,
+) -> Result<(TaskPayload, Option<String>), ErrorData> {
+    if turn.state == "cancelled" {
+        return Ok((TaskPayload::Cancelled, None));
+    }
+    if turn.ended.is_some() {
+        let answer = Followed::Ended(turn).into_answer(WAIT).map_err(failed)?;
+        let Answer::Complete(outcome) = answer else {
+            return Err(failed("a turn that has ended asks nothing".to_owned()));
+        };
+        let result = object(&CallToolResult::from(outcome))?;
+        return Ok((TaskPayload::Completed { result }, None));
+    }
+    let questions = waiting::questions(&waits);
+    if can_ask && !questions.is_empty() {
+        let input_requests = questions;
+        return Ok((TaskPayload::InputRequired { input_requests }, None));
+    }
+    let message = match waits.first() {
+        Some(first) => waiting::describe(session.id(), first.turn, &waits),
+        None => progress(&turn),
+    };
+    Ok((TaskPayload::Working, Some(message)))
+}
+
+/// What was decided about calls that a task waits for.
+pub(super) async fn update(
+    local: &Local,
+    id: &str,
+    responses: InputResponses,
+) -> Result<(), ErrorData> {
+    let (session, turn) = found(local, id).await?;
+    let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
+    for (key, answer) in responses {
+        let (call, decision) = waiting::decided(&waits, &key, answer)
+            .map_err(|reason| ErrorData::invalid_params(reason, None))?;
+        let Some(decision) = decision else { continue };
+        match session.decide(call, decision).await {
+            // Somebody else was faster.
+            Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
+            Err(error) => return Err(failed(error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// Cancels the turn of a task; one that has ended stays as it is.
+pub(super) async fn cancel(local: &Local, id: &str) -> Result<(), ErrorData> {
+    let (session, turn) = found(local, id).await?;
+    match session.cancel(turn).await {
+        Ok(()) | Err(RuntimeError::Refused(Refusal::UnknownTurn(_))) => Ok(()),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// The session and the turn of a task.
+async fn found(local: &Local, id: &str) -> Result<(Handle, TurnId), ErrorData> {
+    let (session, turn) = id.split_once('.').ok_or_else(|| unknown(id))?;
+    let turn = turn_id(turn).map_err(|_| unknown(id))?;
+    let session = opened(local, session).await.map_err(|reason| {
+        ErrorData::invalid_params(format!("task {id:?} is not found: {reason}"), None)
+    })?;
+    let known = read(local, &session, turn).await;
+    known.map_err(|_| unknown(id))?;
+    Ok((session, turn))
+}
+
+fn task(turn: &Turn, status: TaskStatus) -> Task {
+    let id = format!("{}.{}", turn.session, turn.turn);
+    let ended = turn.runs.iter().filter_map(|run| run.ended.as_ref()).max();
+    let updated = turn.ended.as_ref().or(ended).unwrap_or(&turn.accepted);
+    Task::new(id, status, &turn.accepted, updated).with_poll_interval_ms(LOOK_EVERY_MS)
+}
+
+fn progress(turn: &Turn) -> String {
+    let ended = turn.runs.iter().filter(|run| run.ended.is_some()).count();
+    match turn.runs.len() {
+        0 => turn.state.clone(),
+        all => format!("{}: {ended} of {all} runs have ended", turn.state),
+    }
+}
+
+fn object(result: &CallToolResult) -> Result<JsonObject, ErrorData> {
+    match serde_json::to_value(result) {
+        Ok(Value::Object(object)) => Ok(object),
+        _ => Err(failed("the result cannot be written".to_owned())),
+    }
+}
+
+fn unknown(id: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("there is no task {id:?}"), None)
+}
+
+fn failed(reason: String) -> ErrorData {
+    ErrorData::internal_error(reason, None)
+}
