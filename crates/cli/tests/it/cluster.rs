@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, block_on};
 use unisono_test_postgres::Server;
 
-use crate::http::{Daemon, Events};
+use crate::http::{Daemon, Events, head, send_to};
 use crate::support::{Place, finish};
 
 /// A wait for another daemon ends after this at the latest.
@@ -378,6 +378,64 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
 }
 
 #[test]
+fn all_daemons_together_keep_to_one_budget() {
+    const CAP: u64 = 100_000;
+    const CALL: u64 = 3_007;
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let used = Usage {
+        input: CALL - 7,
+        output: 7,
+        ..Usage::default()
+    };
+    let script = Script::always(Answer::text("All is well.").usage(used));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let settings = format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n[budget.daemon]\nmax_tokens = {CAP}\n",
+        provider.url()
+    );
+    let places = [
+        machine(&server, TOKEN, &settings),
+        machine(&server, TOKEN, &settings),
+    ];
+    let daemons = places.each_ref().map(daemon);
+    let refused: Vec<usize> = std::thread::scope(|scope| {
+        let each = |daemon: &Daemon| {
+            let id = session(daemon, "A talk.");
+            let address = daemon.address.clone();
+            scope.spawn(move || {
+                let token = format!("Bearer {TOKEN}");
+                let body = json!({"task": "Well?", "lead": "facts", "agents": []}).to_string();
+                let headers = [
+                    ("Host", address.as_str()),
+                    ("Authorization", &token),
+                    ("Content-Type", "application/json"),
+                ];
+                let turns = format!("/v1/sessions/{id}/turns");
+                let head = head("POST", &turns, &headers, body.len());
+                let ask = || send_to(&address, &head, body.as_bytes()).expect(200).json();
+                (0..12).filter(|_| ask()["state"] != "answered").count()
+            })
+        };
+        let threads: Vec<_> = daemons
+            .iter()
+            .flat_map(|daemon| [each(daemon), each(daemon)])
+            .collect();
+        let counts = threads.into_iter().map(|thread| thread.join().unwrap());
+        counts.collect()
+    });
+    let calls = provider.request_count() as u64;
+    assert!(calls * CALL <= CAP, "{calls} calls");
+    assert!(calls * CALL >= CAP / 2, "{calls} calls of {refused:?}");
+    assert!(refused.iter().all(|refused| *refused > 0), "{refused:?}");
+    for daemon in daemons {
+        daemon.stop();
+    }
+}
+
+#[test]
 fn settings_and_logins_hold_on_every_daemon() {
     let Some(server) = Server::start(&[]) else {
         return;
@@ -416,7 +474,7 @@ fn settings_and_logins_hold_on_every_daemon() {
     let (_, code) = link["url"].as_str().unwrap().split_once("/login").unwrap();
     let open = |daemon: &Daemon, path: &str, cookie: &str| {
         let headers = [("Host", daemon.address.as_str()), ("Cookie", cookie)];
-        daemon.send(&crate::http::head("GET", path, &headers, 0), b"")
+        daemon.send(&head("GET", path, &headers, 0), b"")
     };
     let entered = open(&other, &format!("/login{code}"), "").expect(303);
     let cookie = entered.header("set-cookie").unwrap();

@@ -331,6 +331,15 @@ impl Membership {
             return;
         }
         let mut beat = next(&before, members, own);
+        let is_doubled = |known: &&Known| {
+            known.member.is_self && known.member.is_alive && known.instance != self.instance
+        };
+        if before.count > 0 && members.iter().any(|known| is_doubled(&known)) {
+            tracing::error!(
+                "another program has the id of this one, because its directory was copied: remove \
+                 the file `{FILE}` from `store.path` of one of them, and start that one again"
+            );
+        }
         if beat.lapses > before.lapses {
             tracing::warn!("this program was taken to be gone: its sessions may be others' by now");
             mine.sessions.clear();
