@@ -229,6 +229,14 @@ pub struct Turn {
     /// When it was accepted.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub accepted: String,
+    /// When its branch was free and its input was appended; none before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub started: Option<String>,
+    /// When its context was frozen; none before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub frozen: Option<String>,
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended: Option<String>,

@@ -105,6 +105,8 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
             .map(|sum| sum + 0.0),
         runs: ran,
         accepted: values::instant(accepted.at),
+        started: turn.started.map(|started| values::instant(started.at)),
+        frozen: turn.frozen.map(|(frozen, _)| values::instant(frozen.at)),
         ended: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
     }
 }
