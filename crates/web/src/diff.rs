@@ -1,0 +1,257 @@
+//! What two requests have not in common, by lines.
+//!
+//! A request is mostly one line of JSON: a line here also ends after `\n` in a text, and after a
+//! member of an object. Nothing begins or ends within a word, and what is left out is counted.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline};
+
+use crate::parts::{many, number};
+
+/// Bytes of each that are compared, from their first difference on.
+const COMPARED: usize = 256 * 1024;
+/// How long is looked for the shortest difference.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Lines that are the same, shown before and after a change.
+const AROUND: usize = 2;
+/// Lines that are shown.
+const LINES: usize = 400;
+/// Characters of a line that are shown.
+const WIDTH: usize = 1_500;
+
+/// A line of a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Row {
+    /// Both have it.
+    Same(String),
+    /// Only the first one has it.
+    Own(String),
+    /// Only the second one has it.
+    Theirs(String),
+    /// Lines that both have, and their bytes.
+    Skipped { lines: usize, bytes: usize },
+}
+
+/// A difference, and what is not shown of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Difference {
+    rows: Vec<Row>,
+    /// Lines that are not shown.
+    more: usize,
+    /// Bytes of both that were not compared.
+    uncompared: usize,
+}
+
+/// The difference of two texts, as a table of lines. `own` and `theirs` name them.
+pub(crate) fn show((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
+    let difference = compare(a, b);
+    let named = |sign: &str, of: &str| html! { span class="hidden" { "only " (of) ": " } span class="sign" aria-hidden="true" { (sign) } };
+    html! {
+        p class="quiet" { span class="sign" { "−" } " only " (own) " was sent it, "
+            span class="sign" { "+" } " only " (theirs) " was" }
+        ul class="diff" {
+            @for row in &difference.rows {
+                @match row {
+                    Row::Same(line) => li { span class="sign" aria-hidden="true" { " " } span { (cut(line)) } },
+                    Row::Own(line) => li class="own" { (named("−", own)) del { (cut(line)) } },
+                    Row::Theirs(line) => li class="theirs" { (named("+", theirs)) ins { (cut(line)) } },
+                    Row::Skipped { lines, bytes } => li class="skipped quiet" {
+                        "… " (many(*lines as u64, "line")) ", " (many(*bytes as u64, "byte")) ", the same in both" },
+                }
+            }
+        }
+        @if difference.more > 0 { p class="warn" { (many(difference.more as u64, "more line")) " not shown." } }
+        @if difference.uncompared > 0 {
+            p class="warn" { "The last " (number(difference.uncompared as u64)) " bytes of the two were not compared." }
+        }
+    }
+}
+
+/// A line that is shown; a long one up to a word's end, with what was cut.
+fn cut(line: &str) -> Markup {
+    let end = line.char_indices().nth(WIDTH).map(|(at, _)| at);
+    let kept = end.map(|end| {
+        let word = line[..end].rfind(char::is_whitespace).unwrap_or(end);
+        if word == 0 { end } else { word }
+    });
+    html! {
+        @match kept {
+            None => (line.trim_end_matches('\n')),
+            Some(kept) => { (&line[..kept]) " "
+                em class="quiet" { "… " (many((line.len() - kept) as u64, "more byte")) } },
+        }
+    }
+}
+
+fn compare(a: &str, b: &str) -> Difference {
+    let (a_lines, a_left) = bounded(a);
+    let (b_lines, b_left) = bounded(b);
+    let deadline = std::time::Instant::now().checked_add(PATIENCE);
+    let ops = capture_diff_slices_deadline(Algorithm::Myers, &a_lines, &b_lines, deadline);
+    let changes = ops
+        .iter()
+        .flat_map(|op| op.iter_changes(&a_lines, &b_lines));
+    let all: Vec<(ChangeTag, &str)> = changes
+        .map(|change| (change.tag(), change.value()))
+        .collect();
+    let mut rows = Vec::new();
+    let mut at = 0;
+    while at < all.len() {
+        let same = all[at..]
+            .iter()
+            .take_while(|(tag, _)| *tag == ChangeTag::Equal);
+        let same = same.count();
+        if same == 0 {
+            let (tag, line) = all[at];
+            rows.push(match tag {
+                ChangeTag::Delete => Row::Own(line.to_owned()),
+                _ => Row::Theirs(line.to_owned()),
+            });
+            at += 1;
+            continue;
+        }
+        let lines: Vec<&str> = all[at..at + same].iter().map(|(_, line)| *line).collect();
+        let (before, after) = (
+            if at == 0 { 0 } else { AROUND },
+            if at + same == all.len() { 0 } else { AROUND },
+        );
+        unchanged(&lines, before, after, &mut rows);
+        at += same;
+    }
+    let more = rows.len().saturating_sub(LINES);
+    rows.truncate(LINES);
+    Difference {
+        rows,
+        more,
+        uncompared: a_left + b_left,
+    }
+}
+
+/// Adds lines that are the same: some after the change before, some before the next one.
+fn unchanged(lines: &[&str], before: usize, after: usize, rows: &mut Vec<Row>) {
+    let same = |line: &&str| Row::Same((*line).to_owned());
+    if lines.len() <= before + after + 1 {
+        rows.extend(lines.iter().map(same));
+        return;
+    }
+    let (skipped, last) = lines.split_at(lines.len() - after);
+    let (first, skipped) = skipped.split_at(before);
+    rows.extend(first.iter().map(same));
+    rows.push(Row::Skipped {
+        lines: skipped.len(),
+        bytes: skipped.iter().map(|line| line.len()).sum(),
+    });
+    rows.extend(last.iter().map(same));
+}
+
+/// The lines of a text, and the bytes of it that are left out.
+fn bounded(text: &str) -> (Vec<&str>, usize) {
+    let mut end = text.len().min(COMPARED);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    (lines(&text[..end]), text.len() - end)
+}
+
+/// The lines of a request: they end at a line break, at one that is written in JSON, and after a
+/// member.
+fn lines(text: &str) -> Vec<&str> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        let (line, left) = rest.split_at(line_end(rest));
+        all.push(line);
+        rest = left;
+    }
+    all
+}
+
+/// Where the first line of a text ends.
+fn line_end(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let ends = |at: usize| match bytes[at] {
+        b'\n' => true,
+        b'n' => at > 0 && bytes[at - 1] == b'\\' && (at < 2 || bytes[at - 2] != b'\\'),
+        b',' => match at.checked_sub(1).map(|before| bytes[before]) {
+            Some(b'}' | b']') => true,
+            // A quote within a text is written with a backslash.
+            Some(b'"') => at < 2 || bytes[at - 2] != b'\\',
+            _ => false,
+        },
+        _ => false,
+    };
+    let found = (0..bytes.len()).find(|at| ends(*at));
+    found.map_or(bytes.len(), |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_cut_into_lines_that_join_to_it() {
+        let text = "{\"system\":\"Be brief.\\nAnswer \\\"no\\\", C:\\\\new.\",\"tools\":[{\"a\":1},{\"b\":2}],\"x\":3}\nend";
+        let cut = lines(text);
+        assert_eq!(cut.concat(), text);
+        assert_eq!(
+            cut,
+            [
+                "{\"system\":\"Be brief.\\n",
+                "Answer \\\"no\\\", C:\\\\new.\",",
+                "\"tools\":[{\"a\":1},",
+                "{\"b\":2}],",
+                "\"x\":3}\n",
+                "end"
+            ]
+        );
+    }
+
+    #[test]
+    fn whole_lines_differ_and_what_is_the_same_is_counted() {
+        let same: String = (0..10).map(|at| format!("line {at}\n")).collect();
+        let (a, b) = (format!("{same}mine\nend\n"), format!("{same}yours\nend\n"));
+        let found = compare(&a, &b);
+        assert_eq!(
+            found.rows,
+            [
+                Row::Skipped {
+                    lines: 8,
+                    bytes: 56
+                },
+                Row::Same("line 8\n".to_owned()),
+                Row::Same("line 9\n".to_owned()),
+                Row::Own("mine\n".to_owned()),
+                Row::Theirs("yours\n".to_owned()),
+                Row::Same("end\n".to_owned()),
+            ]
+        );
+        assert_eq!((found.more, found.uncompared), (0, 0));
+        assert_eq!(
+            compare("", ""),
+            Difference {
+                rows: vec![],
+                more: 0,
+                uncompared: 0
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_cut_is_said() {
+        let many: String = (0..1_000).map(|at| format!("{at}\n")).collect();
+        let found = compare(&many, "");
+        assert_eq!((found.rows.len(), found.more), (LINES, 600));
+        let long = "word ".repeat(100_000);
+        let found = compare(&long, "other");
+        assert_eq!(found.uncompared, long.len() - COMPARED);
+        let shown = show(("a", &long), ("b", "other")).into_string();
+        assert!(
+            shown.contains("word</del>") || shown.contains("more bytes"),
+            "{shown:.300}"
+        );
+        assert!(shown.len() < 20_000);
+        let odd = "é".repeat(COMPARED);
+        assert!(compare(&odd, "x").uncompared > 0);
+    }
+}

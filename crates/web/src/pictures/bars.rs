@@ -1,0 +1,149 @@
+//! Usage and budgets as bars.
+
+use maud::{Markup, html};
+use unisono_api::usage::{Amounts, Budget};
+
+use super::{attribute, scaled};
+use crate::parts::{many, number};
+
+/// A bar: what it is called, and what was used.
+pub(crate) struct Used<'u> {
+    pub(crate) name: String,
+    pub(crate) to: Option<String>,
+    pub(crate) amounts: &'u Amounts,
+}
+
+/// Tokens of each: cached, other ones in, and out, on one scale. A table says the same beside it.
+pub(crate) fn usage(all: &[Used<'_>]) -> Markup {
+    let whole = |used: &Used<'_>| used.amounts.input_tokens + used.amounts.output_tokens;
+    let most = all.iter().map(whole).max().unwrap_or(0);
+    html! {
+        @if most > 0 {
+            ol class="lanes usage" {
+                @for used in all { li {
+                    span class="name" { @match &used.to { Some(to) => a href=(to) { (used.name) }, None => (used.name) } }
+                    (bar(used.amounts, most))
+                    span class="number quiet" { (number(whole(used))) }
+                } }
+            }
+            ul class="legend quiet" {
+                li { span class="swatch cached" {} "in, from the provider's cache" }
+                li { span class="swatch fresh" {} "in" } li { span class="swatch out" {} "out" }
+            }
+        }
+    }
+}
+
+fn bar(amounts: &Amounts, most: u64) -> Markup {
+    let cached = amounts.cache_read_tokens.min(amounts.input_tokens);
+    let pieces = [
+        ("cached", cached),
+        ("fresh", amounts.input_tokens - cached),
+        ("out", amounts.output_tokens),
+    ];
+    let mut at = 0.0;
+    let placed = pieces.map(|(class, tokens)| {
+        let (x, width) = (at, scaled(tokens as f64, most as f64));
+        at += width;
+        (class, tokens, x, width)
+    });
+    html! {
+        svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            @for (class, tokens, x, width) in placed { @if tokens > 0 {
+                rect class=(class) x=(attribute(x)) y="3" width=(attribute(width.max(2.0))) height="14" {
+                    title { (many(tokens, "token")) }
+                }
+            } }
+        }
+    }
+}
+
+/// Budgets: what is spent, what is reserved, and what is left.
+pub(crate) fn budgets(all: &[Budget]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            ul class="lanes budgets" {
+                @for budget in all { li {
+                    span class="name" { (budget.level) ", " (budget.resource) }
+                    (drawn(budget))
+                    span class="number quiet" { (amount(budget, budget.left)) " of " (amount(budget, budget.cap)) " left"
+                        @if budget.reserved > 0.0 { ", " (amount(budget, budget.reserved)) " reserved" } }
+                } }
+            }
+        }
+    }
+}
+
+fn drawn(budget: &Budget) -> Markup {
+    let spent = scaled(budget.spent, budget.cap);
+    let reserved = scaled(budget.spent + budget.reserved, budget.cap) - spent;
+    html! {
+        svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            rect class="room" x="0" y="3" width="1000" height="14" {}
+            rect class={ "spent" @if budget.left <= 0.0 { " over" } } x="0" y="3" width=(attribute(spent)) height="14" {}
+            rect class="reserved" x=(attribute(spent)) y="3" width=(attribute(reserved)) height="14" {}
+        }
+    }
+}
+
+fn amount(budget: &Budget, amount: f64) -> String {
+    match budget.resource.as_str() {
+        "cost" => format!("${amount:.4}"),
+        "time" => format!("{amount:.0} s"),
+        _ => number(amount.max(0.0) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cached_is_told_apart_and_nothing_is_wider_than_the_widest() {
+        let used = |input, read, output| Amounts {
+            input_tokens: input,
+            cache_read_tokens: read,
+            output_tokens: output,
+            ..Amounts::default()
+        };
+        let (all, half) = (used(90, 30, 10), used(40, 60, 10));
+        let named = |name: &str, amounts| Used {
+            name: name.to_owned(),
+            to: None,
+            amounts,
+        };
+        let shown = usage(&[named("a", &all), named("<b>", &half)]).into_string();
+        for bar in [
+            "class=\"cached\" x=\"0\" y=\"3\" width=\"300\"",
+            "class=\"fresh\" x=\"300\" y=\"3\" width=\"600\"",
+            "class=\"out\" x=\"900\" y=\"3\" width=\"100\"",
+            "class=\"cached\" x=\"0\" y=\"3\" width=\"400\"",
+        ] {
+            assert!(shown.contains(bar), "{bar}: {shown}");
+        }
+        assert!(!shown.contains("<b>"));
+        assert_eq!(usage(&[named("a", &Amounts::default())]).into_string(), "");
+    }
+
+    #[test]
+    fn a_budget_says_what_is_left() {
+        let budget = Budget {
+            level: "turn".to_owned(),
+            resource: "cost".to_owned(),
+            cap: 2.0,
+            spent: 0.5,
+            reserved: 0.25,
+            left: 1.25,
+        };
+        let shown = budgets(&[budget]).into_string();
+        assert!(
+            shown.contains("$1.2500 of $2.0000 left, $0.2500 reserved"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("class=\"spent\" x=\"0\" y=\"3\" width=\"250\""),
+            "{shown}"
+        );
+        assert!(shown.contains("x=\"250\" y=\"3\" width=\"125\""), "{shown}");
+    }
+}

@@ -1,0 +1,341 @@
+//! A context as a bar: how full it is, and what it is made of.
+
+use maud::{Markup, html};
+use unisono_api::context::{Context, Entry, Summary};
+use unisono_api::short;
+
+use super::{WIDTH, attribute, scaled};
+use crate::parts::{many, number};
+
+/// Occupancy from which the bar warns, and from which it alarms, in percent.
+const WARN: u64 = 80;
+const ALARM: u64 = 95;
+/// Above this the context does not fit.
+const FULL: u64 = 100;
+
+/// Messages that are drawn one by one; of more, neighbours are one part.
+const EACH: usize = 48;
+
+/// A part of a context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    /// `system`, `tools`, `checkpoint`, `user`, `assistant`, `tool`, `pinned` or `short`.
+    kind: &'static str,
+    says: String,
+    tokens: u64,
+    /// Where it is shown.
+    to: Option<String>,
+}
+
+/// Where messages and checkpoints are shown, by number.
+pub(crate) struct Places<'p> {
+    pub(crate) message: Box<dyn Fn(u32) -> String + 'p>,
+    pub(crate) checkpoint: Box<dyn Fn(u32) -> String + 'p>,
+}
+
+/// How full a context is, in words.
+fn fullness(percent: u64) -> (&'static str, &'static str) {
+    match percent {
+        0..WARN => ("calm", ""),
+        WARN..ALARM => ("warn", ": filling up"),
+        ALARM..=FULL => ("alarm", ": nearly full"),
+        _ => (
+            "alarm",
+            ": more than fits. The next turn compacts it first, or fails",
+        ),
+    }
+}
+
+/// How full a context is, and what it is made of.
+pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
+    let percent = context.occupancy_percent;
+    let (class, says) = fullness(percent);
+    let (used, usable) = (number(context.used_tokens), number(context.usable_tokens));
+    let parts = parts(context, places);
+    html! {
+        div class={ "context " (class) } id="context" {
+            p class="fullness" { strong { (used) " of " (usable) " tokens, " (number(percent)) " %" }
+                @if context.approximate { " (estimated)" } (says) }
+            (occupancy(context))
+            (drawn(&parts))
+            details id="context-table" {
+                summary { "What it is made of" }
+                (table(&parts))
+                @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
+            }
+        }
+    }
+}
+
+/// The window: what is used, what is left, and what is reserved.
+fn occupancy(context: &Context) -> Markup {
+    let window = context.window_tokens.max(1) as f64;
+    let usable = scaled(context.usable_tokens as f64, window);
+    let used = scaled(context.used_tokens as f64, window);
+    html! {
+        svg class="occupancy" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            rect class="reserve" x="0" y="0" width=(attribute(WIDTH)) height="8" {}
+            rect class="room" x="0" y="0" width=(attribute(usable)) height="8" {}
+            rect class="used" x="0" y="0" width=(attribute(used.max(2.0))) height="8" {}
+        }
+        ul class="legend quiet" aria-hidden="true" {
+            li { span class="swatch used" {} "used" } li { span class="swatch room" {} "usable" }
+            li { span class="swatch reserve" {} "reserved of the window of " (number(context.window_tokens)) }
+        }
+    }
+}
+
+fn drawn(parts: &[Part]) -> Markup {
+    let whole: u64 = parts.iter().map(|part| part.tokens).sum();
+    let mut at = 0;
+    let placed = parts.iter().map(|part| {
+        let x = scaled(at as f64, whole as f64);
+        at += part.tokens;
+        (x, scaled(part.tokens as f64, whole as f64), part)
+    });
+    html! {
+        svg class="parts" viewBox="0 0 1000 24" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            @for (x, width, part) in placed {
+                @let rect = html! {
+                    rect class=(part.kind) x=(attribute(x)) y="0" width=(attribute(width)) height="24" {
+                        title { (part.says) ", " (many(part.tokens, "token")) }
+                    }
+                };
+                @match &part.to {
+                    Some(to) => a href=(to) tabindex="-1" { (rect) },
+                    None => (rect),
+                }
+            }
+        }
+        ul class="legend quiet" aria-hidden="true" {
+            @for (kind, says) in KINDS { @if parts.iter().any(|part| part.kind == kind) {
+                li { span class={ "swatch " (kind) } {} (says) }
+            } }
+        }
+    }
+}
+
+/// Kinds of parts, for people.
+const KINDS: [(&str, &str); 8] = [
+    ("system", "system"),
+    ("tools", "tools"),
+    ("checkpoint", "checkpoints"),
+    ("user", "user"),
+    ("assistant", "assistant"),
+    ("tool", "tool results"),
+    ("pinned", "pinned"),
+    ("short", "masked or cut"),
+];
+
+fn table(parts: &[Part]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Parts of the context" { table {
+            thead { tr { th scope="col" { "Part" } th scope="col" class="number" { "Tokens" } } }
+            tbody { @for part in parts { tr {
+                td { @match &part.to { Some(to) => a href=(to) { (part.says) }, None => (part.says) } }
+                td class="number" { (number(part.tokens)) }
+            } } }
+        } }
+    }
+}
+
+/// The parts of a context, in its order.
+fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
+    let fixed = [
+        ("system", "System text", context.system_tokens),
+        ("tools", "Tools", context.tools_tokens),
+    ];
+    let fixed = fixed.into_iter().filter(|(.., tokens)| *tokens > 0);
+    let mut all: Vec<Part> = fixed
+        .map(|(kind, says, tokens)| Part {
+            kind,
+            says: says.to_owned(),
+            tokens,
+            to: None,
+        })
+        .collect();
+    let mut summaries = context.summaries.iter().peekable();
+    let mut stretch: Vec<&Entry> = Vec::new();
+    let each = context.messages.len().div_ceil(EACH).max(1);
+    for entry in &context.messages {
+        while let Some(summary) = summaries.next_if(|summary| summary.first <= entry.ordinal) {
+            flush(&mut stretch, &mut all, places);
+            all.push(checkpoint(summary, places));
+        }
+        let same = stretch
+            .first()
+            .is_none_or(|first| kind(first) == kind(entry));
+        if stretch.len() >= each || (each == 1 && !stretch.is_empty()) || (!same && each < 4) {
+            flush(&mut stretch, &mut all, places);
+        }
+        stretch.push(entry);
+    }
+    flush(&mut stretch, &mut all, places);
+    all.extend(summaries.map(|summary| checkpoint(summary, places)));
+    all
+}
+
+fn checkpoint(summary: &Summary, places: &Places<'_>) -> Part {
+    let (first, last) = (summary.first, summary.last);
+    Part {
+        kind: "checkpoint",
+        says: format!("Checkpoint {}: #{first}–#{last}", summary.checkpoint),
+        tokens: summary.tokens,
+        to: Some((places.checkpoint)(summary.checkpoint)),
+    }
+}
+
+/// Neighbouring messages as one part.
+fn flush(stretch: &mut Vec<&Entry>, all: &mut Vec<Part>, places: &Places<'_>) {
+    let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else {
+        return;
+    };
+    let says = match stretch.len() {
+        1 => {
+            let form = first
+                .form
+                .as_deref()
+                .map_or(String::new(), |form| format!(", {form}"));
+            let pinned = if first.pinned { ", pinned" } else { "" };
+            format!("#{} {}{form}{pinned}", first.ordinal, first.role)
+        }
+        n => format!("#{}–#{}, {n} messages", first.ordinal, last.ordinal),
+    };
+    all.push(Part {
+        kind: kind(first),
+        says,
+        tokens: stretch.iter().map(|entry| entry.tokens).sum(),
+        to: Some((places.message)(first.ordinal)),
+    });
+    stretch.clear();
+}
+
+fn kind(entry: &Entry) -> &'static str {
+    match entry.role.as_str() {
+        _ if entry.pinned => "pinned",
+        _ if entry.form.is_some() => "short",
+        "user" => "user",
+        "tool" => "tool",
+        _ => "assistant",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unisono_api::session::Few;
+
+    fn context(occupancy_percent: u64, messages: u32) -> Context {
+        let entry = |ordinal| Entry {
+            ordinal,
+            role: if ordinal % 2 == 1 {
+                "user"
+            } else {
+                "assistant"
+            }
+            .to_owned(),
+            author: None,
+            tokens: 10,
+            pinned: ordinal == 5,
+            form: None,
+            text: "<b>".to_owned(),
+        };
+        Context {
+            session: String::new(),
+            branch: "main".to_owned(),
+            snapshot: String::new(),
+            encoding: "o200k_base".to_owned(),
+            window_tokens: 2_000,
+            usable_tokens: 1_000,
+            usable: Vec::new(),
+            used_tokens: occupancy_percent * 10,
+            occupancy_percent,
+            approximate: false,
+            system: String::new(),
+            system_tokens: 7,
+            tools: Vec::new(),
+            tools_tokens: 0,
+            unasked_servers: Vec::new(),
+            topics: Few::of(0, Vec::new(), String::new()),
+            tiers: Vec::new(),
+            summaries: vec![Summary {
+                checkpoint: 2,
+                first: 1,
+                last: 4,
+                messages: 4,
+                tier: "conversation".to_owned(),
+                tokens: 30,
+                tokens_before: 100,
+                compression_ratio: None,
+                tightened: false,
+                at: String::new(),
+                model: String::new(),
+                note: false,
+                text: String::new(),
+            }],
+            messages: (5..5 + messages).map(entry).collect(),
+            exact_tokens: None,
+            not_exact: None,
+        }
+    }
+
+    fn places<T>(then: impl FnOnce(&Places<'_>) -> T) -> T {
+        then(&Places {
+            message: Box::new(|number| format!("#m{number}")),
+            checkpoint: Box::new(|number| format!("/checkpoints/{number}")),
+        })
+    }
+
+    #[test]
+    fn the_bar_warns_from_80_percent_alarms_from_95_and_says_what_does_not_fit() {
+        for (percent, class, says) in [
+            (0, "calm", "0 %</strong></p>"),
+            (79, "calm", "79 %</strong></p>"),
+            (80, "warn", "80 %</strong>: filling up"),
+            (94, "warn", "94 %</strong>: filling up"),
+            (95, "alarm", "95 %</strong>: nearly full"),
+            (100, "alarm", "100 %</strong>: nearly full"),
+            (532, "alarm", "532 %</strong>: more than fits"),
+        ] {
+            let shown = places(|places| bar(&context(percent, 1), places)).into_string();
+            assert!(
+                shown.contains(&format!("class=\"context {class}\"")),
+                "{shown}"
+            );
+            assert!(shown.contains(says), "{shown}");
+        }
+    }
+
+    #[test]
+    fn parts_stand_in_the_order_of_the_context_and_lead_to_what_they_are() {
+        let parts = places(|places| parts(&context(10, 3), places));
+        let said = parts.iter().map(|part| {
+            (
+                part.kind,
+                part.says.as_str(),
+                part.tokens,
+                part.to.as_deref().unwrap_or(""),
+            )
+        });
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                ("system", "System text", 7, ""),
+                ("checkpoint", "Checkpoint 2: #1–#4", 30, "/checkpoints/2"),
+                ("pinned", "#5 user, pinned", 10, "#m5"),
+                ("assistant", "#6 assistant", 10, "#m6"),
+                ("user", "#7 user", 10, "#m7"),
+            ]
+        );
+    }
+
+    #[test]
+    fn many_messages_are_few_parts_and_all_of_their_tokens() {
+        let parts = places(|places| parts(&context(10, 10_000), places));
+        assert!(parts.len() <= EACH + 2, "{}", parts.len());
+        let tokens: u64 = parts.iter().map(|part| part.tokens).sum();
+        assert_eq!(tokens, 7 + 30 + 100_000);
+        let last = parts.last().unwrap();
+        assert!(last.says.ends_with("messages"), "{}", last.says);
+    }
+}
