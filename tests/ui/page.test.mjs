@@ -64,8 +64,11 @@ test("by keyboard: a conversation is started, asked, and its turn followed live"
     await page.getByText("Nothing was asked yet.").waitFor();
     await page.getByLabel("Task").focus();
     await page.keyboard.type("The move is on Friday 6 March. When is the move?");
-    await page.keyboard.press("Tab");
-    await page.keyboard.type("facts");
+    for (const agent of ["actions", "decisions", "risks"]) {
+      await page.getByRole("checkbox", { name: agent }).focus();
+      await page.keyboard.press("Space");
+    }
+    await page.getByRole("checkbox", { name: "facts" }).focus();
     await page.keyboard.press("Enter");
     // Nothing is reloaded by hand.
     await page.locator(".turn .state.answered").waitFor();
@@ -99,8 +102,8 @@ test("a running turn shows who works, and what a person writes meanwhile stays",
     });
     const task = { task: "Which word?", agents: ["waits"], wait: false };
     await waiting.ask("POST", `/v1/sessions/${made.session}/turns`, task);
-    await page.locator("td .state.running").first().waitFor();
-    await page.locator("td [data-since]").first().getByText(/^\d+ s$/).waitFor();
+    await page.locator(".runs .state.running").first().waitFor();
+    await page.locator(".runs [data-since]").first().getByText(/^\d+ s$/).waitFor();
     await shot(page, "running");
     await page.getByLabel("Task").fill("Half of a");
     execFileSync("cat", [started]);
@@ -188,7 +191,7 @@ test("compacting: numbers, progress, result; then the summary is edited and rest
   await shot(page, "compacted");
 
   await page.getByRole("link", { name: "Back to the conversation" }).click();
-  const card = page.locator("details.summary", { hasText: "Checkpoint 1" });
+  const card = page.locator(".made", { hasText: "Checkpoint 1" });
   await card.locator("summary").first().click();
   await card.getByRole("link", { name: /View, edit/ }).click();
   const checkpoint = page.getByRole("dialog", { name: "Checkpoint 1" });
@@ -199,10 +202,11 @@ test("compacting: numbers, progress, result; then the summary is edited and rest
   await page.getByRole("heading", { name: "The context was compacted" }).waitFor();
 
   for (const number of [2, 1]) {
-    await page.goto(`${place.address}/sessions/${id}/checkpoints/${number}`);
-    await page.getByText("Restore", { exact: true }).click();
-    await page.getByRole("button", { name: /Restore [\d,]+ messages/ }).click();
-    await page.getByRole("heading", { name: "The summary was taken back" }).waitFor();
+    // Two clicks: what it would do, and that it is to be done.
+    await page.goto(`${place.address}/sessions/${id}`);
+    await page.locator(".made", { hasText: `Checkpoint ${number}` }).getByRole("link", { name: "Undo …" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: /Restore [\d,]+ messages/ }).click();
+    await page.getByRole("heading", { name: "The checkpoint was restored" }).waitFor();
   }
   assert.deepEqual(page.faults, []);
   await page.context().close();
@@ -264,7 +268,7 @@ test("the history is searched, a message pinned, a branch forked, the tree drawn
   await page.keyboard.press("Enter");
   await page.getByText(/\d+ found/).waitFor();
   assert.ok((await page.locator("mark").count()) > 0);
-  assert.ok((await page.getByText("not in the context: summary").count()) > 0);
+  assert.ok((await page.getByText("not in the context: checkpoint").count()) > 0);
   await shot(page, "found");
   await page.goto(`${place.address}/sessions/${id}/history?from=1`);
   const second = page.locator("#m2");
@@ -295,11 +299,14 @@ test("the history is searched, a message pinned, a branch forked, the tree drawn
 
 test("a run shows the exact bytes it was sent, beside a sibling's", async () => {
   const page = await enter(browser, place);
-  await page.goto(`${place.address}/sessions/${id}`);
-  await page.locator(".runs").last().getByRole("link", { name: "risks" }).click();
+  await page.goto(place.address + (await pages()).turn);
+  await page.locator(".runs").getByRole("link", { name: "risks" }).click();
   await page.getByText("These are the bytes that were sent").waitFor();
   await page.getByRole("navigation", { name: "Siblings" }).getByRole("link", { name: "facts" }).click();
   await page.getByText(/bytes are the same as of facts's request/).waitFor();
+  // Whole lines of each: nothing begins within a word.
+  await page.locator(".diff .own del").getByText(/"id":"risks"/).waitFor();
+  await page.locator(".diff .theirs ins").getByText(/"id":"facts"/).waitFor();
   await shot(page, "run");
   await page.locator("dl").getByRole("link").first().click();
   await page.getByText("identical for 3 agents").waitFor();
@@ -357,7 +364,7 @@ test("without scripts everything works but live updates", async () => {
   await page.getByRole("heading", { name: /Compact branch/ }).waitFor();
   await page.getByRole("link", { name: "Leave it as it is" }).click();
   await page.getByLabel("Task").fill("Which day?");
-  await page.getByLabel(/Agents, separated/).fill("facts");
+  for (const agent of ["actions", "decisions", "risks"]) await page.getByRole("checkbox", { name: agent }).uncheck();
   await page.getByRole("button", { name: /^Ask/ }).click();
   // It is looked at again until it has ended, as a person would.
   for (let tries = 0; tries < 100; tries++) {
@@ -383,7 +390,7 @@ test("who loses the daemon is told so, and when it is back", async () => {
 
 const pages = async () => {
   const turns = (await place.ask("GET", `/v1/sessions/${id}/turns`)).items;
-  const turn = turns.find((turn) => turn.snapshot && turn.runs.length > 0);
+  const turn = turns.find((turn) => turn.runs.some((run) => run.agent === "risks"));
   return {
     turn: `/sessions/${id}/turns/${turn.turn}`,
     run: `/sessions/${id}/runs/${turn.runs[0].run}`,
@@ -401,6 +408,10 @@ const fixed = () => ({
   tree: `/sessions/${id}/tree`,
   checkpoint: `/sessions/${id}/checkpoints/1`,
   compact: `/sessions/${id}/compact`,
+  context: `/sessions/${id}/context`,
+  checkpoints: `/sessions/${id}/checkpoints`,
+  undo: `/sessions/${id}/checkpoints/1/restore`,
+  message: `/sessions/${id}/messages/1`,
   own: `/sessions/${id}/settings`,
   approvals: "/approvals",
   usage: "/usage",

@@ -1,7 +1,14 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
-// A page is brought up to date at most this often, in milliseconds.
-const PAUSE = 250;
+import { morph } from "./morph.js";
+
+// Events that come together are one update: the first waits so long for the others, in milliseconds.
+const GATHER = 60;
+// A page is brought up to date at most this often.
+const PAUSE = 400;
+// How long until a stream that was refused is opened again, at first and at most.
+const RETRY = 1_000;
+const RETRY_MOST = 30_000;
 
 const link = document.getElementById("link");
 const said = document.getElementById("said");
@@ -14,53 +21,13 @@ const streamed = new Map();
 const harmless = (text) =>
   text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
-const keyOf = (details) => {
-  const run = details.querySelector(":scope > [data-run]");
-  if (run) return run.dataset.run;
-  const id = details.closest("[id]")?.id ?? "";
-  return `${id} ${details.querySelector("summary")?.textContent.trim()}`;
+const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)}"]`);
+
+// What is streamed of a run is more than the daemon renders while it goes on.
+const keeps = (old, fresh) => {
+  const run = old.dataset.run;
+  return run !== undefined && run === fresh.dataset.run && streamed.has(run) && fresh.textContent === "";
 };
-
-// What a person has open or is writing stays as it is when the page is brought up to date.
-function remember(root) {
-  const open = new Map();
-  for (const details of root.querySelectorAll("details")) open.set(keyOf(details), details.open);
-  const fields = new Map();
-  for (const field of root.querySelectorAll("textarea[id], input[id]")) {
-    if (field.value !== field.defaultValue) fields.set(field.id, field.value);
-  }
-  for (const field of root.querySelectorAll("select[id]")) {
-    const first = [...field.options].find((option) => option.defaultSelected) ?? field.options[0];
-    if (field.value !== first?.value) fields.set(field.id, field.value);
-  }
-  const focus = root.contains(document.activeElement) ? document.activeElement : null;
-  return { open, fields, focus: focus?.id, start: focus?.selectionStart, end: focus?.selectionEnd };
-}
-
-function restore(root, kept) {
-  for (const details of root.querySelectorAll("details")) {
-    const open = kept.open.get(keyOf(details));
-    if (open !== undefined) details.open = open;
-  }
-  for (const [id, value] of kept.fields) {
-    const field = root.querySelector(`#${CSS.escape(id)}`);
-    if (field) field.value = value;
-  }
-  for (const [run, text] of streamed) {
-    const shown = root.querySelector(`[data-run="${CSS.escape(run)}"]`);
-    if (shown && shown.textContent === "") shown.textContent = text;
-  }
-  if (!kept.focus) return;
-  const field = root.querySelector(`#${CSS.escape(kept.focus)}`);
-  field?.focus({ preventScroll: true });
-  if (field?.setSelectionRange && kept.start != null) {
-    try {
-      field.setSelectionRange(kept.start, kept.end);
-    } catch {
-      // Some kinds of fields have no selection.
-    }
-  }
-}
 
 // What to do where the daemon answers, but not with the page.
 function refused(reply) {
@@ -70,80 +37,137 @@ function refused(reply) {
 
 // What is of all sessions has no stream of its own: it is looked at again every so many seconds.
 const every = Number(live()?.dataset.every);
+// Where the page is rendered: not where it was sent as the answer to a form.
+const address = () => document.querySelector("[data-at]")?.dataset.at ?? location.href;
 
 let refreshing = false;
 let again = false;
+const pause = (time) => new Promise((done) => setTimeout(done, time));
 
 async function refresh() {
   again = true;
   if (refreshing) return;
   refreshing = true;
+  await pause(GATHER);
   while (again) {
     again = false;
     try {
-      const reply = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const reply = await fetch(address(), { headers: { Accept: "text/html" } });
       if (every) link.textContent = refused(reply);
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       const fresh = page.getElementById("live");
-      const old = live();
-      if (reply.ok && fresh && old) {
-        const kept = remember(old);
-        old.replaceWith(fresh);
-        restore(fresh, kept);
+      if (reply.ok && fresh && live()) {
+        morph(live(), fresh, keeps);
+        for (const [run, text] of streamed) {
+          for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
+        }
+        offerCopies();
       }
     } catch {
       // The daemon is not there: the stream of events says so, and when it is back.
       if (every) link.textContent = "disconnected: trying again";
     }
-    await new Promise((done) => setTimeout(done, PAUSE));
+    await pause(PAUSE);
   }
   refreshing = false;
 }
 
-function follow(root) {
-  const { session, after } = root.dataset;
-  const source = new EventSource(`/v1/sessions/${session}/events?after=${after}`);
+const CHANGES = [
+  "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "restored",
+  "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
+  "branch_set", "posted", "pinned", "unpinned", "topic_sealed", "settings_set",
+  "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
+];
+
+// Follows a session from an event on. A stream that breaks off goes on after its last event; one that
+// is refused is opened again later, from there.
+function follow(session, after) {
+  let last = after;
+  let wait = RETRY;
   let lost = false;
-  source.onopen = () => {
-    link.textContent = "";
-    if (lost) refresh();
-    lost = false;
-  };
-  source.onerror = () => {
-    lost = true;
-    const ended = source.readyState === EventSource.CLOSED;
-    link.textContent = ended ? "disconnected: reload the page" : "disconnected: trying again";
-  };
-  source.addEventListener("text_delta", (event) => {
-    const { run, text } = JSON.parse(event.data);
-    streamed.set(run, (streamed.get(run) ?? "") + harmless(text));
-    const shown = document.querySelector(`[data-run="${CSS.escape(run)}"]`);
-    if (shown) shown.textContent = streamed.get(run);
-  });
-  source.addEventListener("progress", (event) => {
-    const { turn, text } = JSON.parse(event.data);
-    const shown = turn && document.querySelector(`[data-progress="${CSS.escape(turn)}"]`);
-    if (shown) shown.textContent = harmless(text);
-  });
-  const changes = [
-    "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "restored",
-    "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
-    "branch_set", "posted", "pinned", "unpinned", "topic_sealed", "settings_set",
-    "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
-  ];
-  for (const name of changes) {
-    source.addEventListener(name, (event) => {
-      const { run } = JSON.parse(event.data);
-      // A reply is over, or another attempt begins: what comes is another text.
-      if (run && name !== "run_opened") streamed.delete(run);
-      if (name === "turn_ended") said.textContent = "A turn has ended.";
-      refresh();
+
+  function open() {
+    const source = new EventSource(`/v1/sessions/${session}/events?after=${last}`);
+    source.onopen = () => {
+      link.textContent = "";
+      wait = RETRY;
+      if (lost) refresh();
+      lost = false;
+    };
+    source.onerror = () => {
+      lost = true;
+      link.textContent = "disconnected: trying again";
+      if (source.readyState !== EventSource.CLOSED) return;
+      setTimeout(open, wait);
+      wait = Math.min(wait * 2, RETRY_MOST);
+    };
+    source.addEventListener("text_delta", (event) => {
+      const { run, text } = JSON.parse(event.data);
+      const piece = harmless(text);
+      const first = !streamed.has(run);
+      streamed.set(run, (streamed.get(run) ?? "") + piece);
+      for (const shown of shownOf(run)) {
+        if (first) shown.textContent = piece;
+        else shown.append(piece);
+      }
     });
+    source.addEventListener("progress", (event) => {
+      const { turn, text } = JSON.parse(event.data);
+      const shown = turn && document.querySelector(`[data-progress="${CSS.escape(turn)}"]`);
+      if (shown) shown.textContent = harmless(text);
+    });
+    for (const name of CHANGES) {
+      source.addEventListener(name, (event) => {
+        last = event.lastEventId || last;
+        const { run } = JSON.parse(event.data);
+        // A reply is over, or another attempt begins: what comes is another text.
+        if (run && name !== "run_opened") streamed.delete(run);
+        if (name === "turn_ended") said.textContent = "A turn has ended.";
+        refresh();
+      });
+    }
+  }
+  open();
+}
+
+// Blocks of code can be copied, where the browser lets a page do that.
+function offerCopies() {
+  if (!navigator.clipboard) return;
+  for (const block of document.querySelectorAll(".code:not(:has(> button))")) {
+    const copy = document.createElement("button");
+    copy.type = "button";
+    copy.className = "small plain copy";
+    copy.textContent = "Copy";
+    block.append(copy);
   }
 }
 
-if (live()?.dataset.session) follow(live());
-if (every) setInterval(refresh, every * 1000);
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest?.(".copy");
+  if (!copy) return;
+  await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent);
+  said.textContent = "Copied.";
+  copy.textContent = "Copied";
+  setTimeout(() => { copy.textContent = "Copy"; }, 2_000);
+});
+
+// A link to a message that is on this page opens it.
+function openTarget() {
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+  const own = target.querySelector(":scope > details.fold");
+  if (own) own.open = true;
+}
+
+const { session, after } = live()?.dataset ?? {};
+if (session) follow(session, after);
+if (every) {
+  setInterval(() => { if (document.visibilityState === "visible") refresh(); }, every * 1000);
+}
+offerCopies();
+openTarget();
+addEventListener("hashchange", openTarget);
 // How long runs have gone on.
 setInterval(() => {
   for (const shown of document.querySelectorAll("[data-since]")) {

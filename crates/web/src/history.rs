@@ -7,21 +7,22 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::message::{Message, MessageQuery, Part};
+use unisono_api::message::Message;
 use unisono_api::search::{Found, Hit, SearchQuery};
-use unisono_api::service::{self, Service};
+use unisono_api::service::Service;
 use unisono_api::session::{Stretch, main_branch};
-use unisono_api::short;
 
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
+use crate::message;
 use crate::parts::{encoded, number, when};
+use crate::pictures::tree;
 use crate::place::{On, Place};
 use crate::trouble::Trouble;
 
 /// Messages that are shown at a time.
-const MESSAGES: u32 = 100;
+const MESSAGES: u32 = 50;
 /// Messages that a search shows.
 const FOUND: usize = 50;
 
@@ -48,7 +49,7 @@ pub(crate) async fn show(
     let shown = if which.q.trim().is_empty() {
         let newest = place.length.saturating_sub(MESSAGES - 1);
         let first = which.from.unwrap_or(newest).max(1);
-        let messages = messages(&*service, &place, first, MESSAGES).await?;
+        let messages = lists::messages(&*service, &place, first, MESSAGES).await?;
         part(&place, &Section { first, messages })
     } else {
         let sought = SearchQuery {
@@ -77,25 +78,6 @@ struct Section {
     messages: Vec<Message>,
 }
 
-/// At most `limit` messages of a branch from one on.
-pub(crate) async fn messages(
-    service: &dyn Service,
-    place: &Place,
-    first: u32,
-    limit: u32,
-) -> service::Result<Vec<Message>> {
-    // The first branch of a session without messages may not be there yet.
-    if place.length == 0 {
-        return Ok(Vec::new());
-    }
-    let query = MessageQuery {
-        branch: place.branch.clone(),
-        cursor: Some(first.to_string()),
-        limit: NonZeroUsize::new(limit as usize),
-    };
-    Ok(service.messages(&place.about.session, &query).await?.items)
-}
-
 fn searching(place: &Place, q: &str) -> Markup {
     html! {
         form method="get" action={ "/sessions/" (place.about.session) "/history" } role="search" class="search" {
@@ -115,7 +97,7 @@ fn part(place: &Place, part: &Section) -> Markup {
         @if part.first > 1 {
             p { a href=(place.at(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
         }
-        @for message in &part.messages { (self::message(message, place)) }
+        @for message in &part.messages { (message::show(message, place, false)) }
         @if last > 0 && last < place.length {
             p { a href=(place.at(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
         }
@@ -161,7 +143,7 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
                 " " strong { (who) } " " (when(&hit.at)) " "
                 @match (hit.active, hit.checkpoint) {
                     (true, _) => @if hit.status != "verbatim" { span class="tag" { (hit.status) } },
-                    (false, Some(number)) => span class="tag" { "not in the context: summary " (number) " has it" },
+                    (false, Some(number)) => span class="tag" { "not in the context: checkpoint " (number) " stands for it" },
                     (false, None) => span class="tag" { @if hit.status == "elsewhere" { "on branch " (branch) } @else { "not in the context" } },
                 }
             }
@@ -188,62 +170,6 @@ fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
     }
 }
 
-/// A message, and what can be done with it.
-pub(crate) fn message(message: &Message, place: &Place) -> Markup {
-    let gone = matches!(message.form.as_str(), "summarised" | "dropped");
-    let who = message.author.as_deref().unwrap_or(&message.role);
-    let pinned = message.pinned;
-    html! {
-        article class={ "message " (message.role) @if gone { " gone" } } id={ "m" (message.ordinal) } {
-            header class="quiet" {
-                a href={ "#m" (message.ordinal) } { "#" (message.ordinal) }
-                " " strong { (who) } " " (when(&message.at))
-                @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
-                @if let Some(used) = message.usage {
-                    " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
-                }
-                " "
-                @if message.form != "verbatim" {
-                    span class="tag" { @if gone { (message.form) ", not in the context" } @else { (message.form) } }
-                }
-                @if pinned { span class="badge" { "pinned" } }
-            }
-            @for part in &message.parts { (self::content(part)) }
-            details class="fork" {
-                summary aria-label={ "More for message " (message.ordinal) } { "Fork, pin" }
-                form method="post" action={ "/sessions/" (place.about.session) "/fork" } {
-                    input type="hidden" name="at" value=(message.id);
-                    label for={ "fork" (message.ordinal) } { "Name of the branch that starts here" }
-                    input id={ "fork" (message.ordinal) } name="name" required maxlength="60";
-                    button class="small" { "Fork" }
-                }
-                form method="post" action={ "/sessions/" (place.about.session) "/pin" } {
-                    input type="hidden" name="branch" value=(place.branch);
-                    input type="hidden" name="message" value=(message.id);
-                    input type="hidden" name="pinned" value=(!pinned);
-                    button class="small" { @if pinned { "Unpin" } @else { "Pin: always verbatim" } }
-                }
-            }
-        }
-    }
-}
-
-fn content(part: &Part) -> Markup {
-    html! {
-        @match part {
-            Part::Text { text } => pre class="text" { (text) },
-            Part::ToolCall { name, arguments, .. } => pre class="tool" { (name) "(" (arguments) ")" },
-            Part::ToolResult { content, is_error, .. } => {
-                details { summary { @if *is_error { "Failed: " } @else { "Result: " } (short::line(content, 80)) }
-                    pre class="tool" { (content) } }
-            },
-            Part::Attachment { filename, mime, size_bytes } => {
-                p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
-            },
-        }
-    }
-}
-
 /// How deep the tree is drawn; what is deeper stands at that depth.
 const DEEPEST: u32 = 4;
 
@@ -260,10 +186,18 @@ pub(crate) async fn tree(
             h2 { "Branch tree" }
             p class="quiet" { "Each line is messages one after the other; what forks off is below it, indented. A branch can be started after the last message of each." }
             @if stretches.is_empty() { p class="quiet" { "Nothing was said yet." } }
+            (tree::lines(&stretches, &|stretch| in_tree(stretch, &place)))
             ul class="tree" { @for stretch in &stretches { (line(stretch, &place)) } }
         }
     });
     Ok(layout(&format!("tree of {}", place.about.title), &body))
+}
+
+/// Where a stretch is looked at: the branch that ends with it.
+fn in_tree(stretch: &Stretch, place: &Place) -> Option<String> {
+    let branch = stretch.branches.first()?;
+    let session = &place.about.session;
+    Some(format!("/sessions/{session}?branch={}", encoded(branch)))
 }
 
 fn line(stretch: &Stretch, place: &Place) -> Markup {

@@ -5,6 +5,8 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 use unisono_api::harmless::for_html;
 
+use crate::assets::href;
+
 /// What the page may load: its own style and script, and events of its own daemon.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                       connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
@@ -12,6 +14,15 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
 
 /// A whole page.
 pub(crate) fn layout(title: &str, body: &Markup) -> Response {
+    page(title, body, "column")
+}
+
+/// A whole page as wide as the window.
+pub(crate) fn wide(title: &str, body: &Markup) -> Response {
+    page(title, body, "wide")
+}
+
+fn page(title: &str, body: &Markup, class: &str) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -20,10 +31,10 @@ pub(crate) fn layout(title: &str, body: &Markup) -> Response {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · unisono" }
-                link rel="icon" href="/static/icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/static/page.css";
-                script type="module" src="/static/live.js" {}
-                script type="module" src="/static/dialog.js" {}
+                link rel="icon" href=(href("icon.svg")) type="image/svg+xml";
+                link rel="stylesheet" href=(href("page.css"));
+                script type="module" src=(href("live.js")) {}
+                script type="module" src=(href("dialog.js")) {}
             }
             body {
                 a class="skip" href="#main" { "To the content" }
@@ -35,7 +46,7 @@ pub(crate) fn layout(title: &str, body: &Markup) -> Response {
                     }
                     p id="link" class="link" role="status" {}
                 }
-                main id="main" { (body) }
+                main id="main" class=(class) { (body) }
                 p id="said" class="hidden" role="status" {}
             }
         }

@@ -10,15 +10,25 @@
 //! see it, and shows [`refused`] to everybody else.
 
 mod approvals;
+mod assets;
+mod changes;
+mod compact;
+mod composer;
+mod compress;
 mod configured;
+mod diff;
 mod extract;
 mod history;
 mod layout;
 mod list;
 mod lists;
+mod markdown;
+mod message;
 mod parts;
+mod pictures;
 mod place;
 mod run;
+mod seen;
 mod session;
 mod settings;
 mod snapshot;
@@ -26,28 +36,23 @@ mod summaries;
 mod trouble;
 mod turn;
 mod usage;
+mod waits;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use unisono_api::Service;
 
+pub use assets::is_asset;
 pub use trouble::{problem, refused};
-
-/// Addresses that need no login.
-pub const OPEN: [&str; 4] = [
-    "/static/page.css",
-    "/static/live.js",
-    "/static/dialog.js",
-    "/static/icon.svg",
-];
 
 /// The page over a service, as routes of a server.
 pub fn router<S: Clone + Send + Sync + 'static>(service: Arc<dyn Service>) -> Router<S> {
-    routes().with_state(service)
+    routes()
+        .layer(from_fn(compress::compress))
+        .with_state(service)
 }
 
 /// Whether a page is shown at that address, and not something for programs.
@@ -62,38 +67,44 @@ fn routes() -> Router<Arc<dyn Service>> {
     Router::new()
         .route("/", get(list::show).post(list::create))
         .route("/sessions/{session}", get(session::show))
-        .route("/sessions/{session}/ask", post(session::ask))
-        .route("/sessions/{session}/fork", post(session::fork))
-        .route("/sessions/{session}/seal", post(session::seal))
-        .route("/sessions/{session}/pin", post(session::pin))
+        .route(
+            "/sessions/{session}/ask",
+            get(session::asked_before).post(session::ask),
+        )
+        .route("/sessions/{session}/fork", post(changes::fork))
+        .route("/sessions/{session}/seal", post(changes::seal))
+        .route("/sessions/{session}/pin", post(changes::pin))
         .route(
             "/sessions/{session}/settings",
             get(settings::show_own).post(settings::save_own),
         )
+        .route("/sessions/{session}/context", get(seen::show))
+        .route("/sessions/{session}/messages/{ordinal}", get(message::page))
         .route("/sessions/{session}/history", get(history::show))
         .route("/sessions/{session}/tree", get(history::tree))
         .route(
             "/sessions/{session}/compact",
-            get(summaries::confirm).post(summaries::compact),
+            get(compact::confirm).post(compact::compact),
         )
         .merge(parts_of_sessions())
         .route("/approvals", get(approvals::show))
         .route("/approvals/{call}", post(approvals::decide))
         .route("/usage", get(usage::show))
         .route("/settings", get(settings::show).post(settings::save))
-        .route("/static/page.css", get(style))
-        .route("/static/live.js", get(live))
-        .route("/static/dialog.js", get(dialog))
-        .route("/static/icon.svg", get(icon))
+        .route("/static/{version}/{file}", get(assets::show))
 }
 
 fn parts_of_sessions() -> Router<Arc<dyn Service>> {
     let checkpoint = |rest: &str| format!("/sessions/{{session}}/checkpoints/{{number}}{rest}");
     Router::new()
+        .route("/sessions/{session}/checkpoints", get(summaries::list))
         .route(&checkpoint(""), get(summaries::show))
         .route(&checkpoint("/edit"), post(summaries::edit))
         .route(&checkpoint("/regenerate"), post(summaries::regenerate))
-        .route(&checkpoint("/restore"), post(summaries::restore))
+        .route(
+            &checkpoint("/restore"),
+            get(summaries::undo).post(summaries::restore),
+        )
         .route(
             "/sessions/{session}/snapshots/{snapshot}",
             get(snapshot::show),
@@ -110,35 +121,4 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         )
         .route("/sessions/{session}/runs/{run}", get(run::show))
         .route("/sessions/{session}/runs/{run}/cancel", post(run::cancel))
-}
-
-async fn style() -> Response {
-    asset(
-        "text/css; charset=utf-8",
-        include_str!("../assets/page.css"),
-    )
-}
-
-async fn live() -> Response {
-    script(include_str!("../assets/live.js"))
-}
-
-async fn dialog() -> Response {
-    script(include_str!("../assets/dialog.js"))
-}
-
-fn script(text: &'static str) -> Response {
-    asset("text/javascript; charset=utf-8", text)
-}
-
-async fn icon() -> Response {
-    asset("image/svg+xml", include_str!("../assets/icon.svg"))
-}
-
-fn asset(kind: &'static str, text: &'static str) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ];
-    (headers, text).into_response()
 }

@@ -1,5 +1,6 @@
 //! `/`: the sessions, and what was said in any of them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -16,8 +17,10 @@ use crate::extract::{Form, Query};
 use crate::layout::layout;
 use crate::parts::encoded;
 use crate::trouble::Trouble;
-use crate::{history, parts};
+use crate::{history, lists, parts, waits};
 
+/// How often the list is brought up to date while it is looked at, in seconds.
+const EVERY: u32 = 5;
 /// Sessions that are shown at a time.
 const SHOWN: usize = 50;
 
@@ -52,17 +55,17 @@ pub(crate) async fn show(
     }
     let label = which.label.trim();
     let shown = Shown::read(&*service, which.after, label).await?;
-    let body = html! {
+    let body = html! { div id="live" data-every=(EVERY) {
         h1 { "Sessions" }
         @if !shown.any && label.is_empty() { (nothing()) } @else {
             (searching("")) (narrowing(label))
-            @if shown.sessions.is_empty() { (none_here(label, shown.any)) } @else { (table(&shown.sessions)) }
+            @if shown.sessions.is_empty() { (none_here(label, shown.any)) } @else { (table(&shown)) }
         }
         @if shown.more {
             p { a href={ "/?after=" (which.after + SHOWN) "&label=" (encoded(label)) } { "Older sessions" } }
         }
         (form())
-    };
+    } };
     Ok(layout("Sessions", &body))
 }
 
@@ -73,9 +76,22 @@ struct Shown {
     any: bool,
     /// Whether there are older ones.
     more: bool,
+    /// How many calls wait for a person, by session.
+    waits: BTreeMap<String, usize>,
+    /// The sessions with open turns.
+    open: BTreeSet<String>,
 }
 
 impl Shown {
+    /// How a session stands, where something goes on in it.
+    fn state(&self, session: &str) -> Markup {
+        let calls = self.waits.get(session).copied().unwrap_or(0);
+        html! {
+            @if calls > 0 { (waits::badge(calls, session)) }
+            @else if self.open.contains(session) { span class="state working" { "working" } }
+        }
+    }
+
     /// Reads the sessions with a label, or all of them, after so many newer ones.
     async fn read(service: &dyn Service, after: usize, label: &str) -> service::Result<Shown> {
         let mut query = SessionQuery {
@@ -97,12 +113,35 @@ impl Shown {
                     sessions,
                     any,
                     more,
+                    waits: waiting(service).await?,
+                    open: open(service).await?,
                 });
             }
             left_out += part.items.len();
             query.cursor = part.next;
         }
     }
+}
+
+/// How many calls wait for a person, by session.
+async fn waiting(service: &dyn Service) -> service::Result<BTreeMap<String, usize>> {
+    let mut by: BTreeMap<String, usize> = BTreeMap::new();
+    for call in lists::approvals(service, None).await? {
+        *by.entry(call.session).or_default() += 1;
+    }
+    Ok(by)
+}
+
+/// The sessions with open turns that changed last.
+async fn open(service: &dyn Service) -> service::Result<BTreeSet<String>> {
+    let query = SessionQuery {
+        open: true,
+        by_change: true,
+        limit: lists::PART,
+        ..SessionQuery::default()
+    };
+    let found = service.sessions(&query).await?.items.into_iter();
+    Ok(found.map(|session| session.session).collect())
 }
 
 fn searching(q: &str) -> Markup {
@@ -158,16 +197,17 @@ fn nothing() -> Markup {
     }
 }
 
-fn table(sessions: &[Listed]) -> Markup {
+fn table(shown: &Shown) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Sessions" {
             table {
                 thead { tr { th scope="col" { "Title" } th scope="col" { "Labels" }
                     th scope="col" class="number" { "Events" } th scope="col" { "Updated (UTC)" } } }
                 tbody {
-                    @for session in sessions {
+                    @for session in &shown.sessions {
                         tr {
-                            td { a href={ "/sessions/" (session.session) } { (session.title) } }
+                            td { a href={ "/sessions/" (session.session) } { (session.title) }
+                                " " (shown.state(&session.session)) }
                             td class="quiet" {
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
                                     a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (short::line(value, 24)) }

@@ -2,15 +2,20 @@
 
 use std::num::NonZeroUsize;
 
-use unisono_api::Page;
 use unisono_api::approval::{Approval, ApprovalQuery};
-use unisono_api::compaction::Checkpoint;
+use unisono_api::message::{Message, MessageQuery};
 use unisono_api::service::{Result, Service};
 use unisono_api::session::{BranchPageQuery, Stretch, TreeQuery};
-use unisono_api::topic::Topic;
+use unisono_api::turn::Turn;
+use unisono_api::{Page, PageQuery};
+
+use crate::place::Place;
 
 /// Items of a part: the most that a service answers.
 pub(crate) const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
+
+/// Parts of a session's turns that are looked through for those of a branch.
+const PARTS: usize = 10;
 
 /// All calls that wait, or those of a session, the oldest first.
 pub(crate) async fn approvals(
@@ -29,31 +34,55 @@ pub(crate) async fn approvals(
     Ok(all)
 }
 
-/// The checkpoints of a session, the oldest first.
-pub(crate) async fn checkpoints(
+/// At most `limit` messages of a branch from one on.
+pub(crate) async fn messages(
     service: &dyn Service,
-    session: &str,
-    branch: &str,
-) -> Result<Vec<Checkpoint>> {
-    let (mut query, mut all) = (of_branch(branch), Vec::new());
-    while let Some(next) = add(service.checkpoints(session, &query).await?, &mut all) {
-        query.cursor = Some(next);
+    place: &Place,
+    first: u32,
+    limit: u32,
+) -> Result<Vec<Message>> {
+    // The first branch of a session without messages may not be there yet.
+    if place.length == 0 {
+        return Ok(Vec::new());
     }
-    all.reverse();
-    Ok(all)
+    let query = MessageQuery {
+        branch: place.branch.clone(),
+        cursor: Some(first.to_string()),
+        limit: NonZeroUsize::new(limit as usize),
+    };
+    Ok(service.messages(&place.about.session, &query).await?.items)
 }
 
-/// The topics of a branch, the oldest first.
-pub(crate) async fn topics(
+/// The newest turns of a branch that were accepted before an event, so many of them or a few more.
+///
+/// A part of a session's turns is taken whole, so that the next one begins at its cursor. A branch
+/// on which nothing was asked for long ends after some parts, and goes on at the cursor as well.
+pub(crate) async fn turns(
     service: &dyn Service,
-    session: &str,
-    branch: &str,
-) -> Result<Vec<Topic>> {
-    let (mut query, mut all) = (of_branch(branch), Vec::new());
-    while let Some(next) = add(service.topics(session, &query).await?, &mut all) {
-        query.cursor = Some(next);
+    place: &Place,
+    before: Option<u64>,
+    many: usize,
+) -> Result<Page<Turn>> {
+    let mut found = Page {
+        items: Vec::new(),
+        next: before.map(|event| event.to_string()),
+    };
+    for _ in 0..PARTS {
+        let query = PageQuery {
+            cursor: found.next.take(),
+            limit: NonZeroUsize::new(many),
+        };
+        let part = service.turns(&place.about.session, &query).await?;
+        found.next = part.next;
+        let own = part.items.into_iter();
+        found
+            .items
+            .extend(own.filter(|turn| turn.branch == place.branch));
+        if found.next.is_none() || found.items.len() >= many {
+            break;
+        }
     }
-    Ok(all)
+    Ok(found)
 }
 
 /// The tree of a session's messages.
@@ -71,11 +100,11 @@ pub(crate) async fn tree(service: &dyn Service, session: &str) -> Result<Vec<Str
 }
 
 /// The first part of a list of a branch.
-pub(crate) fn of_branch(branch: &str) -> BranchPageQuery {
+pub(crate) fn first_of_branch(branch: &str, limit: Option<NonZeroUsize>) -> BranchPageQuery {
     BranchPageQuery {
         branch: branch.to_owned(),
         cursor: None,
-        limit: PART,
+        limit,
     }
 }
 

@@ -1,18 +1,10 @@
-//! What several pages show: numbers, the bar, what a model sees.
+//! What several pages show: numbers, instants, states.
 
 use maud::{Markup, html};
-use unisono_api::context::{Context, Entry, Summary, Tool};
-use unisono_api::short;
+use unisono_api::turn::Run;
 use unisono_api::usage::Amounts;
 
 pub(crate) use unisono_api::short::{cache, number};
-
-/// Occupancy from which the bar warns, and from which it alarms, in percent.
-const WARN: u64 = 80;
-const ALARM: u64 = 95;
-
-/// As many messages are listed at once; more are folded.
-const FEW: usize = 20;
 
 /// How many there are: `1 message`, `2 messages`.
 pub(crate) fn many(n: u64, what: &str) -> String {
@@ -29,7 +21,7 @@ pub(crate) fn when(instant: &str) -> Markup {
 /// The tokens that were read from the provider's cache, in a cell of a table; the rest where one points at it.
 pub(crate) fn cached(used: &Amounts) -> Markup {
     html! {
-        td class="number" title=[cache(used)] {
+        td class="number" data-label="Cached" title=[cache(used)] {
             (number(used.cache_read_tokens))
             @if used.cache_missed { " " span class="tag" { "missed" } }
         }
@@ -59,128 +51,59 @@ pub(crate) fn encoded(text: &str) -> String {
     each.collect()
 }
 
-/// How full the window is.
-pub(crate) fn bar(context: &Context) -> Markup {
-    let percent = context.occupancy_percent;
-    let (class, says) = match percent {
-        ALARM.. => ("alarm", ": nearly full"),
-        WARN.. => ("warn", ": filling up"),
-        _ => ("calm", ""),
-    };
-    let (used, usable) = (number(context.used_tokens), number(context.usable_tokens));
-    html! {
-        div class={ "bar " (class) } {
-            label for="bar" { (used) " of " (usable) " tokens, " (percent) " %"
-                @if context.approximate { " (estimated)" } (says) }
-            progress id="bar" max="100" value=(percent.min(100)) { (percent) " %" }
-            @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
-        }
+/// What a run cost. One that was sent nothing before it failed was not free: there is no cost.
+pub(crate) fn cost(run: &Run) -> String {
+    let used = &run.usage;
+    let nothing = used.input_tokens == 0 && used.output_tokens == 0;
+    let broken = matches!(run.state.as_str(), "failed" | "cancelled");
+    match run.usage.cost_usd {
+        Some(0.0) if nothing && broken => "nothing used".to_owned(),
+        Some(0.0) if nothing => "–".to_owned(),
+        cost => dollars(cost),
     }
 }
 
-/// What a model sees, by section.
-pub(crate) struct Seen<'c> {
-    pub(crate) system: &'c str,
-    pub(crate) tools: &'c [Tool],
-    pub(crate) summaries: &'c [Summary],
-    pub(crate) messages: &'c [Entry],
+/// A length of time, as short as it can be read.
+pub(crate) fn length(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
+        _ => format!("{} min {} s", number(ms / 60_000), ms % 60_000 / 1_000),
+    }
 }
 
-impl Seen<'_> {
-    pub(crate) fn sections(&self) -> Markup {
-        html! {
-            @if !self.system.is_empty() {
-                details { summary { "System" } pre class="text" { (self.system) } }
-            }
-            @if !self.tools.is_empty() {
-                details { summary { (many(self.tools.len() as u64, "tool")) }
-                    ul { @for tool in self.tools { li { code { (tool.name) } " " (tool.description) } } } }
-            }
-            @for summary in self.summaries {
-                details class="summary" {
-                    summary {
-                        span class="badge" { (many(summary.messages.into(), "message")) }
-                        " Summary of #" (summary.first) "–#" (summary.last) " "
-                        @if summary.tier != "conversation" { span class="tag" { (summary.tier) } }
-                        @if summary.tightened { span class="tag" { "less kept than asked for" } }
-                        span class="quiet" { (number(summary.tokens)) " tokens"
-                            @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
-                            ", " (summary.model) }
-                    }
-                    pre class="text" { (summary.text) }
-                }
-            }
-            @if self.messages.len() > FEW {
-                details { summary { (many(self.messages.len() as u64, "message")) }
-                    div class="within" { (self.entries()) } }
-            } @else { (self.entries()) }
-        }
+/// A text on a page, up to so many bytes; what is left out follows at `whole`.
+pub(crate) fn bounded(text: &str, most: usize) -> (&str, usize) {
+    if text.len() <= most {
+        return (text, 0);
     }
-
-    fn entries(&self) -> Markup {
-        html! {
-            @for entry in self.messages {
-                details {
-                    summary {
-                        "#" (entry.ordinal) " " (entry.author.as_deref().unwrap_or(&entry.role)) " "
-                        @if let Some(form) = &entry.form { span class="tag" { (form) } }
-                        span class="quiet" { (number(entry.tokens)) " tokens · " (short::line(&entry.text, 80)) }
-                    }
-                    pre class="text" { (entry.text) }
-                }
-            }
-        }
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
+    (&text[..end], text.len() - end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unisono_api::session::Few;
 
-    fn context(occupancy_percent: u64) -> Context {
-        Context {
-            session: String::new(),
-            branch: "main".to_owned(),
-            snapshot: String::new(),
-            encoding: "o200k_base".to_owned(),
-            window_tokens: 2_000,
-            usable_tokens: 1_000,
-            usable: Vec::new(),
-            used_tokens: occupancy_percent * 10,
-            occupancy_percent,
-            approximate: false,
-            system: String::new(),
-            system_tokens: 0,
-            tools: Vec::new(),
-            tools_tokens: 0,
-            unasked_servers: Vec::new(),
-            topics: Few::of(0, Vec::new(), String::new()),
-            tiers: Vec::new(),
-            summaries: Vec::new(),
-            messages: Vec::new(),
-            exact_tokens: None,
-            not_exact: None,
+    #[test]
+    fn times_are_short() {
+        for (ms, shown) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_500, "1.5 s"),
+            (61_000, "1 min 1 s"),
+        ] {
+            assert_eq!(length(ms), shown);
         }
     }
 
     #[test]
-    fn the_bar_warns_from_80_percent_and_alarms_from_95() {
-        for (percent, class, says) in [
-            (0, "calm", "0 %"),
-            (79, "calm", "79 %"),
-            (80, "warn", "80 %: filling up"),
-            (94, "warn", "94 %: filling up"),
-            (95, "alarm", "95 %: nearly full"),
-            (130, "alarm", "130 %: nearly full"),
-        ] {
-            let shown = bar(&context(percent)).into_string();
-            assert!(shown.contains(&format!("class=\"bar {class}\"")), "{shown}");
-            assert!(shown.contains(says), "{shown}");
-            assert!(
-                shown.contains(&format!("value=\"{}\"", percent.min(100))),
-                "{shown}"
-            );
-        }
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(bounded("abc", 3), ("abc", 0));
+        assert_eq!(bounded("aé", 2), ("a", 2));
+        assert_eq!(bounded("", 0), ("", 0));
     }
 }

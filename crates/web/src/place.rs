@@ -1,18 +1,20 @@
 //! A session and one of its branches: addresses within them, and the frame of their pages.
 
+use std::num::NonZeroUsize;
+
 use axum::response::Redirect;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::compaction::Checkpoint;
-use unisono_api::context::ContextQuery;
+use unisono_api::context::{Context, ContextQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{Branch, Session, main_branch};
 use unisono_api::{Code, PageQuery, Problem};
 
-use crate::configured::Configured;
-use crate::lists::{self, PART};
 use crate::parts::encoded;
 use crate::trouble::Trouble;
+
+/// Branches of a part of their list: the most that a service answers.
+const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
 
 /// Which branch of a session is shown.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,16 +22,6 @@ pub(crate) struct On {
     /// The branch.
     #[serde(default = "main_branch")]
     pub(crate) branch: String,
-}
-
-impl On {
-    /// Its context, for the agents that are configured.
-    pub(crate) fn context_query(&self) -> ContextQuery {
-        ContextQuery {
-            branch: self.branch.clone(),
-            ..ContextQuery::default()
-        }
-    }
 }
 
 /// A session, and the branch of it that is looked at.
@@ -68,11 +60,41 @@ impl Place {
         })
     }
 
+    /// The context of the branch, for the agents that are configured, or why it cannot be told; none:
+    /// nothing was said yet.
+    pub(crate) async fn context(
+        &self,
+        service: &dyn Service,
+    ) -> service::Result<Option<Result<Context, String>>> {
+        if self.length == 0 {
+            return Ok(None);
+        }
+        let query = ContextQuery {
+            branch: self.branch.clone(),
+            ..ContextQuery::default()
+        };
+        match service.context(&self.about.session, &query).await {
+            Ok(context) => Ok(Some(Ok(context))),
+            Err(service::Error::Problem(problem)) if problem.code == Code::Refused => {
+                Ok(Some(Err(problem.detail)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// An address within the session, on this branch.
     pub(crate) fn at(&self, rest: &str) -> String {
         let sign = if rest.contains('?') { '&' } else { '?' };
         let (id, branch) = (&self.about.session, encoded(&self.branch));
         format!("/sessions/{id}{rest}{sign}branch={branch}")
+    }
+
+    /// Where a message of the branch is shown; none: it has no such message.
+    pub(crate) fn message(&self, ordinal: u32) -> Option<String> {
+        let from = ordinal.saturating_sub(3).max(1);
+        (1..=self.length)
+            .contains(&ordinal)
+            .then(|| format!("{}#m{ordinal}", self.at(&format!("/history?from={from}"))))
     }
 
     /// A page about the session: what is brought up to date while it is looked at.
@@ -81,6 +103,7 @@ impl Place {
         html! {
             div id="live" data-session=(about.session) data-after=(about.events) {
                 h1 { a href=(self.at("")) { (about.title) } }
+                div class="ways" {
                 nav aria-label="Branches" class="tabs" {
                     @for other in &about.branches.items {
                         a href={ "/sessions/" (about.session) "?branch=" (encoded(&other.name)) }
@@ -99,10 +122,12 @@ impl Place {
                 }
                 nav aria-label="Session" class="links" {
                     a href=(self.at("")) { "Conversation" }
+                    a href=(self.at("/context")) { "Context" }
                     a href=(self.at("/history")) { "Full history" }
                     a href=(self.at("/tree")) { "Branch tree" }
                     a href={ "/usage?session=" (about.session) } { "Usage" }
                     a href=(self.at("/settings")) { "Settings" }
+                }
                 }
                 (body)
             }
@@ -138,16 +163,4 @@ pub(crate) async fn branch_named(
         }
         query.cursor = part.next;
     }
-}
-
-/// The summaries that turns name as made for them; none where that is switched off.
-pub(crate) async fn noted(
-    service: &dyn Service,
-    place: &Place,
-) -> service::Result<Vec<Checkpoint>> {
-    let session = &place.about.session;
-    if !Configured::read(service, session).await?.notifies {
-        return Ok(Vec::new());
-    }
-    lists::checkpoints(service, session, &place.branch).await
 }

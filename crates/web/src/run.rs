@@ -6,32 +6,36 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::run::{Against, Done, RunDetail, RunStep, Why, WhyQuery};
-use unisono_api::service::Service;
+use unisono_api::run::{Against, Done, RequestBody, RunDetail, RunStep, Why, WhyQuery};
+use unisono_api::service::{self, Service};
 use unisono_api::short;
 use unisono_api::turn::Turn;
 
 use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{cache, digest, dollars, number, when};
+use crate::parts::{bounded, cache, cost, digest, length, number, when};
 use crate::place::Place;
 use crate::trouble::Trouble;
+use crate::waits::Waits;
+use crate::{diff, message};
 
 /// One run.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,
-    Query(beside): Query<WhyQuery>,
+    Query(query): Query<WhyQuery>,
 ) -> Result<Response, Trouble> {
     let session = service.session(&id).await?;
     let detail = service.run(&id, &run).await?;
-    let why = service.why(&id, &run, &beside).await?;
+    let why = service.why(&id, &run, &query).await?;
     let turn = service.turn(&id, &detail.turn).await?;
+    let beside = Beside::read(&*service, &why).await?;
+    let waits = Waits::read(&*service, &id).await?.in_turn(&turn.turn);
     let place = Place::within(&*service, session, &turn.branch).await?;
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
-        (about(&detail))
-        (sent(&why, &turn))
+        (about(&detail, &place, &waits))
+        (sent(&why, beside.as_ref(), &turn))
         (steps(&detail.steps))
         (causes(&why))
         p { a href={ "/sessions/" (detail.session) "/turns/" (detail.turn) } { "Back to its turn" } }
@@ -39,21 +43,43 @@ pub(crate) async fn show(
     Ok(layout(&format!("run of {}", detail.run.agent), &body))
 }
 
-fn about(detail: &RunDetail) -> Markup {
+/// A sibling's request, beside which a run's is looked at.
+struct Beside {
+    against: Against,
+    body: Option<RequestBody>,
+}
+
+impl Beside {
+    async fn read(service: &dyn Service, why: &Why) -> service::Result<Option<Beside>> {
+        let Some(against) = why.against.clone() else {
+            return Ok(None);
+        };
+        let query = WhyQuery {
+            number: u32::try_from(against.request).ok(),
+            against: Some(why.run.run.clone()),
+            bodies: false,
+        };
+        let theirs = service.why(&why.session, &against.run, &query).await?;
+        let body = theirs.body;
+        Ok(Some(Beside { against, body }))
+    }
+}
+
+fn about(detail: &RunDetail, place: &Place, waits: &Waits) -> Markup {
     let (run, used) = (&detail.run, &detail.run.usage);
     let running = matches!(run.state.as_str(), "running" | "waiting");
     html! {
         section class="card" {
             dl class="facts" {
-                dt { "State" } dd { span class={ "state " (run.state) } { (run.state) }
+                dt { "State" } dd { (waits.state_of_run(run))
                     ", attempt " (run.attempt) }
                 dt { "Model" } dd { (run.model.as_deref().unwrap_or("not known")) }
                 @if let Some(task) = &run.task { dt { "Task" } dd { (task) } }
                 dt { "Tokens" } dd { (number(used.input_tokens)) " in, "
                     (number(used.output_tokens)) " out" }
                 @if let Some(cache) = cache(used) { dt { "Provider's cache" } dd { (cache) } }
-                dt { "Cost" } dd { (dollars(used.cost_usd)) }
-                @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (number(ms)) " ms" } }
+                dt { "Cost" } dd { (cost(run)) }
+                @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (length(ms)) } }
                 dt { "Opened" } dd { (when(&run.opened)) }
                 @if let Some(snapshot) = &run.snapshot {
                     dt { "Snapshot" }
@@ -70,13 +96,13 @@ fn about(detail: &RunDetail) -> Markup {
                     button class="small" { "Cancel this run" }
                 }
             }
-            @if let Some(text) = &run.text { pre class="text answer" { (text) } }
+            @if let Some(text) = &run.text { div class="answer" { (message::text(text, place, true, None)) } }
         }
     }
 }
 
 /// What it was sent, and what a sibling was.
-fn sent(why: &Why, turn: &Turn) -> Markup {
+fn sent(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
     let wrong = why.checks.iter().filter(|check| !check.holds);
     let wrong: Vec<_> = wrong.collect();
     html! {
@@ -98,15 +124,37 @@ fn sent(why: &Why, turn: &Turn) -> Markup {
                 details {
                     summary { "The part it shares with its siblings "
                         span class="quiet" { (number(body.head.len() as u64)) " bytes" } }
-                    pre { (body.head) }
+                    (bytes(&body.head))
                 }
                 details open {
                     summary { "Its own part "
                         span class="quiet" { (number(body.tail.len() as u64)) " bytes" } }
-                    pre { (body.tail) }
+                    (bytes(&body.tail))
                 }
             }
-            (siblings(why, turn))
+            (siblings(why, beside, turn))
+        }
+    }
+}
+
+/// Bytes of a request that are shown of each part.
+const SHOWN: usize = 64 * 1024;
+
+fn bytes(text: &str) -> Markup {
+    let (shown, left) = bounded(text, SHOWN);
+    html! {
+        pre { (shown) }
+        @if left > 0 { p class="warn" { "… " (number(left as u64)) " more bytes: " code { "unisono why --json" } " has all." } }
+    }
+}
+
+/// How much of a request a sibling's has as well.
+fn shared(bytes: u64, whole: u64) -> Markup {
+    let width = bytes.saturating_mul(1000).checked_div(whole).unwrap_or(0);
+    html! {
+        svg class="occupancy" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            rect class="room" x="0" y="0" width="1000" height="8" {}
+            rect class="used" x="0" y="0" width=(width) height="8" {}
         }
     }
 }
@@ -137,44 +185,41 @@ fn requests(why: &Why) -> Markup {
     }
 }
 
-fn siblings(why: &Why, turn: &Turn) -> Markup {
-    let beside = turn.runs.iter().filter(|run| run.run != why.run.run);
+fn siblings(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
+    let others = turn.runs.iter().filter(|run| run.run != why.run.run);
     let number = why.body.as_ref().map_or(1, |body| body.number);
     let against = why.against.as_ref().map(|against| against.run.as_str());
     html! {
         @if turn.runs.len() > 1 {
             h2 { "Beside a sibling" }
             nav class="tabs" aria-label="Siblings" {
-                @for run in beside {
+                @for run in others {
                     a href={ "?number=" (number) "&against=" (run.run) }
                         aria-current=[(against == Some(&run.run)).then_some("true")] { (run.agent) }
                 }
             }
-            @if let Some(against) = &why.against { (difference(why, against)) }
+            @if let Some(beside) = beside { (difference(why, beside)) }
             @else { p class="quiet" { "One of the two was sent nothing." } }
         }
     }
 }
 
-fn difference(why: &Why, against: &Against) -> Markup {
+fn difference(why: &Why, beside: &Beside) -> Markup {
+    let against = &beside.against;
     let number_of = against.request;
-    let whole = why.requests.iter().find(|request| {
-        why.body
-            .as_ref()
-            .is_some_and(|body| body.number == request.number)
-    });
-    let whole = whole.map_or(against.shared_bytes, |request| request.bytes);
+    let own = why.body.as_ref();
+    let request = why
+        .requests
+        .iter()
+        .find(|request| own.is_some_and(|body| body.number == request.number));
+    let whole = request.map_or(against.shared_bytes, |request| request.bytes);
     html! {
-        div class="bar calm" {
-            label for="shared" { "The first " (number(against.shared_bytes)) " of " (number(whole))
-                " bytes are the same as of " (against.agent) "'s request " (number_of) }
-            progress id="shared" max=(whole) value=(against.shared_bytes) {}
-        }
-        @if against.own != against.theirs {
-            div class="beside" {
-                div { h3 { (why.run.agent) " goes on" } pre { "…" (against.own) } }
-                div { h3 { (against.agent) " goes on" } pre { "…" (against.theirs) } }
-            }
+        p { "The first " strong { (number(against.shared_bytes)) " of " (number(whole)) }
+            " bytes are the same as of " (against.agent) "'s request " (number_of) "." }
+        (shared(against.shared_bytes, whole))
+        @match (own, &beside.body) {
+            (Some(own), Some(theirs)) => (diff::show((&why.run.agent, &own.tail), (&against.agent, &theirs.tail))),
+            _ => p class="quiet" { "What the two were sent beside that cannot be told." },
         }
         @if !against.differs.is_empty() {
             p class="quiet" { "Their definitions differ in " (against.differs.join(", ")) "." }

@@ -1,45 +1,45 @@
-//! `/sessions/{session}`: one conversation.
+//! `/sessions/{session}`: one conversation, what the model sees of it, and who works on it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::{Redirect, Response};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::approval::Approval;
+use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::compaction::Checkpoint;
 use unisono_api::context::Context;
 use unisono_api::message::Message;
-use unisono_api::pin::Pins;
 use unisono_api::service::{self, Service};
-use unisono_api::session::{NewBranch, main_branch};
+use unisono_api::session::main_branch;
 use unisono_api::store::LostEvents;
 use unisono_api::topic::Topic;
-use unisono_api::turn::{Asked, NewTurn, Turn};
-use unisono_api::{Code, Page, PageQuery, Problem};
+use unisono_api::turn::{Asked, Turn};
+use unisono_api::{Code, Page};
 
+use crate::composer::{self, Draft};
 use crate::configured::Configured;
 use crate::extract::{Form, Path, Query};
-use crate::layout::layout;
-use crate::lists;
-use crate::parts::{Seen, bar, digest, encoded, when};
-use crate::place::{On, Place, back, branch_named, noted};
+use crate::layout::{layout, wide};
+use crate::parts::{digest, when};
+use crate::pictures::bars::budgets;
+use crate::pictures::context::{Places, bar};
+use crate::place::{On, Place, back};
 use crate::trouble::Trouble;
-use crate::{approvals, history, summaries, turn};
+use crate::waits::Waits;
+use crate::{approvals, lists, message, summaries, turn};
 
 /// Messages that are shown: the newest.
-const MESSAGES: u32 = 20;
-/// Turns that are shown.
+const MESSAGES: u32 = 30;
+/// Of these, the newest that are not folded however long they are.
+const OPEN: u32 = 2;
+/// Turns that are shown beside the conversation, and on the page of turns.
+const NEWEST: usize = 4;
 const TURNS: usize = 20;
-
-/// The newest turns that were accepted before that event.
-fn turns_before(event: Option<u64>) -> PageQuery {
-    PageQuery {
-        cursor: event.map(|event| event.to_string()),
-        limit: NonZeroUsize::new(TURNS),
-    }
-}
+/// Checkpoints and topics that are shown.
+const FEW: Option<NonZeroUsize> = NonZeroUsize::new(8);
 
 /// A session.
 pub(crate) async fn show(
@@ -48,88 +48,179 @@ pub(crate) async fn show(
     Query(on): Query<On>,
 ) -> Result<Response, Trouble> {
     let place = Place::of(&*service, &id, &on.branch).await?;
-    let shown = Shown::read(&*service, &place, &on).await?;
-    let body = place.page(&shown.body(&place));
-    Ok(layout(&place.about.title, &body))
+    let shown = Shown::read(&*service, &place).await?;
+    let draft = Draft::new(&shown.configured);
+    Ok(wide(&place.about.title, &shown.page(&place, &draft)))
+}
+
+/// Gives a session a task. A form that is refused is shown again, with the reason beside it.
+pub(crate) async fn ask(
+    State(service): State<Arc<dyn Service>>,
+    Path(id): Path<String>,
+    Form(fields): Form<Vec<(String, String)>>,
+) -> Result<Response, Trouble> {
+    let mut draft = Draft::read(fields);
+    let problem = match service.begin(&id, &Asked::Task(draft.turn()), None).await {
+        Ok(_) => return Ok(back(&id, &draft.branch).into_response()),
+        Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,
+        Err(error) => return Err(error.into()),
+    };
+    let place = Place::of(&*service, &id, &draft.branch).await?;
+    let shown = Shown::read(&*service, &place).await?;
+    draft.error = Some(problem.detail.clone());
+    let mut response = wide(&place.about.title, &shown.page(&place, &draft));
+    let status = StatusCode::from_u16(problem.status);
+    *response.status_mut() = status.unwrap_or(StatusCode::BAD_REQUEST);
+    Ok(response)
+}
+
+/// The address of the form, looked at: the conversation.
+pub(crate) async fn asked_before(Path(id): Path<String>) -> Redirect {
+    back(&id, &main_branch())
 }
 
 /// The parts of a session's page.
 struct Shown {
-    /// None: nothing was said yet.
-    context: Option<Context>,
+    /// The context, or why it cannot be told; none: nothing was said yet.
+    context: Option<Result<Context, String>>,
     messages: Vec<Message>,
-    /// The oldest first.
-    checkpoints: Vec<Checkpoint>,
-    topics: Vec<Topic>,
+    checkpoints: Page<Checkpoint>,
+    topics: Page<Topic>,
     turns: Page<Turn>,
     configured: Configured,
-    calls: Vec<Approval>,
+    agents: Vec<Agent>,
+    waits: Waits,
 }
 
 impl Shown {
-    async fn read(service: &dyn Service, place: &Place, on: &On) -> service::Result<Shown> {
+    async fn read(service: &dyn Service, place: &Place) -> service::Result<Shown> {
         let (id, branch) = (&place.about.session, &place.branch);
         let first = place.length.saturating_sub(MESSAGES - 1).max(1);
-        let (context, topics) = match place.length {
-            0 => (None, Vec::new()),
-            _ => (
-                Some(service.context(id, &on.context_query()).await?),
-                lists::topics(service, id, branch).await?,
-            ),
+        let few = lists::first_of_branch(branch, FEW);
+        let topics = match place.length {
+            0 => Page {
+                items: Vec::new(),
+                next: None,
+            },
+            _ => service.topics(id, &few).await?,
+        };
+        let asked = AgentQuery {
+            session: Some(id.clone()),
+            ..AgentQuery::default()
         };
         Ok(Shown {
-            context,
-            messages: history::messages(service, place, first, MESSAGES).await?,
-            checkpoints: lists::checkpoints(service, id, branch).await?,
+            context: place.context(service).await?,
+            messages: lists::messages(service, place, first, MESSAGES).await?,
+            checkpoints: service.checkpoints(id, &few).await?,
             topics,
-            turns: service.turns(id, &turns_before(None)).await?,
+            turns: lists::turns(service, place, None, NEWEST).await?,
             configured: Configured::read(service, id).await?,
-            calls: lists::approvals(service, Some(id)).await?,
+            // Where a setting is wrong, that is said by the context.
+            agents: service.agents(&asked).await.unwrap_or_default(),
+            waits: Waits::read(service, id).await?,
         })
     }
 
-    /// The summaries that turns name as made for them.
-    fn noted(&self) -> &[Checkpoint] {
-        match self.configured.notifies {
-            true => &self.checkpoints,
-            false => &[],
+    fn page(&self, place: &Place, draft: &Draft) -> Markup {
+        place.page(&html! {
+            @if let Some(lost) = &place.about.lost { (self::lost(lost)) }
+            @if !self.waits.calls().is_empty() {
+                section id="waiting" {
+                    h2 { "Waiting for you" }
+                    @for call in self.waits.calls() { (approvals::card(call, &place.at(""))) }
+                }
+            }
+            @match &self.context {
+                Some(Ok(context)) => (bar(context, &places(place, &self.messages))),
+                Some(Err(wrong)) => p class="trouble" { "What the model sees cannot be told: " (wrong) },
+                None => {},
+            }
+            div class="bench" {
+                div class="talk" {
+                    (self.conversation(place))
+                    (composer::form(place, &self.configured.lead, &self.agents, draft))
+                }
+                div class="beside-talk" role="region" aria-label="Turns, checkpoints, topics" tabindex="0" {
+                    (self.turns(place))
+                    (self.checkpoints(place))
+                    (sealing(place, &self.topics))
+                    @if !place.about.budgets.is_empty() {
+                        section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
+                    }
+                }
+            }
+        })
+    }
+
+    fn conversation(&self, place: &Place) -> Markup {
+        let open = self.turns.items.iter().rev();
+        let open = open.filter(|turn| turn.ended.is_none());
+        let earlier = place.length.saturating_sub(2 * MESSAGES - 1).max(1);
+        let shown_first = self.messages.first().map_or(1, |first| first.ordinal);
+        html! {
+            section class="scroller" role="region" aria-label="Conversation" tabindex="0" {
+                div class="messages" {
+                    h2 { "Conversation" }
+                    @if shown_first > 1 {
+                        p class="links" { a href=(place.at(&format!("/history?from={earlier}"))) { "Earlier messages" }
+                            a class="narrow" href="#newest" { "To the newest" } }
+                    }
+                    @if self.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
+                    @for one in &self.messages {
+                        (message::show(one, place, one.ordinal + OPEN > place.length))
+                    }
+                    @for turn in open { (turn::under_way(turn, &self.waits)) }
+                    div id="newest" {}
+                }
+            }
         }
     }
 
-    fn body(&self, place: &Place) -> Markup {
+    fn turns(&self, place: &Place) -> Markup {
         html! {
-            @if let Some(lost) = &place.about.lost { (self::lost(lost)) }
-            @if let Some(context) = &self.context { (bar(context)) }
-            @if !self.calls.is_empty() {
-                section {
-                    h2 { "Waiting for you" }
-                    @for call in &self.calls { (approvals::card(call, &place.at(""))) }
-                }
-            }
-            (asking(&self.configured, place))
             section {
                 h2 { "Turns" }
                 @if self.turns.items.is_empty() { p class="quiet" { "Nothing was asked yet." } }
-                @for (at, turn) in self.turns.items.iter().enumerate() { (turn::card(turn, self.noted(), at == 0)) }
+                @for (at, turn) in self.turns.items.iter().enumerate() {
+                    (turn::card(turn, &self.waits, place, self.configured.notifies, at == 0 || turn.ended.is_none()))
+                }
                 (older(place, &self.turns))
             }
-            @if let Some(context) = &self.context { (seen(context)) }
+        }
+    }
+
+    fn checkpoints(&self, place: &Place) -> Markup {
+        let snapshot = self.context.iter().flatten().next();
+        html! {
             section {
-                h2 { "Summaries" }
-                @if self.checkpoints.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-                (summaries::cards(place, &self.checkpoints))
+                h2 { "Checkpoints" }
+                @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
+                (summaries::cards(place, &self.checkpoints.items))
+                @if self.checkpoints.next.is_some() { p { a href=(place.at("/checkpoints")) { "All checkpoints" } } }
                 @if place.length > 0 {
                     p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
                 }
-                (sealing(place, &self.topics))
             }
-            section {
-                h2 { "Newest messages" }
-                @if self.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
-                @if place.length > MESSAGES { p { a href=(place.at("/history")) { "Full history" } } }
-                @for message in &self.messages { (history::message(message, place)) }
+            @if let Some(context) = snapshot {
+                section {
+                    h2 { "What the model sees" }
+                    p { a href=(place.at("/context")) { "All of it" }
+                        " · snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
+                }
             }
         }
+    }
+}
+
+/// Where messages and checkpoints are shown: those on this page, here.
+fn places<'p>(place: &'p Place, messages: &'p [Message]) -> Places<'p> {
+    let first = messages.first().map_or(u32::MAX, |first| first.ordinal);
+    Places {
+        message: Box::new(move |number| match number >= first {
+            true => format!("#m{number}"),
+            false => place.message(number).unwrap_or_default(),
+        }),
+        checkpoint: Box::new(|number| place.at(&format!("/checkpoints/{number}"))),
     }
 }
 
@@ -143,7 +234,7 @@ fn lost(lost: &LostEvents) -> Markup {
     }
 }
 
-/// A part of the turns of a session.
+/// A part of the turns of a branch.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Before {
     #[serde(default = "main_branch")]
@@ -151,20 +242,21 @@ pub(crate) struct Before {
     before: Option<u64>,
 }
 
-/// The turns of a session, a part at a time.
+/// The turns of a branch, a part at a time.
 pub(crate) async fn turns(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(which): Query<Before>,
 ) -> Result<Response, Trouble> {
     let place = Place::of(&*service, &id, &which.branch).await?;
-    let turns = service.turns(&id, &turns_before(which.before)).await?;
-    let noted = noted(&*service, &place).await?;
+    let turns = lists::turns(&*service, &place, which.before, TURNS).await?;
+    let notifies = Configured::read(&*service, &id).await?.notifies;
+    let waits = Waits::read(&*service, &id).await?;
     let body = place.page(&html! {
         section {
             h2 { "Turns" }
             @if turns.items.is_empty() { p class="quiet" { "There are no older ones." } }
-            @for turn in &turns.items { (turn::card(turn, &noted, false)) }
+            @for turn in &turns.items { (turn::card(turn, &waits, &place, notifies, false)) }
             (older(&place, &turns))
         }
         p { a href=(place.at("")) { "Back to the conversation" } }
@@ -180,43 +272,11 @@ fn older(place: &Place, turns: &Page<Turn>) -> Markup {
     }
 }
 
-fn seen(context: &Context) -> Markup {
-    let seen = Seen {
-        system: &context.system,
-        tools: &context.tools,
-        summaries: &context.summaries,
-        messages: &context.messages,
-    };
+fn sealing(place: &Place, topics: &Page<Topic>) -> Markup {
     html! {
-        section {
-            h2 { "What the model sees" }
-            p { "Snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
-            (seen.sections())
-        }
-    }
-}
-
-fn asking(configured: &Configured, place: &Place) -> Markup {
-    html! {
-        section class="card" {
-            h2 { "Ask" }
-            form method="post" action={ "/sessions/" (place.about.session) "/ask" } {
-                input type="hidden" name="branch" value=(place.branch);
-                label for="task" { "Task" }
-                textarea id="task" name="task" rows="3" required {}
-                label for="agents" { "Agents, separated by commas; empty: the lead alone" }
-                input id="agents" name="agents" value=(configured.agents.join(", "));
-                button { "Ask " (configured.lead) }
-            }
-        }
-    }
-}
-
-fn sealing(place: &Place, topics: &[Topic]) -> Markup {
-    html! {
-        @if !topics.is_empty() {
+        @if !topics.items.is_empty() {
             h3 { "Topics" }
-            ul { @for topic in topics {
+            ul { @for topic in &topics.items {
                 li { "#" (topic.first) "–#" (topic.last) " "
                     @if let Some(title) = &topic.title { (title) " " }
                     @match topic.summary {
@@ -238,119 +298,5 @@ fn sealing(place: &Place, topics: &[Topic]) -> Markup {
                 button class="small" { "Seal the current topic" }
             }
         }
-    }
-}
-
-/// A task.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Task {
-    branch: String,
-    task: String,
-    agents: String,
-}
-
-/// Gives a session a task.
-pub(crate) async fn ask(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Form(form): Form<Task>,
-) -> Result<Redirect, Trouble> {
-    let agents = form.agents.split(',').map(str::trim);
-    let agents = agents.filter(|agent| !agent.is_empty());
-    let new = NewTurn {
-        branch: form.branch.clone(),
-        agents: Some(agents.map(str::to_owned).collect()),
-        ..NewTurn::new(form.task)
-    };
-    service.begin(&id, &Asked::Task(new), None).await?;
-    Ok(back(&id, &form.branch))
-}
-
-/// A branch.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Fork {
-    name: String,
-    at: String,
-}
-
-/// Starts a branch at a message.
-pub(crate) async fn fork(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Form(form): Form<Fork>,
-) -> Result<Redirect, Trouble> {
-    let about = service.session(&id).await?;
-    let name = form.name.trim();
-    if name.is_empty() {
-        return Err(Problem::new(Code::Refused, "a branch needs a name").into());
-    }
-    if branch_named(&*service, &about, name).await?.is_some() {
-        let detail = format!("there is a branch {name:?} already: take another name");
-        return Err(Problem::new(Code::Conflict, detail).into());
-    }
-    let new = NewBranch {
-        name: name.to_owned(),
-        at: form.at,
-        from: main_branch(),
-    };
-    service.fork(&id, &new).await?;
-    Ok(back(&id, name))
-}
-
-/// Lets the current topic of a branch end.
-pub(crate) async fn seal(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Form(on): Form<On>,
-) -> Result<Redirect, Trouble> {
-    service.seal(&id, &on.branch).await?;
-    Ok(back(&id, &on.branch))
-}
-
-/// A message that is to be pinned, or not any more.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Pin {
-    branch: String,
-    message: String,
-    pinned: bool,
-}
-
-/// Pins a message, or takes its pin away.
-pub(crate) async fn pin(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Form(form): Form<Pin>,
-) -> Result<Redirect, Trouble> {
-    let (branch, message, pinned) = (&form.branch, &form.message, form.pinned);
-    // A message is among the pinned ones before its pin is taken away, or once it has one.
-    let before = match pinned {
-        true => None,
-        false => ordinal(&*service, &id, branch, message).await?,
-    };
-    service.pin(&id, branch, message, pinned).await?;
-    let at = match pinned {
-        true => ordinal(&*service, &id, branch, message).await?,
-        false => before,
-    };
-    let (branch, at) = (encoded(branch), at.unwrap_or(1));
-    let there = format!("/sessions/{id}/history?branch={branch}&from={at}#m{at}");
-    Ok(Redirect::to(&there))
-}
-
-/// The place of a pinned message on a branch.
-async fn ordinal(
-    service: &dyn Service,
-    session: &str,
-    branch: &str,
-    message: &str,
-) -> service::Result<Option<u32>> {
-    let mut query = lists::of_branch(branch);
-    loop {
-        let Pins { pinned, next, .. } = service.pins(session, &query).await?;
-        let found = pinned.iter().find(|pin| pin.message == message);
-        if found.is_some() || next.is_none() {
-            return Ok(found.map(|pin| pin.ordinal));
-        }
-        query.cursor = next;
     }
 }

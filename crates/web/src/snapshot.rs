@@ -5,27 +5,40 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::html;
+use serde::Deserialize;
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 
-use crate::extract::Path;
+use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{Seen, digest, many};
+use crate::parts::{digest, many};
 use crate::place::Place;
+use crate::seen::Seen;
 use crate::trouble::Trouble;
+
+/// The part of a snapshot that is shown.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part {
+    /// Its first message; none: the newest ones.
+    from: Option<u32>,
+}
 
 /// A snapshot.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, snapshot)): Path<(String, String)>,
+    Query(part): Query<Part>,
 ) -> Result<Response, Trouble> {
     let place = Place::of(&*service, &id, &main_branch()).await?;
     let frozen = service.snapshot(&id, &snapshot).await?;
+    let at = format!("/sessions/{id}/snapshots/{snapshot}");
     let seen = Seen {
         system: &frozen.system,
         tools: &frozen.tools,
         summaries: &frozen.summaries,
         messages: &frozen.messages,
+        from: part.from,
+        at: &at,
     };
     let body = place.page(&html! {
         section {

@@ -1,7 +1,6 @@
-//! Summaries: their cards, the page of each, and compacting: numbers, then progress, then result.
+//! Checkpoints: their cards, the page of each, and what is done with one.
 
-use std::num::NonZeroU32;
-use std::str::FromStr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -9,32 +8,126 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::compaction::{
-    Again, Anew, Checkpoint, CheckpointDetail, Estimate, NewCompaction, NewText, NextTurn,
-    OnFailure, Restoring, TakeBack,
+    Again, Anew, Checkpoint, CheckpointDetail, NewText, OnFailure, Restoring, TakeBack,
 };
 use unisono_api::service::Service;
-use unisono_api::session::main_branch;
+use unisono_api::session::{BranchPageQuery, main_branch};
+use unisono_api::short;
 use unisono_api::turn::{Asked, Settings, Turn};
-use unisono_api::{Code, Problem, short};
 
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
+use crate::message;
 use crate::parts::{dollars, encoded, many, number, when};
 use crate::place::{On, Place};
 use crate::trouble::Trouble;
 
-/// The cards of all summaries, the newest first.
+/// The cards of checkpoints, in their order.
 pub(crate) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
+    let at = |checkpoint: &Checkpoint, rest: &str| {
+        place.at(&format!("/checkpoints/{}{rest}", checkpoint.number))
+    };
     html! {
-        @for checkpoint in all.iter().rev() {
-            details class="summary" {
-                summary { (heading(checkpoint)) }
-                (text(checkpoint))
-                p { a data-dialog href=(place.at(&format!("/checkpoints/{}", checkpoint.number))) {
-                    @if checkpoint.active { "View, edit, write anew, restore …" } @else { "View …" }
-                } }
+        @for checkpoint in all {
+            div class="made" id={ "checkpoint-" (checkpoint.number) } {
+                details class="summary" id={ "summary-" (checkpoint.number) } {
+                    summary { (heading(checkpoint)) }
+                    (text(checkpoint, place))
+                }
+                p class="links" {
+                    a data-dialog href=(at(checkpoint, "")) { @if checkpoint.active { "View, edit …" } @else { "View …" } }
+                    @if checkpoint.active { a data-dialog href=(at(checkpoint, "/restore")) { "Undo …" } }
+                }
             }
         }
+    }
+}
+
+/// How many checkpoints are listed at a time.
+const LISTED: Option<NonZeroUsize> = NonZeroUsize::new(50);
+
+/// Which part of the checkpoints.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part {
+    #[serde(default = "main_branch")]
+    branch: String,
+    cursor: Option<String>,
+}
+
+/// The checkpoints of a branch, a part at a time.
+pub(crate) async fn list(
+    State(service): State<Arc<dyn Service>>,
+    Path(id): Path<String>,
+    Query(part): Query<Part>,
+) -> Result<Response, Trouble> {
+    let place = Place::of(&*service, &id, &part.branch).await?;
+    let query = BranchPageQuery {
+        branch: part.branch.clone(),
+        cursor: part.cursor,
+        limit: LISTED,
+    };
+    let found = service.checkpoints(&id, &query).await?;
+    let body = place.page(&html! {
+        section {
+            h2 { "Checkpoints" }
+            @if found.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
+            (cards(&place, &found.items))
+            @if let Some(next) = &found.next {
+                p { a href={ (place.at("/checkpoints")) "&cursor=" (encoded(next)) } { "Older checkpoints" } }
+            }
+        }
+    });
+    Ok(layout("Checkpoints", &body))
+}
+
+/// What undoing a compaction would do, before it is done.
+pub(crate) async fn undo(
+    State(service): State<Arc<dyn Service>>,
+    Path((id, number)): Path<(String, String)>,
+    Query(on): Query<On>,
+) -> Result<Response, Trouble> {
+    let place = Place::of(&*service, &id, &on.branch).await?;
+    let detail = service.checkpoint(&id, &number, &on.branch).await?;
+    let checkpoint = &detail.checkpoint;
+    let body = place.page(&html! {
+        section class="card dialog" aria-labelledby="undo" {
+            h2 id="undo" { "Restore checkpoint " (checkpoint.number) }
+            p { (heading(checkpoint)) }
+            @match &detail.restore {
+                Some(restoring) => (restoration(&place, checkpoint, restoring)),
+                None => (why_inactive(&detail)),
+            }
+            p { a data-close href=(place.at("")) { "Leave it as it is" } }
+        }
+    });
+    Ok(layout("Restore", &body))
+}
+
+/// Why a checkpoint is not in the context.
+fn why_inactive(detail: &CheckpointDetail) -> Markup {
+    html! {
+        p class="quiet" {
+            @match &detail.inactive {
+                Some(inactive) => (inactive.reason),
+                None => "It is not in the context of this branch, so there is nothing to change.",
+            }
+        }
+    }
+}
+
+/// What restoring does, and the button for it.
+fn restoration(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Markup {
+    let (id, n) = (&place.about.session, checkpoint.number);
+    html! {
+        p { "The context becomes what it was before this compaction, with all that was said since: "
+            strong { (number(restoring.tokens_before)) " → " (number(restoring.tokens_after)) }
+            " of " (number(restoring.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
+        @if restoring.fits {
+            form method="post" action={ "/sessions/" (id) "/checkpoints/" (n) "/restore" } {
+                input type="hidden" name="branch" value=(place.branch);
+                button { "Restore " (many(checkpoint.messages.into(), "message")) }
+            }
+        } @else { p class="trouble" { "That does not fit. Edit the summary instead." } }
     }
 }
 
@@ -42,7 +135,7 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
     html! {
         span class="badge" { (many(checkpoint.messages.into(), "message")) }
         " Checkpoint " (checkpoint.number) ": #" (checkpoint.first) "–#" (checkpoint.last) " "
-        @if checkpoint.retired { span class="tag" { "taken back" } }
+        @if checkpoint.retired { span class="tag" { "restored" } }
         @else if !checkpoint.active { span class="tag" { "not in the context" } }
         @if checkpoint.tier != "conversation" { span class="tag" { (checkpoint.tier) } }
         @if checkpoint.degraded { span class="tag" { "without a model" } }
@@ -56,10 +149,10 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
     }
 }
 
-fn text(checkpoint: &Checkpoint) -> Markup {
+fn text(checkpoint: &Checkpoint, place: &Place) -> Markup {
     html! {
         @match &checkpoint.text {
-            Some(text) => pre class="text" { (text) },
+            Some(text) => (message::text(text, place, true, None)),
             None => p { "These messages were left out; a note stands for them." },
         }
     }
@@ -95,7 +188,7 @@ fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
             }
             p { a href=(place.at(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" } }
             @if let Some(restoring) = &detail.restore { (changes(place, checkpoint, restoring)) }
-            @else { p class="quiet" { "It is not in the context of this branch, so there is nothing to change." } }
+            @else { (why_inactive(detail)) }
         }
     }
 }
@@ -126,21 +219,13 @@ fn changes(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Mar
         }
         details {
             summary { "Restore" }
-            p { "The context becomes what it was before this summary, with all that was said since: "
-                strong { (self::number(restoring.tokens_before)) " → " (self::number(restoring.tokens_after)) }
-                " of " (self::number(restoring.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
-            @if restoring.fits {
-                form method="post" action=(at("restore")) {
-                    input type="hidden" name="branch" value=(place.branch);
-                    button { "Restore " (many(checkpoint.messages.into(), "message")) }
-                }
-            } @else { p class="trouble" { "That does not fit. Edit the summary instead." } }
+            (restoration(place, checkpoint, restoring))
         }
     }
 }
 
 /// How a summary is to be written.
-fn writer() -> Markup {
+pub(crate) fn writer() -> Markup {
     html! {
         label for="what" { "What the summary must keep (may be left empty)" }
         input id="what" name="instructions" maxlength="500";
@@ -185,12 +270,12 @@ pub(crate) fn offers(turn: &Turn, chosen: &str) -> Markup {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Wanted {
     #[serde(default)]
-    instructions: String,
+    pub(crate) instructions: String,
     /// Who writes; nothing: those that are configured.
     #[serde(default)]
-    summariser: String,
+    pub(crate) summariser: String,
     #[serde(default)]
-    on_failure: OnFailure,
+    pub(crate) on_failure: OnFailure,
 }
 
 /// Asks for the same compaction, or the same summary anew, as a turn that could not do it.
@@ -267,166 +352,16 @@ pub(crate) async fn restore(
     begun(&*service, &id, Asked::Restore { checkpoint, new }).await
 }
 
-fn said(text: String) -> Option<String> {
+pub(crate) fn said(text: String) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
 /// Begins a turn and goes to where it is looked at.
-async fn begun(service: &dyn Service, session: &str, asked: Asked) -> Result<Redirect, Trouble> {
+pub(crate) async fn begun(
+    service: &dyn Service,
+    session: &str,
+    asked: Asked,
+) -> Result<Redirect, Trouble> {
     let Turn { session, turn, .. } = service.begin(session, &asked, None).await?;
     Ok(Redirect::to(&format!("/sessions/{session}/turns/{turn}")))
-}
-
-/// What is to stay.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Keeping {
-    #[serde(default = "main_branch")]
-    branch: String,
-    /// The newest messages that stay; nothing: all from the newest user message on.
-    #[serde(default)]
-    keep: String,
-    /// `attention`, `large`, or the number of a message whose topic is meant; nothing: all that is
-    /// older than what stays.
-    #[serde(default)]
-    part: String,
-    #[serde(flatten)]
-    wanted: Wanted,
-}
-
-impl Keeping {
-    fn compaction(self) -> Result<NewCompaction, Trouble> {
-        let (keep, part) = (self.keep.trim(), self.part.trim());
-        let large_messages = part == "large";
-        let attention = part == "attention";
-        let topic: Option<u32> = match part {
-            "" | "attention" | "large" => None,
-            number => Some(read("number of a message", number)?),
-        };
-        // A part is compacted whole.
-        let keep_messages: Option<NonZeroU32> = match keep {
-            number if part.is_empty() && !number.is_empty() => {
-                Some(read("number of messages", number)?)
-            }
-            _ => None,
-        };
-        Ok(NewCompaction {
-            instructions: said(self.wanted.instructions),
-            summariser: said(self.wanted.summariser),
-            on_failure: self.wanted.on_failure,
-            keep_messages: keep_messages.map(NonZeroU32::get),
-            keep_tokens: None,
-            topic,
-            attention,
-            large_messages,
-            over_tokens: None,
-            settings: Settings::new(),
-            branch: self.branch,
-            wait: false,
-        })
-    }
-}
-
-/// A number of a form.
-fn read<T: FromStr>(what: &str, text: &str) -> Result<T, Trouble> {
-    let wrong = |_| {
-        let detail = format!("{text:?} is no id of a {what}");
-        Problem::new(Code::InvalidRequest, detail).into()
-    };
-    text.parse().map_err(wrong)
-}
-
-/// What a compaction would do, before it is done.
-pub(crate) async fn confirm(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Query(keeping): Query<Keeping>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &keeping.branch).await?;
-    let (keep, part) = (keeping.keep.clone(), keeping.part.clone());
-    let new = keeping.compaction()?;
-    let estimate = service.estimate(&id, &new).await?;
-    let body = place.page(&html! { (numbers(&place, &estimate, &keep, &part)) });
-    Ok(layout("Compact", &body))
-}
-
-fn numbers(place: &Place, estimate: &Estimate, keep: &str, part: &str) -> Markup {
-    let action = format!("/sessions/{}/compact", place.about.session);
-    let cut = estimate.messages_to_shorten > 0;
-    html! {
-        section class="card dialog" aria-labelledby="compact" {
-            h2 id="compact" { "Compact branch " (place.branch) }
-            @if estimate.step.is_none() {
-                p { "There is nothing to do: " (estimate.nothing.as_deref().unwrap_or_default()) "." }
-            } @else {
-                dl class="facts" {
-                    dt { "Messages" } dd { (number(estimate.total_messages.into())) }
-                    @if cut { dt { "To cut" } dd { (number(estimate.messages_to_shorten)) } }
-                    @else { dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) } }
-                    dt { "Tokens now" } dd { (number(estimate.tokens_before)) }
-                    dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after))
-                        @if let Some(ratio) = short::compression(estimate.tokens_before, estimate.estimated_tokens_after) { " (" (ratio) ")" } }
-                    dt { "Cost" } dd { (dollars(estimate.estimated_cost_usd)) }
-                }
-                @if estimate.tokens_before < SHORT {
-                    p class="warn" { "The conversation is short: little is saved." }
-                }
-                p class="quiet" { "No message is lost: the full history and “Restore” always have them." }
-                form method="post" action=(action) {
-                    input type="hidden" name="branch" value=(place.branch);
-                    input type="hidden" name="keep" value=(keep);
-                    input type="hidden" name="part" value=(part);
-                    @if !cut { (writer()) }
-                    button { "Compact" }
-                }
-            }
-            form method="get" action=(action) {
-                input type="hidden" name="branch" value=(place.branch);
-                label for="keep" { "Newest messages that stay; empty: from the newest user message on" }
-                input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
-                label for="part" { "What is made smaller" }
-                select id="part" name="part" {
-                    option value="" { "all that is older, into one summary" }
-                    @if part.parse::<u32>().is_ok() {
-                        option value=(part) selected { "the topic of message " (part) }
-                    }
-                    option value="attention" selected[part == "attention"] { "the middle of the current topic" }
-                    option value="large" selected[part == "large"] { "large messages: their middle is cut out" }
-                }
-                button class="small plain" { "Show the numbers for that" }
-            }
-            p class="quiet" { (by_itself(&estimate.next_turn)) }
-            p { a data-close href=(place.at("")) { "Leave it as it is" } }
-        }
-    }
-}
-
-/// What the next turn would compact without being asked.
-fn by_itself(next: &NextTurn) -> Markup {
-    html! {
-        "By itself: preset " (next.preset) " keeps " (next.keeps)
-        @if let Some(starts) = next.starts_above_tokens { ", and compacts above " (number(starts)) " tokens" }
-        ". "
-        @if let Some(problem) = &next.problem { "The next turn would fail: " (problem) "." }
-        @else if next.steps.is_empty() { "The next turn would compact nothing." }
-        @else {
-            "The next turn would make " (number(next.tokens_before)) " tokens at most "
-            (number(next.estimated_tokens_after))
-            @if let Some(ratio) = short::compression(next.tokens_before, next.estimated_tokens_after) {
-                " (" (ratio) ")"
-            } "."
-        }
-    }
-}
-
-/// A conversation below this many tokens is short: a summary of it may lose more than it saves.
-const SHORT: u64 = 2_000;
-
-/// Compacts a branch.
-pub(crate) async fn compact(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Form(keeping): Form<Keeping>,
-) -> Result<Redirect, Trouble> {
-    let new = keeping.compaction()?;
-    begun(&*service, &id, Asked::Compact(new)).await
 }

@@ -1,4 +1,4 @@
-//! `/sessions/{session}/turns/{turn}`: one turn with its tree of runs, while it goes on and after.
+//! `/sessions/{session}/turns/{turn}`: one turn with its runs, while it goes on and after.
 
 use std::sync::Arc;
 
@@ -6,20 +6,27 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use unisono_api::compaction::{Checkpoint, Compaction};
-use unisono_api::service::Service;
+use unisono_api::compaction::Compaction;
+use unisono_api::run::RunDetail;
+use unisono_api::service::{self, Service};
 use unisono_api::short;
 use unisono_api::turn::{Run, Turn};
 
+use crate::configured::Configured;
 use crate::extract::Path;
 use crate::layout::layout;
-use crate::parts::{cached, digest, dollars, encoded, many, number, when};
-use crate::place::{Place, back, noted};
-use crate::summaries;
+use crate::parts::{cost, digest, dollars, encoded, length, many, number, when};
+use crate::pictures::fan;
+use crate::pictures::timeline::timeline;
+use crate::place::{Place, back};
 use crate::trouble::Trouble;
+use crate::waits::Waits;
+use crate::{approvals, markdown, message, summaries};
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
 const DEEPEST: usize = 4;
+/// Runs whose steps are on the timeline.
+const LANES: usize = 24;
 
 /// One turn.
 pub(crate) async fn show(
@@ -29,21 +36,48 @@ pub(crate) async fn show(
     let about = service.session(&id).await?;
     let found = service.compaction(&id, &turn).await?;
     let place = Place::within(&*service, about, &found.turn.branch).await?;
-    let noted = noted(&*service, &place).await?;
+    let notifies = Configured::read(&*service, &id).await?.notifies;
+    let waits = Waits::read(&*service, &id).await?.in_turn(&turn);
+    let runs = details(&*service, &found.turn).await?;
     let title = title(&found.turn);
+    let turn = &found.turn;
+    let here = format!("/sessions/{id}/turns/{}", turn.turn);
     let body = place.page(&html! {
-        @if found.turn.task.is_none() { (changed(&found)) }
+        @if turn.task.is_none() { (changed(&found)) }
+        @for call in waits.calls() { (approvals::card(call, &here)) }
         section {
             h2 { "Turn" }
-            (card(&found.turn, &noted, true))
+            (card(turn, &waits, &place, notifies, true))
+        }
+        @if let Some(answer) = answer(turn) {
+            section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
+        }
+        @if !runs.is_empty() {
+            section { h2 { "When who worked" } (timeline(turn, &runs, Timestamp::now())) }
+            section { h2 { "Who was given what" } (fan::graph(turn)) }
         }
         p { a href=(place.at("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
 }
 
+/// The steps of a turn's first runs.
+async fn details(service: &dyn Service, turn: &Turn) -> service::Result<Vec<RunDetail>> {
+    let mut all = Vec::new();
+    for run in turn.runs.iter().take(LANES) {
+        all.push(service.run(&turn.session, &run.run).await?);
+    }
+    Ok(all)
+}
+
 fn title(turn: &Turn) -> String {
-    short::line(turn.task.as_deref().unwrap_or("Compaction"), 120)
+    markdown::line(turn.task.as_deref().unwrap_or("Compaction"), 120)
+}
+
+/// The answer of a turn that has one.
+fn answer(turn: &Turn) -> Option<&str> {
+    let answer = turn.answer.as_deref()?;
+    (turn.calls.is_empty() || !answer.is_empty()).then_some(answer)
 }
 
 /// What came of a change of the context.
@@ -55,7 +89,7 @@ fn changed(found: &Compaction) -> Markup {
         section class="card" {
             h2 { @match turn.state.as_str() {
                 "compacted" => "The context was compacted",
-                "restored" => "The summary was taken back",
+                "restored" => "The checkpoint was restored",
                 "failed" => "Nothing was changed",
                 "cancelled" => "Cancelled: nothing was changed",
                 _ => "The context is being compacted",
@@ -77,7 +111,10 @@ fn changed(found: &Compaction) -> Markup {
             }
             @for number in &turn.checkpoints {
                 p { a href={ "/sessions/" (turn.session) "/checkpoints/" (number)
-                    "?branch=" (encoded(&turn.branch)) } { "Checkpoint " (number) } }
+                    "?branch=" (encoded(&turn.branch)) } { "Checkpoint " (number) }
+                    @if turn.state == "compacted" {
+                        " " a class="button small" data-dialog href={ "/sessions/" (turn.session) "/checkpoints/" (number) "/restore?branch=" (encoded(&turn.branch)) } { "Undo …" }
+                    } }
             }
             @if !found.offers.is_empty() { (summaries::offers(turn, chosen)) }
             @else if turn.state == "failed" { p { "The conversation is as it was." } }
@@ -85,16 +122,22 @@ fn changed(found: &Compaction) -> Markup {
     }
 }
 
-/// A turn with its tree of runs; it says which of the `noted` summaries were made for it. `unfolded`:
-/// its answer is shown whole.
-pub(crate) fn card(turn: &Turn, noted: &[Checkpoint], unfolded: bool) -> Markup {
+/// A turn with its runs. Its answer is a message of the conversation. `notifies`: it says what was
+/// compacted for it by itself; `unfolded`: its runs are shown at once.
+pub(crate) fn card(
+    turn: &Turn,
+    waits: &Waits,
+    place: &Place,
+    notifies: bool,
+    unfolded: bool,
+) -> Markup {
     let open = turn.ended.is_none();
     html! {
-        article class="card turn" data-turn=(turn.turn) data-open[open] {
+        article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
             header {
                 h3 { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (title(turn)) } }
                 p class="quiet" {
-                    span class={ "state " (turn.state) } { (turn.state) }
+                    (waits.state_of_turn(turn))
                     " " (when(&turn.accepted))
                     @if let Some(snapshot) = &turn.snapshot {
                         " · snapshot " a href={ "/sessions/" (turn.session) "/snapshots/" (snapshot) } { (digest(snapshot)) }
@@ -108,47 +151,41 @@ pub(crate) fn card(turn: &Turn, noted: &[Checkpoint], unfolded: bool) -> Markup 
                     }
                 }
             }
-            @if turn.task.is_some() { (compacted(turn, noted)) }
+            @if turn.task.is_some() && notifies { (compacted(turn)) }
             @if let Some(error) = &turn.error { p class="trouble" { (error.code) ": " (error.reason) } }
-            @if !turn.runs.is_empty() { (runs(turn)) }
+            @if !turn.runs.is_empty() {
+                @if unfolded { (runs(turn, waits, place)) }
+                @else {
+                    details id={ "runs-" (turn.turn) } {
+                        summary { (many(turn.runs.len() as u64, "run")) }
+                        (runs(turn, waits, place))
+                    }
+                }
+            }
             @for call in &turn.calls {
                 p { "Left to whoever asked: " code { (call.tool) } " "
                     span class="quiet" { (short::line(&call.arguments, 200)) } }
-            }
-            @if let Some(answer) = turn.answer.as_ref().filter(|answer| turn.calls.is_empty() || !answer.is_empty()) {
-                details class="answer" open[unfolded] {
-                    summary { "Answer " span class="quiet" { (short::line(answer, 90)) } }
-                    pre class="text" { (answer) }
-                }
             }
         }
     }
 }
 
-/// What was summarised by itself before the agents were asked.
-fn compacted(turn: &Turn, noted: &[Checkpoint]) -> Markup {
-    let made = noted
-        .iter()
-        .filter(|made| turn.checkpoints.contains(&made.number));
+/// What was compacted by itself before the agents were asked.
+fn compacted(turn: &Turn) -> Markup {
     let branch = encoded(&turn.branch);
-    let context = turn.compacted.filter(|_| !noted.is_empty());
-    let sizes = context.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
+    let sizes = turn
+        .compacted
+        .and_then(|all| Some((all.tokens_before, all.tokens_after?)));
     html! {
         @if let Some((before, after)) = sizes {
             p { "The context was compacted first: "
                 strong { (number(before)) " → " (number(after)) " tokens" }
-                @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
+                @if let Some(ratio) = short::compression(before, after) { ", " (ratio) }
+                @for number in &turn.checkpoints {
+                    ", " a href={ "/sessions/" (turn.session) "/checkpoints/" (number) "?branch=" (branch) } { "checkpoint " (number) }
+                } }
         }
         @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
-        @for made in made {
-            p class="quiet" {
-                (many(made.messages.into(), "message")) " summarised, "
-                (number(made.tokens_before)) " → " (number(made.tokens_after)) " of these tokens, "
-                a href={ "/sessions/" (turn.session) "/checkpoints/" (made.number) "?branch=" (branch) } {
-                    "summary " (made.number)
-                }
-            }
-        }
     }
 }
 
@@ -159,58 +196,91 @@ pub(crate) fn tightened() -> Markup {
     }
 }
 
-fn runs(turn: &Turn) -> Markup {
-    let top = turn.runs.iter().filter(|run| run.parent.is_none());
+/// A turn that goes on, as the end of the conversation: what the lead says as it says it.
+pub(crate) fn under_way(turn: &Turn, waits: &Waits) -> Markup {
+    let lead = turn.runs.iter().find(|run| run.role == "lead");
+    let busy = turn.runs.iter().filter(|run| run.state == "running");
+    let busy: Vec<&str> = busy.map(|run| run.agent.as_str()).collect();
     html! {
-        div class="scroll" tabindex="0" role="group" aria-label="Runs of the turn" {
-            table class="runs" {
-                thead { tr {
-                    th scope="col" { "Agent" } th scope="col" { "Model" } th scope="col" { "State" }
-                    th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
-                    th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" }
-                    th scope="col" class="number" { "Time" }
-                } }
-                tbody { @for run in top { (row(run, turn, 0)) } }
+        @if turn.state == "queued" { @if let Some(task) = &turn.task {
+            article class="message user gone" { header class="quiet" { strong { "queued" } } pre class="text" { (task) } }
+        } }
+        article class="message assistant" id={ "under-way-" (turn.turn) } {
+            header class="quiet" {
+                strong { (lead.map_or("", |lead| lead.agent.as_str())) } " " (waits.state_of_turn(turn))
+                @if !busy.is_empty() { " · " (busy.join(", ")) " at work" }
             }
-        }
-        @for run in &turn.runs {
-            details class="run" open[run.state == "running"] {
-                summary { (run.agent) " " span class="quiet" { (short::line(run.text.as_deref().unwrap_or(""), 90)) } }
-                @if let Some(task) = &run.task { p { "Task: " (task) } }
-                @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
-                pre class="text" data-run=(run.run) { (run.text.as_deref().unwrap_or("")) }
-            }
+            @if turn.task.is_none() { p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" } }
+            @if let Some(lead) = lead { pre class="text" data-run=(lead.run) { (lead.text.as_deref().unwrap_or("")) } }
         }
     }
 }
 
-fn row(run: &Run, turn: &Turn, depth: usize) -> Markup {
+fn runs(turn: &Turn, waits: &Waits, place: &Place) -> Markup {
+    let top = turn.runs.iter().filter(|run| run.parent.is_none());
+    html! {
+        ul class="runs" aria-label="Runs of the turn" {
+            @for run in top { (self::run(run, turn, waits, place, 0)) }
+        }
+    }
+}
+
+fn run(run: &Run, turn: &Turn, waits: &Waits, place: &Place, depth: usize) -> Markup {
     let below = turn
         .runs
         .iter()
         .filter(|child| child.parent.as_deref() == Some(&run.run));
-    let used = &run.usage;
     html! {
-        tr {
-            td class={ "depth" (depth.min(DEEPEST)) } {
+        li id={ "run-" (run.run) } class={ "depth" (depth.min(DEEPEST)) } {
+            p class="who" {
                 a href={ "/sessions/" (turn.session) "/runs/" (run.run) } { (run.agent) }
                 @if run.role == "lead" { " " span class="tag" { "lead" } }
                 @if let Some(stage) = run.stage { " " span class="tag" { "stage " (stage) } }
+                " " (waits.state_of_run(run))
+                @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } }
+                @if let Some(model) = &run.model { " " span class="quiet" { (model) } }
             }
-            td class="quiet" { (run.model.as_deref().unwrap_or("")) }
-            td { span class={ "state " (run.state) } { (run.state) }
-                @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } } }
-            td class="number" { (number(used.input_tokens)) }
-            (cached(used))
-            td class="number" { (number(used.output_tokens)) }
-            td class="number" { (dollars(used.cost_usd)) }
-            td class="number" { @match run.duration_ms {
-                Some(ms) => { (number(ms)) " ms" },
-                None if turn.ended.is_none() => { span data-since=(run.opened) { (so_far(&run.opened)) } },
-                None => {},
-            } }
+            (numbers(run, turn))
+            (said(run, turn, place))
         }
-        @for child in below { (row(child, turn, depth + 1)) }
+        @for child in below { (self::run(child, turn, waits, place, depth + 1)) }
+    }
+}
+
+/// What a run used, and how long it took.
+fn numbers(run: &Run, turn: &Turn) -> Markup {
+    let used = &run.usage;
+    html! {
+        dl class="nums" {
+            div { dt { "In" } dd { (number(used.input_tokens)) } }
+            div { dt { "Cached" } dd title=[short::cache(used)] { (number(used.cache_read_tokens))
+                @if used.cache_missed { " " span class="tag" { "missed" } } } }
+            div { dt { "Out" } dd { (number(used.output_tokens)) } }
+            div { dt { "Cost" } dd { (cost(run)) } }
+            div { dt { "Time" } dd { @match run.duration_ms {
+                Some(ms) => (length(ms)),
+                None if turn.ended.is_none() => span data-since=(run.opened) { (so_far(&run.opened)) },
+                None => "–",
+            } } }
+        }
+    }
+}
+
+/// What a run was given to do, and came back with; the lead's answer stands in the conversation.
+fn said(run: &Run, turn: &Turn, place: &Place) -> Markup {
+    let answers = run.role == "lead" && (turn.ended.is_none() || answer(turn).is_some());
+    let text = run.text.as_deref().unwrap_or("");
+    let running = run.state == "running";
+    html! {
+        @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
+        @if !answers && (running || !text.is_empty() || run.task.is_some()) {
+            details class="run" id={ "said-" (run.run) } open[running] {
+                summary class="quiet" { (markdown::line(if text.is_empty() { "what it says" } else { text }, 90)) }
+                @if let Some(task) = &run.task { p { "Task: " (task) } }
+                @if running { pre class="text" data-run=(run.run) { (text) } }
+                @else { (message::text(text, place, true, None)) }
+            }
+        }
     }
 }
 

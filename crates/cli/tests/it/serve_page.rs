@@ -105,7 +105,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         "{listed}"
     );
 
-    let task = "branch=main&agents=facts%2C+risks&task=The+move+is+on+6+March.+%3Cscript%3Ealert(1)%3C%2Fscript%3E+When%3F";
+    let task = "branch=main&agent=facts&agent=risks&task=The+move+is+on+6+March.+%3Cscript%3Ealert(1)%3C%2Fscript%3E+When%3F";
     browser
         .post(&format!("{path}/ask"), Some(&own), task)
         .expect(303);
@@ -210,6 +210,15 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
     daemon.stop();
 }
 
+/// The addresses of style, scripts and the icon that a page names.
+fn assets(page: &str) -> Vec<String> {
+    let named = page.split("\"/static/").skip(1);
+    let named = named.filter_map(|rest| rest.split_once('"'));
+    let all: Vec<String> = named.map(|(path, _)| format!("/static/{path}")).collect();
+    assert!(all.len() >= 4, "{page}");
+    all
+}
+
 #[test]
 fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
     let place = Place::new();
@@ -226,9 +235,16 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
     daemon
         .send(&head("GET", "/sessions/x", &host, 0), b"")
         .expect(401);
-    for open in ["/static/page.css", "/static/live.js", "/static/dialog.js"] {
-        daemon.send(&head("GET", open, &host, 0), b"").expect(200);
+    for open in assets(&refused) {
+        let asset = daemon.send(&head("GET", &open, &host, 0), b"").expect(200);
+        let kept = asset.header("cache-control").unwrap();
+        assert!(kept.contains("immutable"), "{open}: {kept}");
     }
+    daemon
+        .send(&head("GET", "/static/0/none.js", &host, 0), b"")
+        .expect(404);
+    let older = daemon.send(&head("GET", "/static/0/page.css", &host, 0), b"");
+    assert_eq!(older.expect(200).header("cache-control"), Some("no-cache"));
     daemon
         .send(&head("GET", "/login?code=x", &host, 0), b"")
         .expect(401);

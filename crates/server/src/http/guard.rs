@@ -67,7 +67,7 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
 
 /// Whether a path needs no token: that of a login, a page about problems, a part of the page.
 pub(super) fn is_open(path: &str) -> bool {
-    path == login::PATH || path.starts_with("/problems/") || unisono_web::OPEN.contains(&path)
+    path == login::PATH || path.starts_with("/problems/") || unisono_web::is_asset(path)
 }
 
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].

@@ -1,0 +1,64 @@
+//! Style, scripts and the icon, below an address that changes with their content: a browser keeps
+//! them for good, and loads them again only when they are other ones.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::LazyLock;
+
+use axum::extract::Path;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+/// Where they are.
+const START: &str = "/static/";
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// Name, type and content of each.
+const FILES: [(&str, &str, &str); 5] = [
+    (
+        "page.css",
+        "text/css; charset=utf-8",
+        include_str!("../assets/page.css"),
+    ),
+    ("live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("morph.js", SCRIPT, include_str!("../assets/morph.js")),
+    ("dialog.js", SCRIPT, include_str!("../assets/dialog.js")),
+    (
+        "icon.svg",
+        "image/svg+xml",
+        include_str!("../assets/icon.svg"),
+    ),
+];
+
+/// A digest of all of them: scripts name each other relative to where they are.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let mut hasher = DefaultHasher::new();
+    FILES.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+});
+
+/// Whether an address is that of style, scripts or the icon, which need no login.
+pub fn is_asset(path: &str) -> bool {
+    path.starts_with(START)
+}
+
+/// The address of one.
+pub(crate) fn href(file: &str) -> String {
+    format!("{START}{}/{file}", *VERSION)
+}
+
+/// One of them. Under the address of another version it is not kept.
+pub(crate) async fn show(Path((version, file)): Path<(String, String)>) -> Response {
+    let Some((_, kind, text)) = FILES.iter().find(|(name, ..)| *name == file) else {
+        return (StatusCode::NOT_FOUND, "the page has no such part").into_response();
+    };
+    let keep = match version == *VERSION {
+        true => "public, max-age=31536000, immutable",
+        false => "no-cache",
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CACHE_CONTROL, HeaderValue::from_static(keep)),
+    ];
+    (headers, *text).into_response()
+}

@@ -1,0 +1,188 @@
+//! The form by which a session is asked: a task, and the agents that work before the lead.
+
+use maud::{Markup, html};
+use unisono_api::agent::Agent;
+use unisono_api::session::main_branch;
+use unisono_api::short;
+use unisono_api::turn::NewTurn;
+
+use crate::configured::Configured;
+use crate::place::Place;
+
+/// What begins the name of a field with the task of one agent; the agent's name follows.
+const TASK_OF: &str = "task:";
+
+/// What a form has, or what a person wrote in one that was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub(crate) branch: String,
+    task: String,
+    /// Agents that are chosen.
+    agents: Vec<String>,
+    /// Tasks of their own, by agent.
+    tasks: Vec<(String, String)>,
+    /// Why it was refused.
+    pub(crate) error: Option<String>,
+}
+
+impl Draft {
+    /// An empty task for the agents that are configured, each `agent` or `agent=task`.
+    pub(crate) fn new(configured: &Configured) -> Draft {
+        let mut draft = Draft::default();
+        for named in &configured.agents {
+            let (agent, task) = named.split_once('=').unwrap_or((named, ""));
+            draft.agents.push(agent.to_owned());
+            draft.tasks.push((agent.to_owned(), task.to_owned()));
+        }
+        draft
+    }
+
+    /// What a form says.
+    pub(crate) fn read(fields: Vec<(String, String)>) -> Draft {
+        let mut draft = Draft {
+            branch: main_branch(),
+            ..Draft::default()
+        };
+        for (name, value) in fields {
+            match name.as_str() {
+                "branch" => draft.branch = value,
+                "task" => draft.task = value.replace("\r\n", "\n"),
+                "agent" => draft.agents.push(value),
+                _ => {
+                    if let Some(agent) = name.strip_prefix(TASK_OF) {
+                        draft.tasks.push((agent.to_owned(), value));
+                    }
+                }
+            }
+        }
+        draft
+    }
+
+    fn task_of(&self, agent: &str) -> &str {
+        let found = self.tasks.iter().find(|(name, _)| name == agent);
+        found.map_or("", |(_, task)| task.trim())
+    }
+
+    fn chosen(&self, agent: &str) -> bool {
+        self.agents.iter().any(|chosen| chosen == agent)
+    }
+
+    /// The turn that it asks for.
+    pub(crate) fn turn(&self) -> NewTurn {
+        let named = |agent: &String| match self.task_of(agent) {
+            "" => agent.clone(),
+            task => format!("{agent}={task}"),
+        };
+        NewTurn {
+            branch: self.branch.clone(),
+            agents: Some(self.agents.iter().map(named).collect()),
+            ..NewTurn::new(self.task.trim())
+        }
+    }
+}
+
+/// The form, with what a person wrote in it where it was refused.
+pub(crate) fn form(place: &Place, lead: &str, agents: &[Agent], draft: &Draft) -> Markup {
+    let refused = draft.error.is_some();
+    let others = agents.iter().filter(|agent| agent.agent != lead);
+    let others: Vec<(&str, &str)> = others
+        .map(|agent| (agent.agent.as_str(), agent.description.as_str()))
+        .collect();
+    let known = |agent: &&String| others.iter().all(|(name, _)| name != agent);
+    let gone = draft.agents.iter().filter(known);
+    let gone: Vec<(&str, &str)> = gone
+        .map(|agent| (agent.as_str(), "There is no such agent."))
+        .collect();
+    html! {
+        section class="composer" id="composer" aria-labelledby="asking" data-keep[refused] data-at=[refused.then(|| place.at(""))] {
+            h2 id="asking" class="hidden" { "Ask" }
+            form method="post" action={ "/sessions/" (place.about.session) "/ask" } {
+                input type="hidden" name="branch" value=(place.branch);
+                label for="task" { "Task" }
+                textarea id="task" name="task" rows="2" required aria-invalid=[refused.then_some("true")]
+                    aria-describedby=[refused.then_some("refused")] autofocus[refused] { "\n" (draft.task) }
+                @if let Some(error) = &draft.error { p class="trouble" id="refused" role="alert" { (error) } }
+                @if !others.is_empty() || !gone.is_empty() {
+                    fieldset class="chips" {
+                        legend { "Agents that work before " (lead) }
+                        @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft)) }
+                    }
+                    (tasks(&others, draft))
+                }
+                button class="ask" { "Ask " (lead) }
+            }
+        }
+    }
+}
+
+fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
+    html! {
+        span class="chip" title=(short::line(about, 300)) {
+            input type="checkbox" name="agent" id={ "agent-" (agent) } value=(agent) checked[draft.chosen(agent)];
+            label for={ "agent-" (agent) } { (agent) }
+        }
+    }
+}
+
+/// Fields for tasks of their own.
+fn tasks(agents: &[(&str, &str)], draft: &Draft) -> Markup {
+    let open = draft.tasks.iter().any(|(_, task)| !task.trim().is_empty());
+    html! {
+        details class="tasks" id="tasks" open[open] {
+            summary { "Tasks of their own" }
+            p class="quiet" { "An agent without one works on the task above." }
+            @for (agent, _) in agents {
+                label for={ "task-" (agent) } { (agent) }
+                input id={ "task-" (agent) } name={ (TASK_OF) (agent) } value=(draft.task_of(agent));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(of: &[(&str, &str)]) -> Vec<(String, String)> {
+        let each = of.iter();
+        each.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_form_asks_those_that_are_chosen_each_with_its_task() {
+        let draft = Draft::read(fields(&[
+            ("branch", "what if"),
+            ("task", " Which\r\nday? "),
+            ("agent", "facts"),
+            ("agent", "risks"),
+            ("task:facts", " Find = dates. "),
+            ("task:risks", ""),
+            ("task:actions", "Not asked."),
+        ]));
+        let turn = draft.turn();
+        assert_eq!(turn.task, "Which\nday?");
+        assert_eq!(turn.branch, "what if");
+        let asked = ["facts=Find = dates.".to_owned(), "risks".to_owned()];
+        assert_eq!(turn.agents, Some(asked.to_vec()));
+        assert_eq!(
+            Draft::read(fields(&[("task", "x")])).turn().agents,
+            Some(vec![])
+        );
+    }
+
+    #[test]
+    fn what_is_configured_is_chosen_first() {
+        let configured = Configured {
+            lead: "lead".to_owned(),
+            agents: vec!["risks".to_owned(), "facts=Find.".to_owned()],
+            notifies: true,
+        };
+        let draft = Draft::new(&configured);
+        assert!(draft.chosen("risks") && draft.chosen("facts") && !draft.chosen("lead"));
+        assert_eq!(
+            (draft.task_of("facts"), draft.task_of("risks")),
+            ("Find.", "")
+        );
+    }
+}

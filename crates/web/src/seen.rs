@@ -1,0 +1,195 @@
+//! `/sessions/{session}/context`: what a model sees, by section.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::context::{Entry, Summary, Tool};
+use unisono_api::service::Service;
+use unisono_api::session::main_branch;
+use unisono_api::short;
+
+use crate::extract::{Path, Query};
+use crate::layout::layout;
+use crate::message::rest;
+use crate::parts::{bounded, digest, many, number};
+use crate::pictures::context::{Places, bar};
+use crate::place::Place;
+use crate::trouble::Trouble;
+
+/// Messages that are shown at a time.
+const MESSAGES: usize = 50;
+/// Bytes of a text that are shown.
+const MOST: usize = 16 * 1024;
+
+/// Which part of which branch's context.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Which {
+    #[serde(default = "main_branch")]
+    branch: String,
+    /// The first message; none: the newest ones.
+    from: Option<u32>,
+}
+
+/// The context of a branch.
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
+    Path(id): Path<String>,
+    Query(which): Query<Which>,
+) -> Result<Response, Trouble> {
+    let place = Place::of(&*service, &id, &which.branch).await?;
+    let context = place.context(&*service).await?;
+    let body = place.page(&html! {
+        h2 { "What the model sees" }
+        @match &context {
+            None => p class="quiet" { "Nothing was said yet." },
+            Some(Err(wrong)) => p class="trouble" { (wrong) },
+            Some(Ok(context)) => {
+                (bar(context, &Places {
+                    message: Box::new(|number| place.message(number).unwrap_or_default()),
+                    checkpoint: Box::new(|number| place.at(&format!("/checkpoints/{number}"))),
+                }))
+                p { "Snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
+                (Seen {
+                    system: &context.system,
+                    tools: &context.tools,
+                    summaries: &context.summaries,
+                    messages: &context.messages,
+                    from: which.from,
+                    at: &place.at("/context"),
+                }.sections())
+            },
+        }
+    });
+    Ok(layout("What the model sees", &body))
+}
+
+/// What a model sees, by section.
+pub(crate) struct Seen<'c> {
+    pub(crate) system: &'c str,
+    pub(crate) tools: &'c [Tool],
+    pub(crate) summaries: &'c [Summary],
+    pub(crate) messages: &'c [Entry],
+    /// The first message that is shown; none: the newest ones are.
+    pub(crate) from: Option<u32>,
+    /// The address of the page.
+    pub(crate) at: &'c str,
+}
+
+impl Seen<'_> {
+    pub(crate) fn sections(&self) -> Markup {
+        html! {
+            @if !self.system.is_empty() {
+                details { summary { "System" } (text(self.system)) }
+            }
+            @if !self.tools.is_empty() {
+                details { summary { (many(self.tools.len() as u64, "tool")) }
+                    ul { @for tool in self.tools { li { code { (tool.name) } " " (tool.description) } } } }
+            }
+            @for summary in self.summaries { (checkpoint(summary)) }
+            (self.entries())
+        }
+    }
+
+    /// Where the part that is shown begins.
+    fn first(&self) -> usize {
+        match self.from {
+            Some(from) => self
+                .messages
+                .partition_point(|entry| entry.ordinal < from)
+                .min(self.messages.len().saturating_sub(1)),
+            None => self.messages.len().saturating_sub(MESSAGES),
+        }
+    }
+
+    fn entries(&self) -> Markup {
+        let first = self.first();
+        let end = (first + MESSAGES).min(self.messages.len());
+        let sign = if self.at.contains('?') { '&' } else { '?' };
+        let to = |at: usize| {
+            let ordinal = self.messages.get(at).map_or(1, |entry| entry.ordinal);
+            format!("{}{sign}from={ordinal}", self.at)
+        };
+        html! {
+            p class="quiet" { (many(self.messages.len() as u64, "message"))
+                @if end - first < self.messages.len() { ", of these " (number(first as u64 + 1)) " to " (number(end as u64)) } }
+            @if first > 0 { p { a href=(to(first.saturating_sub(MESSAGES))) { "Earlier messages" } } }
+            @for entry in &self.messages[first..end] {
+                details id={ "e" (entry.ordinal) } {
+                    summary {
+                        "#" (entry.ordinal) " " (entry.author.as_deref().unwrap_or(&entry.role)) " "
+                        @if let Some(form) = &entry.form { span class="tag" { (form) } }
+                        @if entry.pinned { span class="badge" { "pinned" } }
+                        span class="quiet" { (number(entry.tokens)) " tokens · " (short::line(&entry.text, 80)) }
+                    }
+                    (text(&entry.text))
+                }
+            }
+            @if end < self.messages.len() { p { a href=(to(end)) { "Later messages" } } }
+        }
+    }
+}
+
+fn checkpoint(summary: &Summary) -> Markup {
+    html! {
+        details class="summary" id={ "c" (summary.checkpoint) } {
+            summary {
+                span class="badge" { (many(summary.messages.into(), "message")) }
+                " Checkpoint " (summary.checkpoint) ": #" (summary.first) "–#" (summary.last) " "
+                @if summary.tier != "conversation" { span class="tag" { (summary.tier) } }
+                @if summary.tightened { span class="tag" { "less kept than asked for" } }
+                span class="quiet" { (number(summary.tokens)) " tokens"
+                    @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
+                    ", " (summary.model) }
+            }
+            (text(&summary.text))
+        }
+    }
+}
+
+/// A text as the model sees it.
+fn text(text: &str) -> Markup {
+    let (shown, left) = bounded(text, MOST);
+    html! { pre class="text" { (shown) } (rest(left, None)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(entries: &[Entry], from: Option<u32>) -> String {
+        let seen = Seen {
+            system: "",
+            tools: &[],
+            summaries: &[],
+            messages: entries,
+            from,
+            at: "/context?branch=main",
+        };
+        seen.sections().into_string()
+    }
+
+    #[test]
+    fn a_long_context_is_shown_in_parts_that_lead_to_each_other() {
+        let entry = |ordinal| Entry {
+            ordinal,
+            role: "user".to_owned(),
+            author: None,
+            tokens: 1,
+            pinned: false,
+            form: None,
+            text: "<b>".to_owned(),
+        };
+        let all: Vec<Entry> = (1001..=1120).map(entry).collect();
+        let newest = seen(&all, None);
+        assert_eq!(newest.matches("<details").count(), MESSAGES);
+        assert!(newest.contains("id=\"e1120\"") && newest.contains("from=1021\">Earlier"));
+        assert!(!newest.contains("Later messages") && !newest.contains("<b>"));
+        let middle = seen(&all, Some(1021));
+        assert!(middle.contains("from=1001\">Earlier") && middle.contains("from=1071\">Later"));
+        assert!(seen(&all, Some(9_999)).contains("id=\"e1120\""));
+        assert!(seen(&[], Some(5)).contains("0 messages"));
+    }
+}

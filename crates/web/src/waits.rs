@@ -1,0 +1,61 @@
+//! Calls that wait for a person, and the states of runs and turns that say so.
+
+use maud::{Markup, html};
+use unisono_api::approval::Approval;
+use unisono_api::service::{Result, Service};
+use unisono_api::turn::{Run, Turn};
+
+use crate::lists;
+
+/// The calls of a session that wait for a person.
+pub(crate) struct Waits(Vec<Approval>);
+
+impl Waits {
+    /// Reads them, the oldest first.
+    pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<Waits> {
+        Ok(Waits(lists::approvals(service, Some(session)).await?))
+    }
+
+    /// Those of a turn.
+    pub(crate) fn in_turn(self, turn: &str) -> Waits {
+        let mut calls = self.0;
+        calls.retain(|call| call.turn == turn);
+        Waits(calls)
+    }
+
+    pub(crate) fn calls(&self) -> &[Approval] {
+        &self.0
+    }
+
+    /// How a run stands.
+    pub(crate) fn state_of_run(&self, run: &Run) -> Markup {
+        let call = self.0.iter().find(|call| call.run == run.run);
+        state(&run.state, call)
+    }
+
+    /// How a turn stands.
+    pub(crate) fn state_of_turn(&self, turn: &Turn) -> Markup {
+        let call = self.0.iter().find(|call| call.turn == turn.turn);
+        state(&turn.state, call)
+    }
+}
+
+fn state(state: &str, waits: Option<&Approval>) -> Markup {
+    html! {
+        @match waits {
+            Some(call) => a class="state you" href={ "/sessions/" (call.session) "/turns/" (call.turn) "#call-" (call.call) } { "waits for you" },
+            None => span class={ "state " (state) } { (state) },
+        }
+    }
+}
+
+/// The sessions of a list in which calls wait for a person: how many in each.
+pub(crate) fn badge(calls: usize, session: &str) -> Markup {
+    html! {
+        @if calls > 0 {
+            a class="badge you" href={ "/sessions/" (session) "#waiting" } {
+                "waits for you" @if calls > 1 { " (" (calls) ")" }
+            }
+        }
+    }
+}
