@@ -3,10 +3,10 @@
 use unisono_api::Page;
 use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_session::Trace;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
 use unisono_session::trace::{self, RunTrace, TurnTrace};
+use unisono_session::{State, Trace};
 use unisono_store::Journal;
 
 use crate::history::{self, Lookup};
@@ -38,8 +38,17 @@ pub async fn turns(
     limit: usize,
 ) -> Result<Page<Turn>, history::Error> {
     let before = before.unwrap_or(u64::MAX);
+    // Nothing is looked for behind the first turn: a long import may come before it.
+    let count = |state: &State| state.ended_turns().len() + state.open_turns().count();
+    let all = session.inspect(count).await?;
+    if all == 0 {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    }
     // One more item shows whether there is a next page.
-    let trace = history::turns(journal, session, before, limit + 1).await?;
+    let trace = history::turns(journal, session, before, (limit + 1).min(all)).await?;
     let turns = trace
         .turns()
         .map(|(id, turn)| (turn.accepted.0.seq, id, turn));

@@ -37,8 +37,17 @@ function refused(reply) {
 
 // What is of all sessions has no stream of its own: it is looked at again every so many seconds.
 const every = Number(live()?.dataset.every);
+const { session, after } = live()?.dataset ?? {};
 // Where the page is rendered: not where it was sent as the answer to a form.
 const address = () => document.querySelector("[data-at]")?.dataset.at ?? location.href;
+
+function render(fresh) {
+  morph(live(), fresh, keeps);
+  for (const [run, text] of streamed) {
+    for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
+  }
+  offerCopies();
+}
 
 let refreshing = false;
 let again = false;
@@ -56,13 +65,7 @@ async function refresh() {
       if (every) link.textContent = refused(reply);
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       const fresh = page.getElementById("live");
-      if (reply.ok && fresh && live()) {
-        morph(live(), fresh, keeps);
-        for (const [run, text] of streamed) {
-          for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
-        }
-        offerCopies();
-      }
+      if (reply.ok && fresh && live()) render(fresh);
     } catch {
       // The daemon is not there: the stream of events says so, and when it is back.
       if (every) link.textContent = "disconnected: trying again";
@@ -81,7 +84,7 @@ const CHANGES = [
 
 // Follows a session from an event on. A stream that breaks off goes on after its last event; one that
 // is refused is opened again later, from there.
-function follow(session, after) {
+function follow() {
   let last = after;
   let wait = RETRY;
   let lost = false;
@@ -130,6 +133,34 @@ function follow(session, after) {
   open();
 }
 
+// A task is handed in without leaving the page: what is streamed from then on is not missed. The form
+// is emptied once the task is taken, or says why it is not.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  const composer = form.closest("#composer");
+  if (!composer || !session) return;
+  event.preventDefault();
+  if (composer.hasAttribute("aria-busy")) return;
+  composer.setAttribute("aria-busy", "true");
+  try {
+    const body = new URLSearchParams(new FormData(form));
+    const reply = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    const fresh = page.getElementById("live");
+    if (!fresh) throw new Error(`no page: ${reply.status}`);
+    composer.removeAttribute("data-keep");
+    if (reply.ok) form.reset();
+    render(fresh);
+    if (reply.ok) said.textContent = "The task was taken.";
+    else document.getElementById("task")?.focus();
+  } catch {
+    // As without this script: the browser says what is wrong.
+    form.submit();
+  } finally {
+    composer.removeAttribute("aria-busy");
+  }
+});
+
 // Blocks of code can be copied, where the browser lets a page do that.
 function offerCopies() {
   if (!navigator.clipboard) return;
@@ -160,8 +191,7 @@ function openTarget() {
   if (own) own.open = true;
 }
 
-const { session, after } = live()?.dataset ?? {};
-if (session) follow(session, after);
+if (session) follow();
 if (every) {
   setInterval(() => { if (document.visibilityState === "visible") refresh(); }, every * 1000);
 }

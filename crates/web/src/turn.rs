@@ -147,7 +147,7 @@ pub(crate) fn card(
                 }
                 @if open {
                     form method="post" action={ "/sessions/" (turn.session) "/turns/" (turn.turn) "/cancel" } {
-                        button class="small" { "Cancel" }
+                        button class="small plain" { "Cancel" }
                     }
                 }
             }
@@ -199,7 +199,8 @@ pub(crate) fn tightened() -> Markup {
 /// A turn that goes on, as the end of the conversation: what the lead says as it says it.
 pub(crate) fn under_way(turn: &Turn, waits: &Waits) -> Markup {
     let lead = turn.runs.iter().find(|run| run.role == "lead");
-    let busy = turn.runs.iter().filter(|run| run.state == "running");
+    let busy = turn.runs.iter();
+    let busy = busy.filter(|run| run.state == "running" && !waits.has(run));
     let busy: Vec<&str> = busy.map(|run| run.agent.as_str()).collect();
     html! {
         @if turn.state == "queued" { @if let Some(task) = &turn.task {

@@ -27,6 +27,11 @@ impl Waits {
         &self.0
     }
 
+    /// Whether a call of a run is among them.
+    pub(crate) fn has(&self, run: &Run) -> bool {
+        self.0.iter().any(|call| call.run == run.run)
+    }
+
     /// How a run stands.
     pub(crate) fn state_of_run(&self, run: &Run) -> Markup {
         let call = self.0.iter().find(|call| call.run == run.run);

@@ -21,7 +21,6 @@ struct Stretch {
 #[derive(Debug, PartialEq, Eq)]
 struct Lane {
     name: String,
-    state: String,
     stretches: Vec<Stretch>,
 }
 
@@ -53,7 +52,7 @@ pub(crate) fn timeline(turn: &Turn, runs: &[RunDetail], now: Timestamp) -> Marku
                 @for lane in &lanes { li {
                     span class="name" { (lane.name) }
                     (drawn(lane, whole, frozen))
-                    span class="number quiet" { (length(spent(lane))) span class="hidden" { ", " (lane.state) } }
+                    span class="number quiet" { (length(spent(lane))) }
                 } }
             }
             ul class="legend quiet" {
@@ -148,7 +147,6 @@ fn lanes(turn: &Turn, runs: &[RunDetail], clock: &Clock) -> Vec<Lane> {
     ];
     let mut lanes = vec![Lane {
         name: "before".to_owned(),
-        state: turn.state.clone(),
         stretches: before.into_iter().flatten().collect(),
     }];
     lanes.extend(runs.iter().map(|run| lane(run, clock)));
@@ -174,7 +172,6 @@ fn lane(detail: &RunDetail, clock: &Clock) -> Lane {
     stretches.extend(clock.stretch(rest, from, end));
     Lane {
         name: run.agent.clone(),
-        state: run.state.clone(),
         stretches,
     }
 }

@@ -1,0 +1,349 @@
+// A session's page while something goes on: what a person does there stays, what waits is said, and
+// what is large or hostile is bounded.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { browser as launch, enter, shot } from "./browser.mjs";
+import { Place } from "./place.mjs";
+import { model, settings } from "./tools.mjs";
+
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+const said = (count, text = "The move is on Friday.") =>
+  Array.from({ length: count }, (_, at) => ({ role: at % 2 ? "assistant" : "user", content: `${at + 1}: ${text}` }));
+
+// An agent that waits for a word on a pipe.
+function waiting(place) {
+  const [started, word] = ["started", "word"].map((name) => join(place.path, name));
+  execFileSync("mkfifo", [started, word]);
+  const script = `echo x > '${started}'; read -r w < '${word}'; echo "The word is $w."`;
+  const agent = `[agents.waits]\ndescription = "Test"\nkind = "command"\ncommand = "sh"\nargs = ["-c", ${JSON.stringify(script)}]\n`;
+  writeFileSync(join(place.path, "config/unisono.toml"), agent);
+  return { begun: () => execFileSync("cat", [started]), say: (text) => writeFileSync(word, `${text}\n`) };
+}
+
+test("while a turn goes on, focus, place and what was opened stay", async () => {
+  const place = new Place();
+  const agent = waiting(place);
+  await place.serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Still", messages: said(60) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator("#more60 summary").click();
+    await page.locator("#context-table summary").click();
+    const scroller = page.locator(".scroller");
+    await scroller.evaluate((pane) => { pane.scrollTop = -300; });
+    await page.getByLabel("Name of the branch").last().fill("half a na");
+    await page.locator("#fork60").evaluate((field) => field.setSelectionRange(2, 5));
+    await scroller.evaluate((pane) => { window.before = pane.scrollTop; });
+    // The page is not loaded again: a mark on it stays.
+    await page.evaluate(() => { document.getElementById("m60").marked = true; });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Which word?", agents: ["waits"], wait: false });
+    agent.begun();
+    await page.locator(".runs .state.running").first().waitFor();
+    agent.say("unison");
+    await page.locator(".turn .state.answered").waitFor();
+    const kept = await page.evaluate(() => ({
+      focus: document.activeElement.id,
+      selected: [document.activeElement.selectionStart, document.activeElement.selectionEnd],
+      text: document.activeElement.value,
+      more: document.getElementById("more60").open,
+      table: document.getElementById("context-table").open,
+      marked: document.getElementById("m60").marked,
+      place: Math.round(document.querySelector(".scroller").scrollTop - window.before),
+    }));
+    assert.deepEqual(
+      { ...kept, place: undefined },
+      { focus: "fork60", selected: [2, 5], text: "half a na", more: true, table: true, marked: true, place: undefined },
+    );
+    // What a person looks at is not carried away by what comes after it.
+    assert.ok((await page.locator("#fork60").boundingBox()) !== null);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("an answer is streamed into the conversation, and stands there once", async () => {
+  const spoken = await model("The move is on **Friday**.");
+  const place = await new Place(settings(spoken.address)).serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Stream", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.evaluate(() => { document.body.marked = true; });
+    await page.getByLabel("Task").fill("When?");
+    await page.getByRole("button", { name: "Ask clerk" }).click();
+    await page.locator(".messages [data-run]").getByText("The move is on **Friday**.").waitFor();
+    await shot(page, "streaming");
+    // The page that asked is the one that follows: nothing that was said meanwhile is missed.
+    assert.equal(await page.evaluate(() => document.body.marked), true);
+    assert.equal(await page.getByLabel("Task").inputValue(), "");
+    spoken.finish();
+    await page.locator(".turn .state.answered").waitFor();
+    // What was streamed as it came is Markdown once it is whole.
+    await page.locator(".message strong", { hasText: "Friday" }).waitFor();
+    assert.equal(await page.getByText("The move is on Friday.").count(), 3, "two of before, and the answer");
+    assert.equal(await page.locator("[data-run]").count(), 0);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+    await spoken.close();
+  }
+});
+
+test("what waits for a person is said wherever it stands, and approved with one click", async () => {
+  const answers = await model();
+  const place = await new Place(settings(answers.address)).serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Letters", messages: said(1) });
+    const page = await enter(browser, place);
+    await page.getByText("Letters").waitFor();
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Tell them.", wait: false });
+    // The list of sessions says so by itself, and leads there.
+    await page.getByRole("link", { name: "waits for you" }).waitFor();
+    await shot(page, "list-waiting");
+    await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
+    assert.ok((await page.locator(".state.you").count()) >= 2, "the turn and its run");
+    assert.equal(await page.getByText("running").count(), 0);
+    await page.locator(".runs").getByRole("link", { name: "clerk" }).click();
+    await page.getByRole("link", { name: "waits for you" }).waitFor();
+    await page.goto(`${place.address}/`);
+    await page.getByRole("link", { name: "waits for you" }).click();
+    await page.waitForURL(`**/sessions/${session}#waiting`);
+    await page.getByRole("button", { name: "Approve" }).click();
+    await page.locator(".turn .state.answered").waitFor();
+    assert.equal(await page.getByText("waits for you").count(), 0);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+    await answers.close();
+  }
+});
+
+test("a form that is refused keeps what was written, with the reason beside it", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Typo", messages: said(2) });
+      const page = await enter(browser, place, { javaScriptEnabled });
+      await page.goto(`${place.address}/sessions/${session}`);
+      await page.getByLabel("Task").fill("When is\nthe move?");
+      await page.getByRole("checkbox", { name: "facts" }).uncheck();
+      await page.getByText("Tasks of their own").click();
+      await page.getByLabel("risks", { exact: true }).last().fill("Find risks.");
+      // An agent that was taken away meanwhile, as a browser would send it.
+      await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "x", agents: [], wait: true });
+      if (javaScriptEnabled) {
+        await page.locator(".chips input").first().evaluate((box) => { box.value = "fcts"; box.checked = true; });
+        await page.getByRole("button", { name: /^Ask/ }).click();
+        await page.getByRole("alert").getByText(/unknown agent/).waitFor();
+        assert.equal(await page.getByLabel("Task").inputValue(), "When is\nthe move?");
+        assert.equal(await page.getByLabel("Task").getAttribute("aria-describedby"), "refused");
+        assert.equal(await page.getByRole("checkbox", { name: "facts" }).isChecked(), false);
+        assert.equal(await page.getByLabel("risks", { exact: true }).last().inputValue(), "Find risks.");
+        // What changes meanwhile does not take it away.
+        await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "One more." });
+        await page.locator(".message").getByText("One more.").waitFor();
+        assert.equal(await page.getByLabel("Task").inputValue(), "When is\nthe move?");
+        await page.getByRole("checkbox", { name: "fcts" }).uncheck();
+      }
+      await page.getByRole("button", { name: /^Ask/ }).click();
+      await page.locator(".turn").getByRole("link", { name: "When is the move?" }).waitFor();
+      await page.context().close();
+      const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+      assert.equal(items[0].task, "When is\nthe move?");
+    } finally {
+      await place.stop();
+    }
+  }
+});
+
+test("a branch shows its own turns", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Branches", messages: said(4) });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "On the first one?", agents: [] });
+    await place.ask("POST", `/v1/sessions/${session}/branches`, { name: "what if", at: "#2" });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "On the other?", agents: [], branch: "what if" });
+    const page = await enter(browser, place);
+    for (const path of ["", "/turns"]) {
+      for (const [branch, own] of [["main", "On the first one?"], ["what%20if", "On the other?"]]) {
+        await page.goto(`${place.address}/sessions/${session}${path}?branch=${branch}`);
+        assert.deepEqual(await page.locator(".turn h3").allTextContents(), [own], branch);
+      }
+    }
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("what is refused or breaks off is followed again from its last event", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Again", messages: said(2) });
+    const page = await enter(browser, place);
+    const asked = [];
+    let refuse = true;
+    await page.route("**/events?*", async (route) => {
+      asked.push(new URL(route.request().url()).searchParams.get("after"));
+      // A refusal ends a stream for good: the browser does not come back by itself.
+      if (refuse) await route.fulfill({ status: 503, body: "" });
+      else await route.continue();
+    });
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator("#link").getByText("disconnected: trying again").waitFor();
+    await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "Said meanwhile." });
+    refuse = false;
+    await page.locator(".message").getByText("Said meanwhile.").waitFor();
+    await page.waitForFunction(() => document.getElementById("link").textContent === "");
+    assert.ok(asked.length >= 2 && asked.every((event) => event === asked[0]), String(asked));
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("texts of people, models and tools are never more than text", async () => {
+  const place = await new Place().serve();
+  const attack = [
+    "<script>window.hacked = 1</script>", "<img src=x onerror='window.hacked=1'>", "[click](javascript:window.hacked=1)",
+    "![x](data:text/html,<script>window.hacked=1</script>)", "<svg onload='window.hacked=1'></svg>",
+    "```\"><script>window.hacked=1</script>\n</code></pre><script>window.hacked=1</script>\n```",
+    "[ok](https://example.org/ok) \u202egnp.exe", "| <b onclick=x> |\n|---|\n| <iframe> |",
+  ].join("\n\n");
+  try {
+    const long = "word ".repeat(220_000);
+    const { session } = await place.ask("POST", "/v1/sessions", {
+      title: attack.slice(0, 60), labels: { "<b>": "<i>" },
+      messages: [
+        { role: "user", content: attack }, { role: "assistant", content: attack },
+        { role: "assistant", content: "", tool_calls: [{ id: "c1", type: "function", function: { name: "t<b>", arguments: JSON.stringify({ a: attack }) } }] },
+        { role: "tool", tool_call_id: "c1", content: attack }, { role: "user", content: long },
+      ],
+    });
+    const page = await enter(browser, place);
+    for (const path of ["/", `/sessions/${session}`, `/sessions/${session}/history?from=1`, `/sessions/${session}/messages/1`, `/sessions/${session}/context`, `/sessions/${session}/tree`]) {
+      const reply = await page.goto(place.address + path);
+      const size = (await reply.body()).length;
+      assert.ok(size < 300_000, `${path} has ${size} bytes`);
+      assert.equal(await page.evaluate(() => window.hacked), undefined, path);
+      assert.equal(await page.locator("main script, main img, main iframe, main [onclick], main [onload]").count(), 0, path);
+      const links = await page.locator("main a[href]").evaluateAll((all) => all.map((link) => new URL(link.getAttribute("href"), location.href).protocol));
+      assert.ok(links.every((scheme) => ["http:", "https:", "mailto:"].includes(scheme)), String(links));
+      assert.equal(await page.evaluate(() => document.documentElement.outerHTML.includes("\u202e")), false, path);
+    }
+    await page.goto(`${place.address}/sessions/${session}`);
+    const outside = page.getByRole("link", { name: "ok", exact: true }).first();
+    assert.equal(await outside.getAttribute("rel"), "noopener nofollow noreferrer");
+    // What is too long to be shown among others has a page of its own.
+    await page.getByRole("link", { name: "the whole text" }).last().click();
+    assert.equal((await page.locator("main pre").textContent()).trim().length, long.trim().length);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a session of 10,000 messages is a small page", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Long", messages: said(10_000, "The move is on **Friday**. ".repeat(10)) });
+    const page = await enter(browser, place);
+    for (const path of ["", "/history", "/history?from=5000", "/context", "/context?from=5000", "/turns"]) {
+      const reply = await page.goto(`${place.address}/sessions/${session}${path}`);
+      assert.equal(reply.headers()["content-encoding"], "gzip");
+      const bytes = Number(reply.headers()["content-length"]);
+      assert.ok(bytes > 0 && bytes <= 60 * 1024, `${path} is ${bytes} bytes`);
+      const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+      assert.ok(nodes < 4_000, `${path} has ${nodes} nodes`);
+    }
+    // The parts lead to each other.
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.getByRole("link", { name: "Earlier messages" }).click();
+    await page.locator("#m9970").waitFor();
+    await page.getByRole("link", { name: "Older messages" }).click();
+    await page.locator("#m9900").waitFor();
+    // A part of the context's drawing leads to its messages; so does the table, for the keyboard.
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator("#context-table summary").click();
+    await page.locator("#context-table").getByRole("link", { name: /^#1–/ }).click();
+    await page.locator("#m1").waitFor();
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("in forced colours drawings and buttons have edges, and on a phone all numbers are in sight", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Colours", messages: said(4) });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When?", agents: ["facts"] });
+    const forced = await enter(browser, place, { forcedColors: "active" });
+    await forced.goto(`${place.address}/sessions/${session}`);
+    const colours = await forced.evaluate(() => {
+      const fill = (selector) => getComputedStyle(document.querySelector(selector)).fill;
+      const button = getComputedStyle(document.querySelector("button.ask"));
+      return { used: fill("rect.used"), room: fill("rect.room"), edge: button.borderTopColor, ground: button.backgroundColor, width: button.borderTopWidth };
+    });
+    assert.notEqual(colours.used, colours.room);
+    assert.notEqual(colours.edge, colours.ground);
+    assert.equal(colours.width, "1px");
+    await forced.context().close();
+    const phone = await enter(browser, place, { viewport: { width: 390, height: 844 } });
+    await phone.goto(`${place.address}/sessions/${session}`);
+    for (const run of await phone.locator(".runs > li").all()) {
+      for (const number of await run.locator("dt").all()) {
+        const box = await number.locator("xpath=..").boundingBox();
+        assert.ok(box && box.x >= 0 && box.x + box.width <= 390, await number.textContent());
+      }
+    }
+    const context = await phone.locator("#context").boundingBox();
+    assert.ok(context.y < 400, `the context begins at ${context.y}`);
+    await phone.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("by keyboard alone everything on a session's page is reached", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Keys", messages: said(4, "```\ncode\n```") });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const reached = new Set();
+    for (let stops = 0; stops < 200; stops++) {
+      await page.keyboard.press("Tab");
+      const at = await page.evaluate(() => {
+        const one = document.activeElement;
+        return one === document.body ? "" : one.id || one.getAttribute("aria-label") || one.textContent.trim().slice(0, 30);
+      });
+      if (at === "" || (stops > 10 && at === "To the content")) break;
+      reached.add(at);
+    }
+    for (const one of ["Conversation", "task", "agent-facts", "Ask lead", "Compact …", "Turns, checkpoints, topics", "Copy"]) {
+      assert.ok(reached.has(one), `${one} is not among ${[...reached].join(", ")}`);
+    }
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
