@@ -201,14 +201,14 @@ fn table(shown: &Shown) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Sessions" {
             table {
-                thead { tr { th scope="col" { "Title" } th scope="col" { "Labels" }
+                thead { tr { th scope="col" { "Title" }
                     th scope="col" class="number" { "Events" } th scope="col" { "Updated (UTC)" } } }
                 tbody {
                     @for session in &shown.sessions {
                         tr {
-                            td { a href={ "/sessions/" (session.session) } { (session.title) }
-                                " " (shown.state(&session.session)) }
-                            td class="quiet" {
+                            td {
+                                a class="title" href={ "/sessions/" (session.session) } { (session.title) }
+                                " " (shown.state(&session.session)) " "
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
                                     a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (short::line(value, 24)) }
                                 }

@@ -107,7 +107,7 @@ fn changed(found: &Compaction) -> Markup {
             @if let Some(nothing) = &found.nothing { p { "Nothing was changed: " (nothing) "." } }
             @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
-                blockquote { (preview) }
+                blockquote { (markdown::line(preview, 200)) }
             }
             @for number in &turn.checkpoints {
                 p { a href={ "/sessions/" (turn.session) "/checkpoints/" (number)

@@ -122,11 +122,18 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         "identical for 3 agents",
         "What the model sees",
         "Full history",
-        "Be brief.",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("<script>alert"), "{shown}");
+    let seen = browser.get(&format!("{path}/context")).expect(200).text();
+    assert!(seen.contains("Be brief."), "{seen}");
+    let typo = "branch=main&agent=fcts&task=Half+a+%3Cb%3E+task";
+    let kept = browser.post(&format!("{path}/ask"), Some(&own), typo);
+    let kept = kept.expect(422).text();
+    for part in ["Half a &lt;b&gt; task", "unknown agent `fcts`", "role=\"alert\""] {
+        assert!(kept.contains(part), "{part}: {kept}");
+    }
 
     let confirm = browser.get(&format!("{path}/compact?branch=main"));
     let confirm = confirm.expect(200).text();
