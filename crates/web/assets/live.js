@@ -98,6 +98,8 @@ function follow() {
       lost = false;
     };
     source.onerror = () => {
+      // What was said meanwhile is missing from what is shown until the reply is whole.
+      if (!lost) for (const [run, text] of streamed) streamed.set(run, `${text} … `);
       lost = true;
       link.textContent = "disconnected: trying again";
       if (source.readyState !== EventSource.CLOSED) return;
@@ -159,6 +161,13 @@ document.addEventListener("submit", async (event) => {
   } finally {
     composer.removeAttribute("aria-busy");
   }
+});
+
+// As in most places where a message is written.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.target.id !== "task") return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
 });
 
 // Blocks of code can be copied, where the browser lets a page do that.

@@ -13,7 +13,7 @@ use unisono_api::service::Service;
 use crate::extract::{Form, Path};
 use crate::layout::layout;
 use crate::lists;
-use crate::parts::when;
+use crate::parts::{bounded, many, when};
 use crate::trouble::Trouble;
 
 /// How often the list is brought up to date while it is looked at, in seconds.
@@ -46,7 +46,7 @@ pub(crate) fn card(call: &Approval, back: &str) -> Markup {
                 (call.agent) @if in_doubt { " may have called " } @else { " asks to call " }
                 code { (call.tool) }
             }
-            pre { (arguments(call)) }
+            (arguments(call))
             p class="quiet" {
                 (when(&call.asked)) " · " (call.contract)
                 @if let Some(rule) = &call.rule { " · by the rule " code { (rule) } }
@@ -58,8 +58,22 @@ pub(crate) fn card(call: &Approval, back: &str) -> Markup {
     }
 }
 
-fn arguments(call: &Approval) -> String {
-    serde_json::to_string_pretty(&call.arguments).unwrap_or_default()
+/// Bytes of arguments that are shown at once; more are folded, and never cut: a person decides about
+/// all of them.
+const ARGUMENTS: usize = 4 * 1024;
+
+fn arguments(call: &Approval) -> Markup {
+    let text = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
+    let (shown, left) = bounded(&text, ARGUMENTS);
+    html! {
+        pre { (shown) }
+        @if left > 0 {
+            details id={ "rest-" (call.call) } {
+                summary class="warn" { (many(left as u64, "more byte")) " of its arguments: look at them first" }
+                pre { (&text[shown.len()..]) }
+            }
+        }
+    }
 }
 
 fn approval_forms(call: &Approval, back: &str) -> Markup {

@@ -86,17 +86,24 @@ fn cut(line: &str) -> Markup {
 }
 
 fn compare(a: &str, b: &str) -> Difference {
-    let (a_lines, a_left) = bounded(a);
-    let (b_lines, b_left) = bounded(b);
+    let (a_lines, b_lines) = (lines(a), lines(b));
+    // What requests of siblings begin with is the same, and may be long.
+    let same = a_lines.iter().zip(&b_lines);
+    let same = same.take_while(|(a, b)| a == b).count();
+    let begin = same.saturating_sub(AROUND);
+    let before = &a_lines[..begin];
+    let (a_lines, a_left) = bounded(&a_lines[begin..]);
+    let (b_lines, b_left) = bounded(&b_lines[begin..]);
     let deadline = std::time::Instant::now().checked_add(PATIENCE);
-    let ops = capture_diff_slices_deadline(Algorithm::Myers, &a_lines, &b_lines, deadline);
-    let changes = ops
-        .iter()
-        .flat_map(|op| op.iter_changes(&a_lines, &b_lines));
+    let ops = capture_diff_slices_deadline(Algorithm::Myers, a_lines, b_lines, deadline);
+    let changes = ops.iter().flat_map(|op| op.iter_changes(a_lines, b_lines));
     let all: Vec<(ChangeTag, &str)> = changes
         .map(|change| (change.tag(), change.value()))
         .collect();
     let mut rows = Vec::new();
+    if begin > 0 {
+        rows.push(skipped(before));
+    }
     let mut at = 0;
     while at < all.len() {
         let same = all[at..]
@@ -114,7 +121,7 @@ fn compare(a: &str, b: &str) -> Difference {
         }
         let lines: Vec<&str> = all[at..at + same].iter().map(|(_, line)| *line).collect();
         let (before, after) = (
-            if at == 0 { 0 } else { AROUND },
+            if at == 0 && begin == 0 { 0 } else { AROUND },
             if at + same == all.len() { 0 } else { AROUND },
         );
         unchanged(&lines, before, after, &mut rows);
@@ -136,23 +143,31 @@ fn unchanged(lines: &[&str], before: usize, after: usize, rows: &mut Vec<Row>) {
         rows.extend(lines.iter().map(same));
         return;
     }
-    let (skipped, last) = lines.split_at(lines.len() - after);
-    let (first, skipped) = skipped.split_at(before);
+    let (left_out, last) = lines.split_at(lines.len() - after);
+    let (first, left_out) = left_out.split_at(before);
     rows.extend(first.iter().map(same));
-    rows.push(Row::Skipped {
-        lines: skipped.len(),
-        bytes: skipped.iter().map(|line| line.len()).sum(),
-    });
+    rows.push(skipped(left_out));
     rows.extend(last.iter().map(same));
 }
 
-/// The lines of a text, and the bytes of it that are left out.
-fn bounded(text: &str) -> (Vec<&str>, usize) {
-    let mut end = text.len().min(COMPARED);
-    while !text.is_char_boundary(end) {
-        end -= 1;
+fn skipped(lines: &[&str]) -> Row {
+    Row::Skipped {
+        lines: lines.len(),
+        bytes: lines.iter().map(|line| line.len()).sum(),
     }
-    (lines(&text[..end]), text.len() - end)
+}
+
+/// The first lines of a text, and the bytes of those that are left out. The first one is not,
+/// however long it is.
+fn bounded<'l, 't>(lines: &'l [&'t str]) -> (&'l [&'t str], usize) {
+    let mut bytes = 0;
+    let fits = lines.iter().take_while(|line| {
+        let fits = bytes == 0 || bytes + line.len() <= COMPARED;
+        bytes += line.len();
+        fits
+    });
+    let (kept, left) = lines.split_at(fits.count());
+    (kept, left.iter().map(|line| line.len()).sum())
 }
 
 /// The lines of a request: they end at a line break, at one that is written in JSON, and after a
@@ -242,16 +257,18 @@ mod tests {
         let many: String = (0..1_000).map(|at| format!("{at}\n")).collect();
         let found = compare(&many, "");
         assert_eq!((found.rows.len(), found.more), (LINES, 600));
+        let lines = format!("{}\n", "x".repeat(1023)).repeat(1_000);
+        assert_eq!(compare(&lines, "").uncompared, lines.len() - COMPARED);
+        // What is the same is passed over first, however long it is.
+        let found = compare(&format!("{lines}mine"), &format!("{lines}yours"));
+        assert_eq!(found.uncompared, 0);
+        assert!(found.rows.contains(&Row::Own("mine".to_owned())));
         let long = "word ".repeat(100_000);
-        let found = compare(&long, "other");
-        assert_eq!(found.uncompared, long.len() - COMPARED);
         let shown = show(("a", &long), ("b", "other")).into_string();
         assert!(
             shown.contains("word</del>") || shown.contains("more bytes"),
             "{shown:.300}"
         );
         assert!(shown.len() < 20_000);
-        let odd = "é".repeat(COMPARED);
-        assert!(compare(&odd, "x").uncompared > 0);
     }
 }

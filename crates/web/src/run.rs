@@ -6,18 +6,17 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::run::{Against, Done, RequestBody, RunDetail, RunStep, Why, WhyQuery};
+use unisono_api::run::{Against, Done, RequestBody, RunDetail, Why, WhyQuery};
 use unisono_api::service::{self, Service};
-use unisono_api::short;
 use unisono_api::turn::Turn;
 
 use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{bounded, cache, cost, digest, length, number, when};
+use crate::parts::{bounded, cache, cost, digest, length, many, number, when};
 use crate::place::Place;
 use crate::trouble::Trouble;
 use crate::waits::Waits;
-use crate::{diff, message};
+use crate::{diff, markdown, message};
 
 /// One run.
 pub(crate) async fn show(
@@ -36,7 +35,7 @@ pub(crate) async fn show(
         h2 { "Run of " (detail.run.agent) }
         (about(&detail, &place, &waits))
         (sent(&why, beside.as_ref(), &turn))
-        (steps(&detail.steps))
+        (steps(&detail))
         (causes(&why))
         p { a href={ "/sessions/" (detail.session) "/turns/" (detail.turn) } { "Back to its turn" } }
     });
@@ -218,7 +217,7 @@ fn difference(why: &Why, beside: &Beside) -> Markup {
             " bytes are the same as of " (against.agent) "'s request " (number_of) "." }
         (shared(against.shared_bytes, whole))
         @match (own, &beside.body) {
-            (Some(own), Some(theirs)) => (diff::show((&why.run.agent, &own.tail), (&against.agent, &theirs.tail))),
+            (Some(own), Some(theirs)) => (diff::show((&why.run.agent, &whole_of(own)), (&against.agent, &whole_of(theirs)))),
             _ => p class="quiet" { "What the two were sent beside that cannot be told." },
         }
         @if !against.differs.is_empty() {
@@ -227,12 +226,25 @@ fn difference(why: &Why, beside: &Beside) -> Markup {
     }
 }
 
-fn steps(steps: &[RunStep]) -> Markup {
+fn whole_of(body: &RequestBody) -> String {
+    format!("{}{}", body.head, body.tail)
+}
+
+/// Steps that are shown: the newest.
+const STEPS: usize = 60;
+/// Bytes of a result of a tool that are shown.
+const RESULT: usize = 16 * 1024;
+
+fn steps(detail: &RunDetail) -> Markup {
+    let left_out = detail.steps.len().saturating_sub(STEPS);
+    let steps = &detail.steps[left_out..];
     html! {
         @if !steps.is_empty() {
             section {
                 h2 { "Steps" }
-                ol class="steps" { @for step in steps { li {
+                @if left_out > 0 { p class="quiet" { (many(left_out as u64, "earlier step")) ": "
+                    a href={ "/v1/sessions/" (detail.session) "/runs/" (detail.run.run) } { "all of them, as JSON" } } }
+                ol class="steps" start=(left_out + 1) { @for step in steps { li {
                     @match &step.done {
                         Done::Model { text, calls, fallback, stand_in_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
@@ -244,8 +256,9 @@ fn steps(steps: &[RunStep]) -> Markup {
                         Done::Tools { results } => @for result in results {
                             details { summary {
                                 @if result.is_error { "Failed: " } @else { "Result: " }
-                                (short::line(&result.content, 80)) }
-                                pre class="tool" { (result.content) } }
+                                (markdown::line(&result.content, 80)) }
+                                @let (shown, left) = bounded(&result.content, RESULT);
+                                pre class="tool" { (shown) } (message::rest(left, None)) }
                         },
                         Done::Named { name, result } => {
                             span class="quiet" { (name) } pre class="text" { (result) }

@@ -91,7 +91,7 @@ pub(crate) async fn undo(
     let checkpoint = &detail.checkpoint;
     let body = place.page(&html! {
         section class="card dialog" aria-labelledby="undo" {
-            h2 id="undo" { "Restore checkpoint " (checkpoint.number) }
+            h2 id="undo" { "Undo: restore the messages of checkpoint " (checkpoint.number) }
             p { (heading(checkpoint)) }
             @match &detail.restore {
                 Some(restoring) => (restoration(&place, checkpoint, restoring)),

@@ -53,7 +53,7 @@ pub(crate) async fn show(
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
         }
         @if !runs.is_empty() {
-            section { h2 { "When who worked" } (timeline(turn, &runs, Timestamp::now())) }
+            section { h2 { "When who worked" } (timeline(turn, &runs, waits.calls(), Timestamp::now())) }
             section { h2 { "Who was given what" } (fan::graph(turn)) }
         }
         p { a href=(place.at("")) { "Back to the conversation" } }

@@ -131,7 +131,11 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let typo = "branch=main&agent=fcts&task=Half+a+%3Cb%3E+task";
     let kept = browser.post(&format!("{path}/ask"), Some(&own), typo);
     let kept = kept.expect(422).text();
-    for part in ["Half a &lt;b&gt; task", "unknown agent `fcts`", "role=\"alert\""] {
+    for part in [
+        "Half a &lt;b&gt; task",
+        "unknown agent `fcts`",
+        "role=\"alert\"",
+    ] {
         assert!(kept.contains(part), "{part}: {kept}");
     }
 

@@ -39,7 +39,8 @@ pub(crate) fn graph(turn: &Turn) -> Markup {
             svg class="fan" viewBox={ "0 0 620 " (height) } aria-hidden="true" focusable="false" {
                 @for (first, (prefix, members)) in &placed {
                     @let at = (middle(*first) + middle(first + members.len() - 1)) / 2;
-                    (node(0, at, LEFT, "prefix", &shared(prefix, members.len())))
+                    @let leading = leads.iter().filter(|lead| lead.prefix == *prefix).count();
+                    (node(0, at, LEFT, "prefix", &shared(prefix, members.len() + leading)))
                     @for (index, run) in members.iter().enumerate() {
                         @let y = middle(first + index);
                         (line(LEFT, at, MIDDLE, y))

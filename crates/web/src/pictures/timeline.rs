@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use unisono_api::approval::Approval;
 use unisono_api::run::{Done, RunDetail, RunStep};
 use unisono_api::turn::Turn;
 
@@ -25,16 +26,22 @@ struct Lane {
 }
 
 /// What stretches are, for people.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("queued", "queued"),
     ("preparing", "compacting, freezing"),
     ("model", "the agent and its model"),
-    ("tools", "tools, or a person who decides"),
+    ("tools", "tools, or a person who decided"),
+    ("you", "waits for you"),
     ("waiting", "waits for those it gave tasks to"),
 ];
 
 /// A turn with its runs, as far as they have come by `now`.
-pub(crate) fn timeline(turn: &Turn, runs: &[RunDetail], now: Timestamp) -> Markup {
+pub(crate) fn timeline(
+    turn: &Turn,
+    runs: &[RunDetail],
+    calls: &[Approval],
+    now: Timestamp,
+) -> Markup {
     let Some(began) = instant(&turn.accepted) else {
         return html! {};
     };
@@ -43,7 +50,7 @@ pub(crate) fn timeline(turn: &Turn, runs: &[RunDetail], now: Timestamp) -> Marku
         end: turn.ended.as_deref().and_then(instant).unwrap_or(now),
     };
     let whole = clock.since(clock.end).max(1);
-    let lanes = lanes(turn, runs, &clock);
+    let lanes = lanes(turn, runs, calls, &clock);
     let frozen = turn.frozen.as_deref().and_then(instant);
     let frozen = frozen.map(|at| scaled(clock.since(at) as f64, whole as f64));
     html! {
@@ -138,22 +145,29 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-fn lanes(turn: &Turn, runs: &[RunDetail], clock: &Clock) -> Vec<Lane> {
+fn lanes(turn: &Turn, runs: &[RunDetail], calls: &[Approval], clock: &Clock) -> Vec<Lane> {
     let started = clock.place(turn.started.as_deref());
     let ready = clock.place(turn.frozen.as_deref());
     let before = [
         clock.stretch("queued", 0, started),
         clock.stretch("preparing", started, ready),
     ];
-    let mut lanes = vec![Lane {
-        name: "before".to_owned(),
-        stretches: before.into_iter().flatten().collect(),
-    }];
-    lanes.extend(runs.iter().map(|run| lane(run, clock)));
+    let before: Vec<Stretch> = before.into_iter().flatten().collect();
+    let mut lanes = Vec::new();
+    if !before.is_empty() {
+        lanes.push(Lane {
+            name: "before".to_owned(),
+            stretches: before,
+        });
+    }
+    lanes.extend(runs.iter().map(|run| {
+        let call = calls.iter().find(|call| call.run == run.run.run);
+        lane(run, call, clock)
+    }));
     lanes
 }
 
-fn lane(detail: &RunDetail, clock: &Clock) -> Lane {
+fn lane(detail: &RunDetail, waits: Option<&Approval>, clock: &Clock) -> Lane {
     let run = &detail.run;
     let mut from = clock.place(Some(&run.opened));
     let end = clock.place(run.ended.as_deref());
@@ -169,7 +183,13 @@ fn lane(detail: &RunDetail, clock: &Clock) -> Lane {
     } else {
         next
     };
-    stretches.extend(clock.stretch(rest, from, end));
+    if let Some(call) = waits {
+        let asked = clock.place(Some(&call.asked)).clamp(from, end);
+        stretches.extend(clock.stretch(rest, from, asked));
+        stretches.extend(clock.stretch("you", asked, end));
+    } else {
+        stretches.extend(clock.stretch(rest, from, end));
+    }
     Lane {
         name: run.agent.clone(),
         stretches,
@@ -233,7 +253,7 @@ mod tests {
         let call = json!([{"id": "c", "name": "mail", "arguments": "{}"}]);
         let tools = json!({"event": 2, "at": at(2_000), "kind": "tools", "results": []});
         let steps = json!([model(500, call), tools, model(2_500, json!([]))]);
-        let lane = lane(&run("done", Some(2_500), steps), &clock(3_000));
+        let lane = lane(&run("done", Some(2_500), steps), None, &clock(3_000));
         let found: Vec<_> = lane
             .stretches
             .iter()
@@ -255,7 +275,7 @@ mod tests {
             run("running", None, json!([])),
             run("waiting", None, json!([])),
         ];
-        let lanes = lanes(&turn(None), &runs, &clock(1_000));
+        let lanes = lanes(&turn(None), &runs, &[], &clock(1_000));
         let found = lanes.iter().flat_map(|lane| &lane.stretches);
         let found: Vec<_> = found.map(|s| (s.kind, s.from, s.to)).collect();
         assert_eq!(
@@ -270,10 +290,27 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_waits_for_a_person_is_told_from_when_it_was_asked_for() {
+        let call: Approval = serde_json::from_value(json!({
+            "call": "c", "waits_for": "approval", "session": "s", "turn": "t", "run": "r",
+            "agent": "a", "tool": "mail", "arguments": {}, "contract": "at_most_once",
+            "rule": null, "asked": at(700), "until": null,
+        }))
+        .unwrap();
+        let lane = lane(&run("running", None, json!([])), Some(&call), &clock(1_000));
+        let found = lane.stretches.iter().map(|s| (s.kind, s.from, s.to));
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [("model", 300, 700), ("you", 700, 1_000)]
+        );
+    }
+
+    #[test]
     fn a_clock_that_went_back_draws_nothing_beyond_the_edges() {
         let shown = timeline(
             &turn(Some(200)),
             &[run("done", Some(100), json!([]))],
+            &[],
             instant(&at(9)).unwrap(),
         );
         let shown = shown.into_string();
@@ -283,6 +320,9 @@ mod tests {
         );
         let mut odd = turn(None);
         odd.accepted = "never".to_owned();
-        assert_eq!(timeline(&odd, &[], Timestamp::UNIX_EPOCH).into_string(), "");
+        assert_eq!(
+            timeline(&odd, &[], &[], Timestamp::UNIX_EPOCH).into_string(),
+            ""
+        );
     }
 }
