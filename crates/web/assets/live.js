@@ -1,6 +1,6 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
-import { morph } from "./morph.js";
+import { morph, openFor } from "./morph.js";
 
 // Events that come together are one update: the first waits so long for the others, in milliseconds.
 const GATHER = 60;
@@ -195,9 +195,9 @@ document.addEventListener("click", async (event) => {
 function openTarget() {
   const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
-  for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+  for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") openFor(part);
   const own = target.querySelector(":scope > details.fold");
-  if (own) own.open = true;
+  if (own) openFor(own);
 }
 
 if (session) follow();

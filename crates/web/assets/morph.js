@@ -7,6 +7,10 @@ const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName &
 
 // What a person has opened or closed stays so.
 const touched = new WeakSet();
+export const openFor = (details) => {
+  details.open = true;
+  touched.add(details);
+};
 document.addEventListener("click", (event) => {
   const summary = event.target.closest?.("summary");
   if (summary) touched.add(summary.parentElement);

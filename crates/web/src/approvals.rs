@@ -1,35 +1,48 @@
 //! `/approvals`: calls of tools that wait for a person, and those of which nobody knows whether they
 //! were made.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::approval::{Approval, Decide, Verdict};
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
+use unisono_api::{Page, PageQuery};
 
-use crate::extract::{Form, Path};
+use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
-use crate::lists;
-use crate::parts::{bounded, many, when};
+use crate::parts::{bounded, encoded, many, when};
 use crate::trouble::Trouble;
 
 /// How often the list is brought up to date while it is looked at, in seconds.
 const EVERY: u32 = 3;
 
-/// All calls that wait, the oldest first.
-pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
-    let calls = lists::approvals(&*service, None).await?;
+/// Calls that are shown at a time.
+const SHOWN: Option<NonZeroUsize> = NonZeroUsize::new(25);
+
+/// The calls that wait, the oldest first, a part at a time.
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
+    Query(query): Query<PageQuery>,
+) -> Result<Response, Trouble> {
+    let query = ApprovalQuery {
+        session: None,
+        cursor: query.cursor,
+        limit: SHOWN,
+    };
+    let Page { items, next } = service.approvals(&query).await?;
     let body = html! {
         div id="live" data-every=(EVERY) {
             h1 { "Approvals" }
-            @if calls.is_empty() {
+            @if items.is_empty() {
                 p class="quiet" { "No call waits for you. A call does where " code { "approve" }
                     " of its agent says so, or after a crash that left unknown whether it was made." }
             }
-            @for call in &calls { (card(call, "/approvals")) }
+            @for call in &items { (card(call, "/approvals")) }
+            @if let Some(next) = &next { p { a href={ "/approvals?cursor=" (encoded(next)) } { "More" } } }
         }
     };
     Ok(layout("Approvals", &body))

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use unisono_api::message::Message;
 use unisono_api::search::{Found, Hit, SearchQuery};
 use unisono_api::service::Service;
-use unisono_api::session::{Stretch, main_branch};
+use unisono_api::session::{Stretch, TreeQuery, main_branch};
 
 use crate::extract::{Path, Query};
 use crate::layout::layout;
@@ -18,7 +18,7 @@ use crate::lists;
 use crate::message;
 use crate::parts::{encoded, number, when};
 use crate::pictures::tree;
-use crate::place::{On, Place};
+use crate::place::Place;
 use crate::trouble::Trouble;
 
 /// Messages that are shown at a time.
@@ -173,21 +173,41 @@ fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
 /// How deep the tree is drawn; what is deeper stands at that depth.
 const DEEPEST: u32 = 4;
 
-/// The tree of a session's messages.
+/// Stretches that are shown at a time.
+const STRETCHES: Option<NonZeroUsize> = NonZeroUsize::new(60);
+
+/// Which part of the tree, seen from which branch.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part {
+    #[serde(default = "main_branch")]
+    branch: String,
+    cursor: Option<String>,
+}
+
+/// The tree of a session's messages, a part at a time.
 pub(crate) async fn tree(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(on): Query<On>,
+    Query(part): Query<Part>,
 ) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &on.branch).await?;
-    let stretches = lists::tree(&*service, &id).await?;
+    let place = Place::of(&*service, &id, &part.branch).await?;
+    let query = TreeQuery {
+        full: false,
+        cursor: part.cursor,
+        limit: STRETCHES,
+    };
+    let found = service.tree(&id, &query).await?;
+    let stretches = &found.items;
     let body = place.page(&html! {
         section {
             h2 { "Branch tree" }
             p class="quiet" { "Each line is messages one after the other; what forks off is below it, indented. A branch can be started after the last message of each." }
             @if stretches.is_empty() { p class="quiet" { "Nothing was said yet." } }
-            (tree::lines(&stretches, &|stretch| in_tree(stretch, &place)))
-            ul class="tree" { @for stretch in &stretches { (line(stretch, &place)) } }
+            (tree::lines(stretches, &|stretch| in_tree(stretch, &place)))
+            ul class="tree" { @for stretch in stretches { (line(stretch, &place)) } }
+            @if let Some(next) = &found.next {
+                p { a href={ (place.at("/tree")) "&cursor=" (encoded(next)) } { "More of the tree" } }
+            }
         }
     });
     Ok(layout(&format!("tree of {}", place.about.title), &body))

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use unisono_api::approval::{Approval, ApprovalQuery};
 use unisono_api::message::{Message, MessageQuery};
 use unisono_api::service::{Result, Service};
-use unisono_api::session::{BranchPageQuery, Stretch, TreeQuery};
+use unisono_api::session::BranchPageQuery;
 use unisono_api::turn::Turn;
 use unisono_api::{Page, PageQuery};
 
@@ -83,20 +83,6 @@ pub(crate) async fn turns(
         }
     }
     Ok(found)
-}
-
-/// The tree of a session's messages.
-pub(crate) async fn tree(service: &dyn Service, session: &str) -> Result<Vec<Stretch>> {
-    let mut query = TreeQuery {
-        full: false,
-        cursor: None,
-        limit: PART,
-    };
-    let mut all = Vec::new();
-    while let Some(next) = add(service.tree(session, &query).await?, &mut all) {
-        query.cursor = Some(next);
-    }
-    Ok(all)
 }
 
 /// The first part of a list of a branch.

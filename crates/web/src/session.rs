@@ -38,6 +38,8 @@ const OPEN: u32 = 2;
 /// Turns that are shown beside the conversation, and on the page of turns.
 const NEWEST: usize = 4;
 const TURNS: usize = 20;
+/// Calls that are shown of those that wait.
+const CALLS: usize = 10;
 /// Checkpoints and topics that are shown.
 const FEW: Option<NonZeroUsize> = NonZeroUsize::new(8);
 
@@ -127,7 +129,10 @@ impl Shown {
             @if !self.waits.calls().is_empty() {
                 section id="waiting" {
                     h2 { "Waiting for you" }
-                    @for call in self.waits.calls() { (approvals::card(call, &place.at(""))) }
+                    @for call in self.waits.calls().iter().take(CALLS) { (approvals::card(call, &place.at(""))) }
+                    @if self.waits.calls().len() > CALLS {
+                        p { a href="/approvals" { "All " (self.waits.calls().len()) " calls that wait" } }
+                    }
                 }
             }
             @match &self.context {

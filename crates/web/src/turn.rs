@@ -25,6 +25,8 @@ use crate::{approvals, markdown, message, summaries};
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
 const DEEPEST: usize = 4;
+/// Calls that are shown of those that wait.
+const CALLS: usize = 10;
 /// Runs whose steps are on the timeline.
 const LANES: usize = 24;
 
@@ -44,7 +46,7 @@ pub(crate) async fn show(
     let here = format!("/sessions/{id}/turns/{}", turn.turn);
     let body = place.page(&html! {
         @if turn.task.is_none() { (changed(&found)) }
-        @for call in waits.calls() { (approvals::card(call, &here)) }
+        @for call in waits.calls().iter().take(CALLS) { (approvals::card(call, &here)) }
         section {
             h2 { "Turn" }
             (card(turn, &waits, &place, notifies, true))
@@ -53,7 +55,8 @@ pub(crate) async fn show(
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
         }
         @if !runs.is_empty() {
-            section { h2 { "When who worked" } (timeline(turn, &runs, waits.calls(), Timestamp::now())) }
+            section { h2 { "When who worked" } (timeline(turn, &runs, waits.calls(), Timestamp::now()))
+                @if turn.runs.len() > LANES { p class="quiet" { (many((turn.runs.len() - LANES) as u64, "more run")) " not drawn." } } }
             section { h2 { "Who was given what" } (fan::graph(turn)) }
         }
         p { a href=(place.at("")) { "Back to the conversation" } }
