@@ -45,7 +45,7 @@ test("while a turn goes on, focus, place and what was opened stay", async () => 
     await scroller.evaluate((pane) => { pane.scrollTop = -300; });
     await page.getByLabel("Name of the branch").last().fill("half a na");
     await page.locator("#fork60").evaluate((field) => field.setSelectionRange(2, 5));
-    await scroller.evaluate((pane) => { window.before = pane.scrollTop; });
+    await scroller.evaluate(() => { window.before = document.getElementById("m60").getBoundingClientRect().top; });
     // The page is not loaded again: a mark on it stays.
     await page.evaluate(() => { document.getElementById("m60").marked = true; });
     await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Which word?", agents: ["waits"], wait: false });
@@ -60,14 +60,16 @@ test("while a turn goes on, focus, place and what was opened stay", async () => 
       more: document.getElementById("more60").open,
       table: document.getElementById("context-table").open,
       marked: document.getElementById("m60").marked,
-      place: Math.round(document.querySelector(".scroller").scrollTop - window.before),
+      place: Math.abs(document.getElementById("m60").getBoundingClientRect().top - window.before) < 2,
+      // Newer messages push this one out of what the daemon renders; it stays while it is looked at.
+      first: document.getElementById("m31") !== null,
     }));
     assert.deepEqual(
-      { ...kept, place: undefined },
-      { focus: "fork60", selected: [2, 5], text: "half a na", more: true, table: true, marked: true, place: undefined },
+      kept,
+      { focus: "fork60", selected: [2, 5], text: "half a na", more: true, table: true, marked: true, place: true, first: true },
     );
-    // What a person looks at is not carried away by what comes after it.
-    assert.ok((await page.locator("#fork60").boundingBox()) !== null);
+    const order = await page.locator(".messages article").evaluateAll((all) => all.map((one) => Number(one.id.slice(1))));
+    assert.deepEqual(order, order.map((_, at) => 31 + at), "in their order, each once");
     assert.deepEqual(page.faults, []);
     await page.context().close();
   } finally {

@@ -41,8 +41,27 @@ const { session, after } = live()?.dataset ?? {};
 // Where the page is rendered: not where it was sent as the answer to a form.
 const address = () => document.querySelector("[data-at]")?.dataset.at ?? location.href;
 
+// Messages of a page that is open stay when newer ones push them out of what the daemon renders.
+const MESSAGES = 300;
+const numberOf = (node) => (node?.matches?.("article.message[id^='m']") ? Number(node.id.slice(1)) : NaN);
+const stays = (old, fresh) => {
+  const first = numberOf([...fresh.children].find((child) => numberOf(child) >= 0));
+  return numberOf(old) < first && old.parentElement.childElementCount < MESSAGES;
+};
+
+// Whoever reads further up goes on reading there; whoever is at the end stays at the end.
+function steady(change) {
+  const pane = document.querySelector(".scroller");
+  const up = pane && pane.scrollTop < -8;
+  const edge = up && pane.getBoundingClientRect().top;
+  const seen = up && [...pane.querySelectorAll("article")].find((one) => one.getBoundingClientRect().bottom > edge);
+  const before = seen && seen.getBoundingClientRect().top;
+  change();
+  if (seen?.isConnected) pane.scrollTop += seen.getBoundingClientRect().top - before;
+}
+
 function render(fresh) {
-  morph(live(), fresh, keeps);
+  steady(() => morph(live(), fresh, { keeps, stays }));
   for (const [run, text] of streamed) {
     for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
   }

@@ -28,40 +28,49 @@ function attributes(old, fresh) {
   }
 }
 
-// `keeps(old, fresh)`: whether a part stays as it is.
-export function morph(old, fresh, keeps = () => false) {
+// `keeps(old, fresh)`: whether a part stays as it is. `stays(old, fresh)`: whether one stays that the
+// daemon does not render any more, below what is `fresh` now.
+export function morph(old, fresh, rules = {}) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  if (old.hasAttribute("data-keep") || keeps(old, fresh)) return;
+  if (old.hasAttribute("data-keep") || rules.keeps?.(old, fresh)) return;
   attributes(old, fresh);
-  children(old, fresh, keeps);
+  children(old, fresh, rules);
 }
 
-function children(old, fresh, keeps) {
+function children(old, fresh, rules) {
   const wanted = new Set([...fresh.childNodes].map(keyOf).filter(Boolean));
   // First what is gone: what stays is then in its place, and is not moved.
+  const stay = new Set();
   for (const child of [...old.childNodes]) {
     const key = keyOf(child);
-    if (key && !wanted.has(key)) child.remove();
+    if (!key || wanted.has(key)) continue;
+    if (rules.stays?.(child, fresh)) stay.add(child);
+    else child.remove();
   }
   const keyed = new Map();
   for (const child of old.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
-  let at = old.firstChild;
+  const after = (node) => {
+    let next = node;
+    while (stay.has(next)) next = next.nextSibling;
+    return next;
+  };
+  let at = after(old.firstChild);
   for (const next of [...fresh.childNodes]) {
     const key = keyOf(next);
     const found = key ? keyed.get(key) : at;
     if (found && alike(found, next)) {
       if (found !== at) old.insertBefore(found, at);
-      else at = at.nextSibling;
-      morph(found, next, keeps);
+      else at = after(at.nextSibling);
+      morph(found, next, rules);
     } else {
       old.insertBefore(document.importNode(next, true), at);
     }
   }
   while (at) {
-    const rest = at.nextSibling;
+    const rest = after(at.nextSibling);
     at.remove();
     at = rest;
   }

@@ -172,7 +172,29 @@ fn within(back: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::within;
+    use super::*;
+    use serde_json::json;
+
+    fn call(text: &str) -> Approval {
+        serde_json::from_value(json!({
+            "call": "c", "waits_for": "approval", "session": "s", "turn": "t", "run": "r",
+            "agent": "<b>", "tool": "mail", "arguments": {"text": text}, "contract": "at_most_once",
+            "rule": null, "asked": "2026-03-06T10:00:00Z", "until": null,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_person_sees_all_arguments_of_a_call_before_deciding() {
+        let short = card(&call("<i>"), "/approvals").into_string();
+        assert!(
+            !short.contains("<b>") && !short.contains("<i>") && !short.contains("look at them")
+        );
+        let long = "é".repeat(50_000);
+        let shown = card(&call(&long), "/approvals").into_string();
+        assert_eq!(shown.matches('é').count(), 50_000);
+        assert!(shown.contains("more bytes of its arguments: look at them first"));
+    }
 
     #[test]
     fn only_the_page_itself_is_gone_back_to() {
