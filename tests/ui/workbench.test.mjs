@@ -21,6 +21,12 @@ after(() => browser?.close());
 const said = (count, text = "The move is on Friday.") =>
   Array.from({ length: count }, (_, at) => ({ role: at % 2 ? "assistant" : "user", content: `${at + 1}: ${text}` }));
 
+// Asks again until it is so.
+async function until(so) {
+  for (let tries = 0; tries < 1_000; tries++) if (await so()) return;
+  throw new Error("it never became so");
+}
+
 // An agent that waits for a word on a pipe.
 function waiting(place) {
   const [started, word] = ["started", "word"].map((name) => join(place.path, name));
@@ -145,8 +151,9 @@ test("a form that is refused keeps what was written, with the reason beside it",
       await page.goto(`${place.address}/sessions/${session}`);
       await page.getByLabel("Task").fill("When is\nthe move?");
       await page.getByRole("checkbox", { name: "facts" }).uncheck();
-      await page.getByText("Tasks of their own").click();
+      await page.getByText("Tasks of their own, another lead").click();
       await page.getByLabel("risks", { exact: true }).last().fill("Find risks.");
+      await page.getByLabel("Who answers").selectOption("coordinator");
       // What happens meanwhile changes nothing of it.
       await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "x", agents: [], wait: true });
       if (javaScriptEnabled) {
@@ -158,6 +165,7 @@ test("a form that is refused keeps what was written, with the reason beside it",
         assert.equal(await page.getByLabel("Task").getAttribute("aria-describedby"), "refused");
         assert.equal(await page.getByRole("checkbox", { name: "facts" }).isChecked(), false);
         assert.equal(await page.getByLabel("risks", { exact: true }).last().inputValue(), "Find risks.");
+        assert.equal(await page.getByLabel("Who answers").inputValue(), "coordinator");
         // What changes meanwhile does not take it away.
         await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "One more." });
         await page.locator(".message").getByText("One more.").waitFor();
@@ -169,6 +177,9 @@ test("a form that is refused keeps what was written, with the reason beside it",
       await page.context().close();
       const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
       assert.equal(items[0].task, "When is\nthe move?");
+      await until(async () => (await place.ask("GET", `/v1/sessions/${session}/turns/${items[0].turn}`)).runs.some((run) => run.role === "lead"));
+      const { runs } = await place.ask("GET", `/v1/sessions/${session}/turns/${items[0].turn}`);
+      assert.equal(runs.find((run) => run.role === "lead").agent, "coordinator");
     } finally {
       await place.stop();
     }

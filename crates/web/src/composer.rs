@@ -17,6 +17,8 @@ const TASK_OF: &str = "task:";
 pub(crate) struct Draft {
     pub(crate) branch: String,
     task: String,
+    /// Who answers; none: as configured.
+    lead: Option<String>,
     /// Agents that are chosen.
     agents: Vec<String>,
     /// Tasks of their own, by agent.
@@ -47,6 +49,7 @@ impl Draft {
             match name.as_str() {
                 "branch" => draft.branch = value,
                 "task" => draft.task = value.replace("\r\n", "\n"),
+                "lead" => draft.lead = Some(value).filter(|lead| !lead.is_empty()),
                 "agent" => draft.agents.push(value),
                 _ => {
                     if let Some(agent) = name.strip_prefix(TASK_OF) {
@@ -75,6 +78,7 @@ impl Draft {
         };
         NewTurn {
             branch: self.branch.clone(),
+            lead: self.lead.clone(),
             agents: Some(self.agents.iter().map(named).collect()),
             ..NewTurn::new(self.task.trim())
         }
@@ -107,7 +111,7 @@ pub(crate) fn form(place: &Place, lead: &str, agents: &[Agent], draft: &Draft) -
                         legend { "Agents that work before " (lead) }
                         @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft)) }
                     }
-                    (tasks(&others, draft))
+                    (more(lead, &others, draft))
                 }
                 button class="ask" { "Ask " (lead) }
             }
@@ -124,16 +128,23 @@ fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
     }
 }
 
-/// Fields for tasks of their own.
-fn tasks(agents: &[(&str, &str)], draft: &Draft) -> Markup {
-    let open = draft.tasks.iter().any(|(_, task)| !task.trim().is_empty());
+/// Fields for tasks of their own, and for another lead.
+fn more(lead: &str, agents: &[(&str, &str)], draft: &Draft) -> Markup {
+    let own = draft.tasks.iter().any(|(_, task)| !task.trim().is_empty());
     html! {
-        details class="tasks" id="tasks" open[open] {
-            summary { "Tasks of their own" }
+        details class="tasks" id="tasks" open[own || draft.lead.is_some()] {
+            summary { "Tasks of their own, another lead" }
             p class="quiet" { "An agent without one works on the task above." }
             @for (agent, _) in agents {
                 label for={ "task-" (agent) } { (agent) }
                 input id={ "task-" (agent) } name={ (TASK_OF) (agent) } value=(draft.task_of(agent));
+            }
+            label for="lead" { "Who answers" }
+            select id="lead" name="lead" {
+                option value="" { (lead) ", as configured" }
+                @for (agent, _) in agents {
+                    option value=(agent) selected[draft.lead.as_deref() == Some(*agent)] { (agent) }
+                }
             }
         }
     }
@@ -159,16 +170,16 @@ mod tests {
             ("task:facts", " Find = dates. "),
             ("task:risks", ""),
             ("task:actions", "Not asked."),
+            ("lead", "coordinator"),
         ]));
         let turn = draft.turn();
+        assert_eq!(turn.lead.as_deref(), Some("coordinator"));
         assert_eq!(turn.task, "Which\nday?");
         assert_eq!(turn.branch, "what if");
         let asked = ["facts=Find = dates.".to_owned(), "risks".to_owned()];
         assert_eq!(turn.agents, Some(asked.to_vec()));
-        assert_eq!(
-            Draft::read(fields(&[("task", "x")])).turn().agents,
-            Some(vec![])
-        );
+        let alone = Draft::read(fields(&[("task", "x"), ("lead", "")])).turn();
+        assert_eq!((alone.agents, alone.lead), (Some(vec![]), None));
     }
 
     #[test]
