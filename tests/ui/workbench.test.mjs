@@ -186,6 +186,32 @@ test("a form that is refused keeps what was written, with the reason beside it",
   }
 });
 
+test("a task whose answer was lost on the way is sent again, and done once", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Once", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    let lost = 0;
+    await page.route("**/ask", async (route) => {
+      if (lost++ > 0) return route.continue();
+      // The daemon takes it, and the connection breaks off before its answer comes.
+      await route.fetch({ maxRedirects: 0 });
+      await route.abort();
+    });
+    await page.getByLabel("Task").fill("Only once?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.waitForURL(`**/sessions/${session}?branch=main`);
+    await page.locator(".turn .state.answered").waitFor();
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+    assert.deepEqual(items.map((turn) => turn.task), ["Only once?"]);
+    assert.ok(lost >= 2);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a branch shows its own turns", async () => {
   const place = await new Place().serve();
   try {

@@ -163,6 +163,8 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (composer.hasAttribute("aria-busy")) return;
   composer.setAttribute("aria-busy", "true");
+  // Sent once more after a connection broke off, it is the same task.
+  form.elements.key.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   try {
     const body = new URLSearchParams(new FormData(form));
     const reply = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });

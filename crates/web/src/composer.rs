@@ -17,6 +17,8 @@ const TASK_OF: &str = "task:";
 pub(crate) struct Draft {
     pub(crate) branch: String,
     task: String,
+    /// What tells this task from the same one sent once more, as when a connection broke off.
+    pub(crate) key: Option<String>,
     /// Who answers; none: as configured.
     lead: Option<String>,
     /// Agents that are chosen.
@@ -49,6 +51,7 @@ impl Draft {
             match name.as_str() {
                 "branch" => draft.branch = value,
                 "task" => draft.task = value.replace("\r\n", "\n"),
+                "key" => draft.key = Some(value).filter(|key| !key.is_empty()),
                 "lead" => draft.lead = Some(value).filter(|lead| !lead.is_empty()),
                 "agent" => draft.agents.push(value),
                 _ => {
@@ -102,6 +105,8 @@ pub(crate) fn form(place: &Place, lead: &str, agents: &[Agent], draft: &Draft) -
             h2 id="asking" class="hidden" { "Ask" }
             form method="post" action={ "/sessions/" (place.about.session) "/ask" } {
                 input type="hidden" name="branch" value=(place.branch);
+                // The script sets it: without it, a browser sends a form once.
+                input type="hidden" name="key" value="";
                 label for="task" { "Task" }
                 textarea id="task" name="task" rows="2" required aria-invalid=[refused.then_some("true")]
                     aria-describedby=[refused.then_some("refused")] autofocus[refused] { "\n" (draft.task) }
@@ -171,7 +176,9 @@ mod tests {
             ("task:risks", ""),
             ("task:actions", "Not asked."),
             ("lead", "coordinator"),
+            ("key", "k1"),
         ]));
+        assert_eq!(draft.key.as_deref(), Some("k1"));
         let turn = draft.turn();
         assert_eq!(turn.lead.as_deref(), Some("coordinator"));
         assert_eq!(turn.task, "Which\nday?");

@@ -4,7 +4,7 @@
 //! browser ─► server (host, token, login) ─► router ─► Service
 //! ```
 //!
-//! Rendered here; without scripts everything works but live updates. All text of conversations
+//! Rendered here; without scripts everything works but live updates and copy buttons. All text of conversations
 //! and models is escaped by the templates, and the content policy allows no inline script or style.
 //! The page knows nothing but the [`Service`] and its types. Whoever mounts [`router`] decides who may
 //! see it, and shows [`refused`] to everybody else.

@@ -62,7 +62,8 @@ pub(crate) async fn ask(
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Result<Response, Trouble> {
     let mut draft = Draft::read(fields);
-    let problem = match service.begin(&id, &Asked::Task(draft.turn()), None).await {
+    let asked = Asked::Task(draft.turn());
+    let problem = match service.begin(&id, &asked, draft.key.as_deref()).await {
         Ok(_) => return Ok(back(&id, &draft.branch).into_response()),
         Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,
         Err(error) => return Err(error.into()),
