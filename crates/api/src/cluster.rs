@@ -30,7 +30,7 @@ impl MemberState {
 /// A program that uses the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Member {
+pub struct ClusterMember {
     /// Its id. It keeps it when it is started again with the same `store.path`.
     pub member: String,
     /// Program, host and process.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::Page;
-use unisono_api::cluster::{Drain, Member};
+use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::page::PageQuery;
 use unisono_api::service::{Cluster, Result};
 
@@ -11,12 +11,12 @@ use crate::Client;
 
 #[async_trait]
 impl Cluster for Client {
-    async fn members(&self, query: &PageQuery) -> Result<Page<Member>> {
+    async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>> {
         self.json(self.request(Method::GET, "/v1/cluster").query(query))
             .await
     }
 
-    async fn drain(&self, member: &str, drain: bool) -> Result<Member> {
+    async fn drain(&self, member: &str, drain: bool) -> Result<ClusterMember> {
         let path = format!("/v1/cluster/{member}");
         self.json(self.post(&path, &Drain { drain })).await
     }

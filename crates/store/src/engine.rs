@@ -3,13 +3,16 @@
 //! A store holds one append-only journal per session. Payloads are opaque here. Events are numbered
 //! from 1 without gaps. A writer first claims the session and gets an epoch; a later claim fences it.
 
+mod cluster;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 
 use uuid::Uuid;
 
-use crate::cluster::Cluster;
+pub use cluster::{Announcement, Beat, Cluster, Member};
+
 use crate::error::Result;
 
 /// The journal of what is left of sessions that were removed; none of them has this id.

@@ -9,7 +9,7 @@ use unisono_session::Event;
 use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
-use crate::cluster::Cluster;
+use crate::engine::Cluster;
 use crate::engine::{
     self, Append, Claim, DELETED_USAGE, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
 };

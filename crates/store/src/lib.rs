@@ -17,7 +17,6 @@
 mod admit;
 pub mod archive;
 mod check;
-mod cluster;
 mod codec;
 mod deleted_usage;
 mod disk;
@@ -35,14 +34,13 @@ mod record;
 mod row;
 
 pub use check::check;
-pub use cluster::{Announcement, Beat, Cluster, Member};
 pub use disk::{
     Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,
     acknowledge_losses, doctor, is_store, losses, repair, vacuum,
 };
 pub use engine::{
-    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health,
-    MAX_PAYLOAD_BYTES, SessionId, SessionInfo, Space, Vacuumed,
+    Announcement, Answer, Append, Beat, Checkpoint, Claim, Cluster, DELETED_USAGE, Deletion,
+    Engine, Event, Health, MAX_PAYLOAD_BYTES, Member, SessionId, SessionInfo, Space, Vacuumed,
 };
 pub use error::{Error, Fault, Record, Result, is_full};
 pub use grants::Grants;

@@ -30,8 +30,8 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::admit;
-use crate::cluster::Cluster;
 use crate::disk::Lock;
+use crate::engine::Cluster;
 use crate::engine::{
     Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, SessionId,
     SessionInfo, Space, Vacuumed,

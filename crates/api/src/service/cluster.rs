@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::cluster::Member;
+use crate::cluster::ClusterMember;
 use crate::{Page, PageQuery};
 
 /// The programs that use a store together.
@@ -14,12 +14,12 @@ pub trait Cluster {
     ///
     /// # Errors
     /// `unavailable`: the database does not answer.
-    async fn members(&self, query: &PageQuery) -> Result<Page<Member>>;
+    async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>>;
 
     /// Has a program take no new sessions and hand over its own, or work as before. It does so within
     /// some seconds.
     ///
     /// # Errors
     /// `not_found`: no live program has that id; `conflict`: there is no other to take its sessions.
-    async fn drain(&self, member: &str, drain: bool) -> Result<Member>;
+    async fn drain(&self, member: &str, drain: bool) -> Result<ClusterMember>;
 }

@@ -5,7 +5,7 @@ use unisono::Service;
 use unisono::service::sessions::is_meant;
 use unisono_api::Code;
 use unisono_api::PageQuery;
-use unisono_api::cluster::Member;
+use unisono_api::cluster::ClusterMember;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -99,7 +99,7 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
     Ok(())
 }
 
-async fn members(service: &dyn Service) -> Result<Vec<Member>> {
+async fn members(service: &dyn Service) -> Result<Vec<ClusterMember>> {
     let (mut all, mut query) = (Vec::new(), PageQuery::default());
     loop {
         let page = service.members(&query).await?;
@@ -111,7 +111,7 @@ async fn members(service: &dyn Service) -> Result<Vec<Member>> {
     }
 }
 
-fn row(member: &Member) -> Vec<String> {
+fn row(member: &ClusterMember) -> Vec<String> {
     let mark = if member.is_self { "*" } else { "" };
     vec![
         format!("{}{mark}", show::short_id(&member.member)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use unisono::Local;
-use unisono_api::cluster::{Drain, Member};
+use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::service::Cluster as _;
 use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
@@ -30,12 +30,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[utoipa::path(
     get, path = "/v1/cluster", tag = "cluster",
     params(PageQuery),
-    responses((status = 200, description = "A part of the list", body = Page<Member>))
+    responses((status = 200, description = "A part of the list", body = Page<ClusterMember>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<Member>>, ApiError> {
+) -> Result<Json<Page<ClusterMember>>, ApiError> {
     Ok(Json(shared.local.members(&query).await?))
 }
 
@@ -45,13 +45,13 @@ async fn list(
     post, path = "/v1/cluster/{member}", tag = "cluster",
     params(("member" = String, Path, description = "The program's id")),
     request_body = Drain,
-    responses((status = 200, description = "It is asked to", body = Member))
+    responses((status = 200, description = "It is asked to", body = ClusterMember))
 )]
 async fn drain(
     State(shared): State<Arc<Shared>>,
     Path(member): Path<String>,
     extract::Json(asked): extract::Json<Drain>,
-) -> Result<Json<Member>, ApiError> {
+) -> Result<Json<ClusterMember>, ApiError> {
     Ok(Json(shared.local.drain(&member, asked.drain).await?))
 }
 

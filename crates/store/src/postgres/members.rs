@@ -19,8 +19,7 @@ use uuid::Uuid;
 
 use super::link::Link;
 use super::{info, unsigned};
-use crate::cluster::{Announcement, Beat, Cluster, Member};
-use crate::engine::{Answer, SessionId, SessionInfo};
+use crate::engine::{Announcement, Answer, Beat, Cluster, Member, SessionId, SessionInfo};
 use crate::error::{Error, Result};
 use crate::private;
 

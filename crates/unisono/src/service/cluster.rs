@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use unisono_api::cluster::{Member, MemberState};
+use unisono_api::cluster::{ClusterMember, MemberState};
 use unisono_api::page::PageQuery;
 use unisono_api::service::{Cluster, Result};
 use unisono_api::{Code, Page};
@@ -16,7 +16,7 @@ use crate::values;
 
 #[async_trait]
 impl Cluster for Local {
-    async fn members(&self, query: &PageQuery) -> Result<Page<Member>> {
+    async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>> {
         let after: Option<Uuid> = cursor(query.cursor.as_deref())?;
         let all = self.all_members().await?;
         let left = match after {
@@ -28,17 +28,17 @@ impl Cluster for Local {
             }
             None => all,
         };
-        let limit = Page::<Member>::size(query.limit);
+        let limit = Page::<ClusterMember>::size(query.limit);
         Ok(Page::first(left, limit, |last| last.member.clone()))
     }
 
-    async fn drain(&self, member: &str, drain: bool) -> Result<Member> {
+    async fn drain(&self, member: &str, drain: bool) -> Result<ClusterMember> {
         let member: Uuid = id("member", member)?;
         let unknown = || Error::not_found("live program of the cluster with the id", member);
         let cluster = self.cluster().ok_or_else(unknown)?;
         let others = self.all_members().await?;
         let mut others = others.iter().filter(|one| one.member != member.to_string());
-        let takes = |one: &Member| one.address.is_some() && one.state == MemberState::Alive;
+        let takes = |one: &ClusterMember| one.address.is_some() && one.state == MemberState::Alive;
         if drain && !others.any(takes) {
             let detail = "no other daemon is there to take its sessions";
             return Err(Error::new(Code::Conflict, detail).into());
@@ -54,7 +54,7 @@ impl Cluster for Local {
 
 impl Local {
     /// All programs on the store; none where it is in a directory.
-    async fn all_members(&self) -> Result<Vec<Member>, Error> {
+    async fn all_members(&self) -> Result<Vec<ClusterMember>, Error> {
         let Some(cluster) = self.cluster() else {
             return Ok(Vec::new());
         };
@@ -62,7 +62,7 @@ impl Local {
         let members = cluster.members().await?.into_iter();
         let members = members.map(|(member, sessions)| {
             let agents = &member.announced.agents;
-            Member {
+            ClusterMember {
                 member: member.id.to_string(),
                 state: match (member.is_alive, member.is_draining) {
                     (false, _) => MemberState::Gone,
