@@ -26,6 +26,7 @@ pub mod page;
 pub mod pin;
 pub mod problem;
 pub mod run;
+pub mod schedule;
 pub mod search;
 pub mod service;
 pub mod session;

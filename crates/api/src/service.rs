@@ -17,6 +17,7 @@ mod compactions;
 mod contexts;
 mod messages;
 mod runs;
+mod schedules;
 mod search;
 mod sessions;
 mod settings;
@@ -35,6 +36,7 @@ pub use compactions::Compactions;
 pub use contexts::Contexts;
 pub use messages::Messages;
 pub use runs::Runs;
+pub use schedules::Schedules;
 pub use search::Search;
 pub use sessions::Sessions;
 pub use settings::Settings;
@@ -67,6 +69,7 @@ pub trait Service:
     + Runs
     + Usage
     + Approvals
+    + Schedules
     + Settings
     + Agents
     + Store
@@ -87,6 +90,7 @@ impl<T> Service for T where
         + Runs
         + Usage
         + Approvals
+        + Schedules
         + Settings
         + Agents
         + Store

@@ -12,7 +12,7 @@ use unisono_session::event::{Unwritten, Writing};
 use crate::commands::{
     acp, agents, append, approvals, chat, checkpoints, cluster, compact, completions, config,
     context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay,
-    resume, run, runs, seal, serve, sessions, store, usage, vacuum, why,
+    resume, run, runs, schedules, seal, serve, sessions, store, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -335,6 +335,9 @@ pub(crate) enum Command {
     /// Tool calls awaiting approval
     #[command(subcommand)]
     Approvals(approvals::Command),
+    /// Turns that begin at times
+    #[command(subcommand)]
+    Schedules(schedules::Command),
     /// The exact bytes an agent was sent, and the chain of causes
     Why(why::Args),
     /// Rebuilds every request of a turn from the journal and checks every digest

@@ -26,6 +26,7 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod schedules;
 pub(crate) mod seal;
 pub(crate) mod serve;
 pub(crate) mod sessions;
@@ -56,6 +57,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Sessions(command) => app.wait_for(sessions::run(app, command)),
         Command::Runs(command) => app.wait_for(runs::run(app, command)),
         Command::Approvals(command) => app.wait_for(approvals::run(app, command)),
+        Command::Schedules(command) => app.wait_for(schedules::run(app, command)),
         Command::Why(args) => app.wait_for(why::run(app, args)),
         Command::Replay(args) => app.wait_for(replay::run(app, args)),
         Command::Context(args) => app.wait_for(context::run(app, args)),

@@ -10,6 +10,7 @@ mod events;
 mod mcp;
 mod messages;
 mod runs;
+mod schedules;
 mod search;
 mod sessions;
 mod settings;

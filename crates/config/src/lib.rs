@@ -6,11 +6,13 @@
 //! - [`setup`] does both at once: the starting point of a program.
 //! - [`summarisers`] lists the models that write summaries.
 //! - [`skills`] reads folders that explain how to do a kind of task.
+//! - [`automation`] has the turns that begin by themselves, and their times.
 //! - [`init`] writes a starter project.
 //!
 //! Errors that a person can correct are [`diagnostic`] values: what, where, what to do.
 
 pub mod agents;
+pub mod automation;
 pub mod diagnostic;
 pub mod document;
 pub mod init;

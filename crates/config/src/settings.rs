@@ -4,6 +4,7 @@
 //! source of defaults. Values are merged and read by figment; keys, types and positions are checked
 //! before that, so that each error is reported with its file, line and column.
 
+mod automation;
 mod budget;
 mod compaction;
 mod contradictions;
@@ -30,6 +31,7 @@ use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
 
+pub use automation::{Schedule, Task, Trigger};
 pub use budget::{Budget, Daemon as DaemonBudget, Level as BudgetLevel, dollars};
 pub use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
@@ -47,6 +49,7 @@ pub use stored::changed;
 pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
 pub use tiers::TierNumbers;
 
+use crate::automation::Automation;
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;
 use crate::providers::Providers;
@@ -73,6 +76,12 @@ pub struct Config {
     pub mcp: BTreeMap<String, McpServer>,
     /// Approval rules of all agents.
     pub approvals: Approvals,
+    /// Turns that begin at times, by name.
+    #[serde(default)]
+    pub schedules: BTreeMap<String, Schedule>,
+    /// Turns that begin when other programs ask, by name.
+    #[serde(default)]
+    pub triggers: BTreeMap<String, Trigger>,
     /// When and how conversations are compacted.
     pub compaction: Compaction,
     /// The agents of a turn, and the limits of a turn.
@@ -107,6 +116,8 @@ pub struct Loaded {
     pub providers: Providers,
     /// The tool servers, and the approval rules.
     pub tools: Tools,
+    /// Turns that begin by themselves.
+    pub automation: Automation,
     /// The model of agents that name no model.
     pub default_model: String,
     /// The prompts of summarisers.
@@ -224,6 +235,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
         let place = |path: &[&str]| layers.place(path);
         sources.program.check(&mut found);
         let tools = mcp::read(&config, &sources, &place, &mut found);
+        let automation = automation::read(&config, &sources, &place, &mut found);
         let default_model = default_model(&config, &providers);
         let chosen = config.models.instead.is_some() || config.models.default != AUTO;
         if !chosen && default_model == EXTRACTIVE {
@@ -236,6 +248,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             catalogue,
             providers,
             tools,
+            automation,
             prompts,
             project: sources.project(),
             warnings: Diagnostics::default(),

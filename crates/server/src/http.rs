@@ -40,6 +40,7 @@ mod problem;
 mod rate;
 mod running;
 mod runs;
+mod schedules;
 mod search;
 pub(crate) mod sessions;
 mod settings;
@@ -47,6 +48,7 @@ mod snapshots;
 mod store;
 pub(crate) mod token;
 mod topics;
+mod triggers;
 mod turn_events;
 mod turns;
 mod usage;
@@ -76,6 +78,7 @@ use openai::ephemeral::EphemeralSessions;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
+use unisono::automation;
 use unisono::retention;
 use unisono::{Local, Service};
 
@@ -287,6 +290,7 @@ impl Server {
             tokio::spawn(cluster::follow(shared.clone(), self.reached.clone())),
             tokio::spawn(follow_agents(shared.clone())),
             tokio::spawn(prune(shared.clone())),
+            tokio::spawn(follow_schedules(shared.clone())),
             tokio::spawn(unisono::vacuum::follow(shared.local.clone())),
         ];
         self.answer_beside(upkeep, stop).await
@@ -405,6 +409,14 @@ async fn prune(shared: Arc<Shared>) {
     retention::follow(&shared.local, retention::hourly()).await;
 }
 
+/// Begins the turns of schedules when they are due.
+async fn follow_schedules(shared: Arc<Shared>) {
+    // A store that was opened on a full disk takes writes later; until then nothing can begin.
+    if shared.local.journal().writable().await.is_ok() {
+        automation::follow(&shared.local).await;
+    }
+}
+
 /// Opens each session that was left in the middle of its work, so that its open turns go on; what
 /// nobody waits for any more is removed.
 async fn resume(shared: Arc<Shared>) {
@@ -466,6 +478,8 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("agents", agents::routes()),
         ("cluster", cluster::routes()),
         ("approvals", approvals::routes()),
+        ("schedules", schedules::routes()),
+        ("triggers", triggers::routes()),
         ("usage", usage::routes()),
         ("metrics", metrics::routes()),
         ("settings", settings::routes()),

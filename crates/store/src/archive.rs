@@ -16,8 +16,9 @@ use tokio::sync::mpsc;
 
 use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo};
 use crate::error::{Error, Result};
+use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
-use crate::{deleted_usage, grants, imports};
+use crate::{deleted_usage, imports};
 
 use read::Item;
 use write::Section;
@@ -102,7 +103,7 @@ async fn send_session(
         )
         .await?;
     }
-    moved.sessions += u64::from(session != DELETED_USAGE && session != grants::ID);
+    moved.sessions += u64::from(is_of_a_session(session));
     send(sections, Section::Head { session, head }).await
 }
 
@@ -139,7 +140,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let mut kept = Vec::new();
     for &session in &sessions {
         if engine.session(session).await?.is_some() {
-            if session != DELETED_USAGE && session != grants::ID {
+            if is_of_a_session(session) {
                 return Err(Error::SessionExists { session });
             }
             kept.push(session);
@@ -193,7 +194,7 @@ async fn store_all(
         let (epoch, last_seq) = match open {
             Some((current, epoch, last_seq)) if current == session => (epoch, last_seq),
             _ => {
-                moved.sessions += u64::from(session != DELETED_USAGE && session != grants::ID);
+                moved.sessions += u64::from(is_of_a_session(session));
                 let claim = engine.claim(session).await?;
                 (claim.epoch, claim.last_seq)
             }

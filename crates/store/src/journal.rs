@@ -16,7 +16,7 @@ use crate::engine::{
 use crate::error::{Error, Record, Result};
 use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
-use crate::{deleted_usage, grants};
+use crate::{deleted_usage, grants, starts};
 
 /// The first events of a session that are more than this are stored in parts of about this size.
 const PART_BYTES: usize = 2 << 20;
@@ -358,8 +358,9 @@ impl From<engine::SessionId> for SessionId {
 }
 
 /// Whether a journal is a session's, and not the store's own.
-fn is_of_a_session(journal: engine::SessionId) -> bool {
-    journal != grants::ID && journal != DELETED_USAGE && journal != imports::ID
+pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
+    let own = [grants::ID, DELETED_USAGE, imports::ID, starts::ID];
+    !own.contains(&journal)
 }
 
 /// What the last event of a session says of its open turns.

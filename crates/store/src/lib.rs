@@ -32,6 +32,7 @@ pub mod postgres;
 pub mod private;
 mod record;
 mod row;
+pub mod starts;
 
 pub use check::check;
 pub use disk::{

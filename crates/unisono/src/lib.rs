@@ -19,12 +19,14 @@
 //! - [`chat`] is a session as the chat of a page.
 //! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
 //!   tools of a client, [`values`] times and amounts in JSON.
+//! - [`automation`] begins turns at times, and when other programs ask.
 //! - [`metrics`] counts events, [`telemetry`] writes the log.
 
 pub mod agents;
 pub mod append;
 mod approvals;
 pub mod ask;
+pub mod automation;
 pub mod chat;
 pub mod client_tools;
 pub mod context;

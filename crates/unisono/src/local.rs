@@ -37,6 +37,7 @@ use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
+use crate::automation::Automations;
 use crate::context::estimate;
 use crate::current::Current;
 use crate::decisions::RecentDecisions;
@@ -97,6 +98,8 @@ pub struct Local {
     used: Folds,
     /// Recently decided calls.
     decided: RecentDecisions,
+    /// Turns that begin by themselves.
+    pub(crate) automations: Automations,
     learnt: Arc<Learnt>,
     metrics: Metrics,
     /// Answers of the user's own model servers, and their warm prefixes.
@@ -151,6 +154,7 @@ impl Local {
             viewed: Mutex::default(),
             used: Folds::default(),
             decided: RecentDecisions::default(),
+            automations: Automations::default(),
             learnt,
             metrics: Metrics::default(),
             servers: Servers::default(),

@@ -8,6 +8,7 @@ mod compactions;
 mod contexts;
 mod messages;
 mod runs;
+mod schedules;
 mod search;
 pub mod sessions;
 pub mod settings;
@@ -33,7 +34,7 @@ impl Local {
 }
 
 /// Parses an id.
-fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
+pub(crate) fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
     let wrong = |_| {
         Error::new(
             Code::InvalidRequest,

@@ -42,6 +42,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                     a class="brand" href="/" { "unisono" }
                     nav aria-label="Main" {
                         a href="/" { "Sessions" } a href="/approvals" { "Approvals" }
+                        a href="/schedules" { "Schedules" }
                         a href="/usage" { "Usage" } a href="/settings" { "Settings" }
                     }
                     p id="link" class="link" role="status" {}

@@ -28,6 +28,7 @@ mod parts;
 mod pictures;
 mod place;
 mod run;
+mod schedules;
 mod seen;
 mod session;
 mod settings;
@@ -58,9 +59,10 @@ pub fn router<S: Clone + Send + Sync + 'static>(service: Arc<dyn Service>) -> Ro
 /// Whether a page is shown at that address, and not something for programs.
 pub fn is_page(path: &str) -> bool {
     let below = |start| path.starts_with(start);
-    ["/", "/approvals", "/usage", "/settings"].contains(&path)
+    ["/", "/approvals", "/schedules", "/usage", "/settings"].contains(&path)
         || below("/sessions/")
         || below("/approvals/")
+        || below("/schedules/")
 }
 
 fn routes() -> Router<Arc<dyn Service>> {
@@ -89,6 +91,8 @@ fn routes() -> Router<Arc<dyn Service>> {
         .merge(parts_of_sessions())
         .route("/approvals", get(approvals::show))
         .route("/approvals/{call}", post(approvals::decide))
+        .route("/schedules", get(schedules::show))
+        .route("/schedules/{schedule}", post(schedules::order))
         .route("/usage", get(usage::show))
         .route("/settings", get(settings::show).post(settings::save))
         .route("/static/{version}/{file}", get(assets::show))

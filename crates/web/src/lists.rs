@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use unisono_api::approval::{Approval, ApprovalQuery};
 use unisono_api::message::{Message, MessageQuery};
+use unisono_api::schedule::Schedule;
 use unisono_api::service::{Result, Service};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::turn::Turn;
@@ -29,6 +30,19 @@ pub(crate) async fn approvals(
     };
     let mut all = Vec::new();
     while let Some(next) = add(service.approvals(&query).await?, &mut all) {
+        query.cursor = Some(next);
+    }
+    Ok(all)
+}
+
+/// All schedules, by name.
+pub(crate) async fn schedules(service: &dyn Service) -> Result<Vec<Schedule>> {
+    let mut query = PageQuery {
+        cursor: None,
+        limit: PART,
+    };
+    let mut all = Vec::new();
+    while let Some(next) = add(service.schedules(&query).await?, &mut all) {
         query.cursor = Some(next);
     }
     Ok(all)

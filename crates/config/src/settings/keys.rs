@@ -15,6 +15,8 @@ pub(crate) const ALL: &[Key] = &[
     key("providers", Kind::Named(PROVIDER)),
     key("mcp", Kind::Named(MCP)),
     key("approvals", Kind::Section(APPROVALS)),
+    key("schedules", Kind::Named(SCHEDULE)),
+    key("triggers", Kind::Named(TRIGGER)),
     key("compaction", Kind::Section(COMPACTION)),
     key("run", Kind::Section(RUN)),
     key("delegation", Kind::Section(DELEGATION)),
@@ -102,6 +104,36 @@ const MCP: &[Key] = &[
 ];
 
 const APPROVALS: &[Key] = &[key("require", Kind::Texts), key("timeout", Kind::Duration)];
+
+/// The keys of what begins a turn by itself.
+macro_rules! task_keys {
+    ($($more:expr),*) => {
+        &[
+            $($more,)*
+            key("session", Kind::Text),
+            key("branch", Kind::Text),
+            key("lead", Kind::Text),
+            key("agents", Kind::Texts),
+            key("settings", Kind::TextMap),
+            key("task", Kind::Text),
+        ]
+    };
+}
+
+/// The keys of `[schedules.<name>]`.
+const SCHEDULE: &[Key] = task_keys!(
+    key("cron", Kind::Text),
+    key("every", Kind::Duration),
+    key("timezone", Kind::Text),
+    key("missed", Kind::Choice(&["run", "skip"])),
+    key("enabled", Kind::Flag)
+);
+
+/// The keys of `[triggers.<name>]`.
+const TRIGGER: &[Key] = task_keys!(
+    key("secret_env", Kind::Text),
+    key("secret_file", Kind::Path)
+);
 
 const RUN: &[Key] = &[
     key("lead", Kind::Text),

@@ -152,7 +152,7 @@ impl Key {
     }
 
     /// The key itself, for the header it is sent in and to take it out of what is shown.
-    pub(crate) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         self.secret.expose_secret()
     }
 }

@@ -26,6 +26,8 @@ use super::openai;
 
 /// The scheme by which whoever asks is known.
 const TOKEN: &str = "token";
+/// The same of a trigger.
+const TRIGGER: &str = "trigger";
 const PROBLEM_JSON: &str = "application/problem+json";
 const JSON: &str = "application/json";
 
@@ -93,6 +95,13 @@ pub(super) fn complete(api: &mut OpenApi) {
     let components = api.components.get_or_insert_default();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme(TOKEN, SecurityScheme::Http(bearer));
+    let secret = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "The secret of the trigger itself, or a signature made with it",
+        ))
+        .build();
+    components.add_security_scheme(TRIGGER, SecurityScheme::Http(secret));
     add_responses(components);
     refer_to_items(components);
 }

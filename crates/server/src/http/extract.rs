@@ -20,16 +20,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             let detail = "the body must be sent as `Content-Type: application/json`";
             return Err(ApiError::new(Code::UnsupportedMediaType, detail));
         }
-        let bytes = match Bytes::from_request(request, state).await {
-            Ok(bytes) => bytes,
-            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let detail = "the body is larger than `server.body_limit_bytes`";
-                return Err(ApiError::new(Code::TooLarge, detail));
-            }
-            Err(rejection) => {
-                return Err(ApiError::new(Code::InvalidRequest, rejection.body_text()));
-            }
-        };
+        let bytes = bytes(request, state).await?;
         // Fields could also be read from an array, by their order: nobody means that.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             let detail = "the body must be a JSON object";
@@ -42,7 +33,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// The body as it is, if it is not larger than the server takes.
+///
+/// # Errors
+/// It is, or does not come.
+pub(super) async fn bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+    match Bytes::from_request(request, state).await {
+        Ok(bytes) => Ok(bytes),
+        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let detail = "the body is larger than `server.body_limit_bytes`";
+            Err(ApiError::new(Code::TooLarge, detail))
+        }
+        Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
+    }
+}
+
+/// Whether a request says that its body is JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());

@@ -12,6 +12,7 @@ use unisono_api::{Code, Problem};
 use super::Shared;
 use super::login;
 use super::problem::{self, ApiError};
+use super::triggers;
 
 /// Paths that are answered without a token and whatever else is being done.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -65,9 +66,13 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     held.refused().map_or(Ok(answered), Err)
 }
 
-/// Whether a path needs no token: that of a login, a page about problems, a part of the page.
+/// Whether a path needs no token: that of a login, a page about problems, a part of the page, and
+/// that of a trigger, which has a secret of its own.
 pub(super) fn is_open(path: &str) -> bool {
-    path == login::PATH || path.starts_with("/problems/") || unisono_web::is_asset(path)
+    path == login::PATH
+        || path.starts_with(triggers::BASE)
+        || path.starts_with("/problems/")
+        || unisono_web::is_asset(path)
 }
 
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].

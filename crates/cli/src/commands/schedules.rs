@@ -1,0 +1,154 @@
+//! `unisono schedules`: turns that begin at times.
+
+use clap::Subcommand;
+use unisono::short::end;
+use unisono_api::schedule::{Schedule, ScheduledTurn};
+use unisono_api::{PageQuery, service};
+
+use crate::app::App;
+use crate::live::{Interrupts, Limits, Screen, conclude, follow};
+use crate::problem::{Problem, Result};
+use crate::show;
+
+const LIST_HELP: &str = "\
+[schedules.NAME] of the settings has the times and the task; `unisono serve` begins the turns.
+
+JSON: a list of {name, rule, state (on, paused, off), missed (run, skip), next, last
+{scheduled, begun, session, turn, state, error}, skipped {scheduled, reason}}.";
+
+const RUN_HELP: &str = "\
+Its times stay as they are. It is refused while the last turn of the schedule is open. Where a
+daemon has the store, it works on the turn; otherwise this process does.
+
+JSON: as of `run`.";
+
+const PAUSE_HELP: &str = "\
+A schedule stays paused when the daemon is started again. Times that pass meanwhile are not made up
+for.
+
+JSON: as an item of `schedules list`.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists schedules: when each is due, and its last turn
+    #[command(after_help = LIST_HELP)]
+    List,
+    /// Begins the turn of a schedule now, and follows it
+    #[command(after_help = RUN_HELP)]
+    Run(Named),
+    /// Has a schedule begin no turns by itself
+    #[command(after_help = PAUSE_HELP)]
+    Pause(Named),
+    /// Has a paused schedule begin turns again
+    #[command(after_help = PAUSE_HELP)]
+    Resume(Named),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Named {
+    /// The schedule
+    #[arg(value_name = "NAME")]
+    schedule: String,
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::List => list(app).await,
+        Command::Run(args) => begin(app, &args.schedule).await,
+        Command::Pause(args) => pause(app, &args.schedule, true).await,
+        Command::Resume(args) => pause(app, &args.schedule, false).await,
+    }
+}
+
+async fn list(app: &App) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let service = app.reader(&setup).await?;
+    let all = everything(&*service).await?;
+    if app.out.json {
+        app.out.json(&all);
+    } else if all.is_empty() {
+        app.out
+            .say("there is no schedule: [schedules.NAME] of the settings begins turns at times");
+    } else {
+        let header = ["SCHEDULE", "WHEN", "NEXT (UTC)", "LAST TURN", "STATE"];
+        let rows = all.iter().map(row).collect();
+        app.out.data(show::table(&header, &[], rows));
+    }
+    service.close().await;
+    Ok(())
+}
+
+async fn everything(service: &dyn service::Service) -> Result<Vec<Schedule>> {
+    let (mut all, mut query) = (Vec::new(), PageQuery::default());
+    loop {
+        let page = service.schedules(&query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+fn row(one: &Schedule) -> Vec<String> {
+    let next = one.next.as_deref().map(show::minute);
+    let (last, state) = match (&one.last, &one.skipped) {
+        (Some(last), _) => (turn(last), last.state.clone()),
+        (None, Some(skipped)) => (show::minute(&skipped.scheduled), skipped.reason.clone()),
+        (None, None) => (String::new(), String::new()),
+    };
+    vec![
+        one.name.clone(),
+        one.rule.clone(),
+        next.unwrap_or_else(|| one.state.clone()),
+        last,
+        state,
+    ]
+}
+
+fn turn(last: &ScheduledTurn) -> String {
+    let turn = last.turn.as_ref().map(end).unwrap_or_default();
+    format!("{} {turn}", show::minute(&last.begun))
+        .trim_end()
+        .to_owned()
+}
+
+async fn begin(app: &App, name: &str) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let mut interrupts = Interrupts::listen()?;
+    let worker = app.new_desk(&setup).await?.work(app, None).await?;
+    let begun = worker.service().run_schedule(name).await?;
+    let Some(turn) = &begun.turn else {
+        let why = begun.error.unwrap_or(begun.state);
+        return Err(Problem::failed(format!("no turn began: {why}")));
+    };
+    let mut followed = worker.join(&begun.session, turn).await?;
+    let mut screen = Screen::new(&app.out);
+    let text = format!("{name} in session {}", show::short_id(&begun.session));
+    screen.headline("schedule", &text);
+    let limits = Limits::leaving(None, &mut interrupts);
+    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+    drop(screen);
+    let concluded = conclude(&app.out, &followed.leave(), end);
+    worker.stop(end).await;
+    concluded
+}
+
+async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    // A store that is not there yet is made: the pause has to be kept.
+    let store = app.store_or_daemon(&setup).await?;
+    let service = app.service_on(store, &setup)?;
+    let changed = service.pause_schedule(name, paused).await?;
+    if app.out.json {
+        app.out.json(&changed);
+    } else {
+        let next = match &changed.next {
+            Some(at) => format!("next at {} UTC", show::minute(at)),
+            None => format!("it is {}", changed.state),
+        };
+        app.out.say(format_args!("schedule {name}: {next}"));
+    }
+    service.close().await;
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Turns that begin at times.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::schedule::{Schedule, ScheduledTurn};
+use unisono_api::service::{Result, Schedules};
+use unisono_api::{Page, PageQuery};
+
+use crate::Client;
+
+#[async_trait]
+impl Schedules for Client {
+    async fn schedules(&self, query: &PageQuery) -> Result<Page<Schedule>> {
+        self.json(self.request(Method::GET, "/v1/schedules").query(query))
+            .await
+    }
+
+    async fn run_schedule(&self, name: &str) -> Result<ScheduledTurn> {
+        let path = format!("/v1/schedules/{name}/runs");
+        self.json(self.request(Method::POST, &path)).await
+    }
+
+    async fn pause_schedule(&self, name: &str, paused: bool) -> Result<Schedule> {
+        let what = if paused { "pause" } else { "resume" };
+        let path = format!("/v1/schedules/{name}/{what}");
+        self.json(self.request(Method::POST, &path)).await
+    }
+}

@@ -1,0 +1,156 @@
+//! Cron expressions on the clocks of a time zone.
+//!
+//! The expression is followed on a calendar without time zones; each time is then looked up on the
+//! zone's clocks.
+
+use cronexpr::{Crontab, MakeTimestamp};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use unisono_context::Timestamp;
+
+/// Fields of an expression: minute, hour, day, month, weekday.
+const FIELDS: usize = 5;
+/// What the library looks at in one search, and how often that is done before a time counts as one
+/// that never comes: leap days may be eight years apart.
+const SEARCH_YEARS: i32 = 4;
+const SEARCHES: i32 = 3;
+
+/// A cron expression.
+#[derive(Clone, Debug)]
+pub struct Cron {
+    text: String,
+    /// On a calendar without time zones, which is that of UTC.
+    calendar: Crontab,
+}
+
+/// Why a text is no cron expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CronError {
+    /// It has more or fewer fields.
+    #[error("it has {0} fields and not 5: minute, hour, day of the month, month, day of the week")]
+    Fields(usize),
+    /// A field is wrong.
+    #[error("{0}")]
+    Field(String),
+    /// No date has all that it asks for.
+    #[error("no date is like that")]
+    Never,
+}
+
+impl Cron {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// What is wrong with it, for a person.
+    pub fn parse(text: &str) -> Result<Cron, CronError> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        if fields.len() != FIELDS {
+            return Err(CronError::Fields(fields.len()));
+        }
+        let text = fields.join(" ");
+        let calendar = cronexpr::parse_crontab(&format!("{text} UTC"));
+        let cron = Cron {
+            calendar: calendar.map_err(|error| CronError::Field(reason(&error.to_string())))?,
+            text,
+        };
+        match cron.after(DateTime::constant(2024, 1, 1, 0, 0, 0, 0)) {
+            Some(_) => Ok(cron),
+            None => Err(CronError::Never),
+        }
+    }
+
+    /// The expression.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The first instant after that one at which a clock of the zone shows one of its times.
+    pub(super) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let begin = jiff::Timestamp::from_millisecond(after.0).ok()?;
+        let mut civil = zone.to_datetime(begin);
+        // Times that a gap leaves out are all the same instant, and those of a fold are passed.
+        loop {
+            civil = self.after(civil)?;
+            let at = instant(civil, zone)?;
+            if at > after {
+                return Some(at);
+            }
+        }
+    }
+
+    /// The first time after that one on a calendar without time zones.
+    fn after(&self, civil: DateTime) -> Option<DateTime> {
+        let begin = TimeZone::UTC.to_timestamp(civil).ok()?;
+        (0..SEARCHES).find_map(|search| {
+            let years = jiff::Span::new().years(search * SEARCH_YEARS);
+            let begin = begin.to_zoned(TimeZone::UTC).checked_add(years).ok()?;
+            let found = self.calendar.find_next(MakeTimestamp(begin.timestamp()));
+            found.ok().map(|found| found.datetime())
+        })
+    }
+}
+
+/// When the clocks of a zone show that: the first time, or the end of the gap that leaves it out.
+fn instant(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    let ambiguous = zone.to_ambiguous_timestamp(civil);
+    let at = match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => {
+            ambiguous.earlier().ok()?
+        }
+        AmbiguousOffset::Gap { .. } => {
+            // As if the clocks had not been changed: after the gap.
+            let beyond = ambiguous.later().ok()?;
+            zone.preceding(beyond).next()?.timestamp()
+        }
+    };
+    Some(Timestamp(at.as_millisecond()))
+}
+
+/// What the library says, in one line and without what stands above its mark.
+fn reason(said: &str) -> String {
+    let last = said.lines().last().unwrap_or(said);
+    last.trim_start_matches([' ', '^']).to_owned()
+}
+
+/// The time zone of that name; none: there is none.
+pub fn zone(name: &str) -> Option<TimeZone> {
+    TimeZone::get(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_expression_says_why() {
+        let table = [
+            ("", "0 fields"),
+            ("0 7 * *", "4 fields"),
+            ("0 0 7 * * 1-5", "6 fields"),
+            ("0 7 * * 1-5 Europe/Berlin", "6 fields"),
+            ("@daily", "1 fields"),
+            ("60 7 * * *", "60"),
+            ("0 24 * * *", "24"),
+            ("0 7 * * 8", "8"),
+            ("0 7 0 * *", "0"),
+            ("a 7 * * *", ""),
+            ("*/0 7 * * *", ""),
+            ("0 0 30 2 *", "no date"),
+        ];
+        for (text, expected) in table {
+            let wrong = Cron::parse(text).expect_err(text).to_string();
+            assert!(wrong.contains(expected), "{text}: {wrong}");
+            assert!(!wrong.contains('\n'), "{text}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn zones_have_names() {
+        for name in ["UTC", "Europe/Berlin", "America/Argentina/Ushuaia"] {
+            assert!(zone(name).is_some(), "{name}");
+        }
+        for name in ["", "Berlin", "Europe/Berlin2", "../etc/passwd"] {
+            assert!(zone(name).is_none(), "{name}");
+        }
+    }
+}

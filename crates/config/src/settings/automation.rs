@@ -1,0 +1,300 @@
+//! Turns that begin by themselves, as they are written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use unisono_model::provider::Key;
+use unisono_runtime::agent::template::Template;
+
+use super::{Config, Sources, TimeText, Variables};
+use crate::automation::{
+    self, Automation, Cron, LONGEST_NAME, Missed, NewTask, PLACES, Rule, Target, When,
+};
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+
+/// The shortest period of a schedule.
+const SHORTEST_MS: u64 = 1_000;
+/// The shortest secret of a trigger, in bytes: what can be guessed is none.
+const SHORTEST_SECRET: usize = 16;
+
+/// What is given to a session: part of a schedule and of a trigger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Task {
+    /// `new`, the id of a session, or `label=value`.
+    pub session: Option<String>,
+    /// The branch it continues.
+    pub branch: Option<String>,
+    /// The agent that answers.
+    pub lead: Option<String>,
+    /// The agents that work before it.
+    pub agents: Option<Vec<String>>,
+    /// Settings for its turns alone.
+    pub settings: BTreeMap<String, String>,
+    /// What is to be done.
+    pub task: Option<String>,
+}
+
+/// `[schedules.<name>]`: a turn that begins at times.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Schedule {
+    /// Its times: minute, hour, day of the month, month, day of the week.
+    pub cron: Option<String>,
+    /// Its period.
+    pub every: Option<TimeText>,
+    /// The zone whose clocks tell its times.
+    pub timezone: Option<String>,
+    /// `run` or `skip`.
+    pub missed: Option<String>,
+    /// Whether it begins turns by itself.
+    pub enabled: Option<bool>,
+    /// What is given to the session.
+    #[serde(flatten)]
+    pub task: Task,
+}
+
+/// `[triggers.<name>]`: a turn that begins when another program asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Trigger {
+    /// The environment variable that holds its secret.
+    pub secret_env: Option<String>,
+    /// The file that holds its secret, absolute. Comes before the variable.
+    pub secret_file: Option<PathBuf>,
+    /// What is given to the session.
+    #[serde(flatten)]
+    pub task: Task,
+}
+
+/// Reads all of them; what is wrong is told and left out.
+pub(super) fn read(
+    config: &Config,
+    sources: &Sources,
+    place: &dyn Fn(&[&str]) -> Place,
+    found: &mut Diagnostics,
+) -> Automation {
+    let mut reader = Reader { place, found };
+    let mut all = Automation::default();
+    for (name, own) in &config.schedules {
+        all.schedules.extend(reader.schedule(name, own));
+    }
+    for (name, own) in &config.triggers {
+        all.triggers
+            .extend(reader.trigger(name, own, &sources.variables));
+    }
+    all
+}
+
+struct Reader<'r> {
+    place: &'r dyn Fn(&[&str]) -> Place,
+    found: &'r mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, path: &[&str], problem: impl ToString) {
+        let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
+        self.found.push(diagnostic.on(path.join(".")));
+    }
+
+    fn warn(&mut self, path: &[&str], problem: impl ToString) {
+        let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
+        self.found.push(diagnostic.on(path.join(".")));
+    }
+
+    /// Whether the name can stand in an address and a label; says so where it cannot.
+    fn is_named(&mut self, table: &str, name: &str) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain);
+        if !fits {
+            let problem = format!(
+                "`{name}` cannot be a name in [{table}]: letters a-z, digits, `-` and `_`, at most \
+                 {LONGEST_NAME}"
+            );
+            self.fault(&[table, name], problem);
+        }
+        fits
+    }
+
+    fn schedule(&mut self, name: &str, own: &Schedule) -> Option<automation::Schedule> {
+        let is_named = self.is_named("schedules", name);
+        let rule = self.rule(name, own);
+        let task = self.task("schedules", name, &own.task, false);
+        let missed = match own.missed.as_deref() {
+            Some("skip") => Missed::Skip,
+            _ => Missed::Run,
+        };
+        is_named.then_some(automation::Schedule {
+            name: name.into(),
+            rule: rule?,
+            task: task?,
+            missed,
+            enabled: own.enabled.unwrap_or(true),
+        })
+    }
+
+    fn rule(&mut self, name: &str, own: &Schedule) -> Option<Rule> {
+        let zone = own.timezone.as_deref().unwrap_or("UTC");
+        let zone = match automation::zone(zone) {
+            Some(zone) => Some(zone),
+            None => {
+                let problem = format!(
+                    "there is no time zone `{zone}`; write a name such as \"Europe/Berlin\" or \
+                     \"UTC\""
+                );
+                self.fault(&["schedules", name, "timezone"], problem);
+                None
+            }
+        };
+        let when = match (&own.cron, &own.every) {
+            (Some(text), None) => match Cron::parse(text) {
+                Ok(cron) => Some(When::Cron(Arc::new(cron))),
+                Err(error) => {
+                    let problem = format!("`{text}` is no cron expression: {error}");
+                    self.fault(&["schedules", name, "cron"], problem);
+                    None
+                }
+            },
+            (None, Some(every)) => self.period(name, own, every),
+            (None, None) => {
+                let problem = format!(
+                    "schedule `{name}` has neither `cron` (its times) nor `every` (its period)"
+                );
+                self.fault(&["schedules", name], problem);
+                None
+            }
+            (Some(_), Some(_)) => {
+                let problem = format!("schedule `{name}` has both `cron` and `every`");
+                self.fault(&["schedules", name, "every"], problem);
+                None
+            }
+        };
+        Some(Rule {
+            when: when?,
+            zone: zone?,
+        })
+    }
+
+    fn period(&mut self, name: &str, own: &Schedule, every: &TimeText) -> Option<When> {
+        if own.timezone.as_deref().is_some_and(|zone| zone != "UTC") {
+            let problem = "`timezone` changes only what the task says: periods are counted in UTC";
+            self.warn(&["schedules", name, "timezone"], problem);
+        }
+        let ms = every.ms();
+        if ms < SHORTEST_MS {
+            let problem = "a schedule runs once a second at most";
+            self.fault(&["schedules", name, "every"], problem);
+            return None;
+        }
+        i64::try_from(ms).ok().map(When::Every)
+    }
+
+    fn trigger(
+        &mut self,
+        name: &str,
+        own: &Trigger,
+        variables: &Variables,
+    ) -> Option<automation::Trigger> {
+        let is_named = self.is_named("triggers", name);
+        let secret = self.secret(name, own, variables);
+        let task = self.task("triggers", name, &own.task, true);
+        is_named.then_some(automation::Trigger {
+            name: name.into(),
+            secret: secret?,
+            task: task?,
+        })
+    }
+
+    fn secret(&mut self, name: &str, own: &Trigger, variables: &Variables) -> Option<Key> {
+        let (setting, found) = match (&own.secret_file, &own.secret_env) {
+            (Some(path), _) => ("secret_file", Key::from_file(path).map(Some)),
+            (None, Some(variable)) => ("secret_env", variables.key(&[variable])),
+            (None, None) => {
+                let problem = format!(
+                    "trigger `{name}` has no secret: set `secret_file`, or `secret_env` to the \
+                     variable that holds it"
+                );
+                self.fault(&["triggers", name], problem);
+                return None;
+            }
+        };
+        let path = ["triggers", name, setting];
+        match found {
+            Ok(Some(secret)) if secret.expose().len() < SHORTEST_SECRET => {
+                let problem = format!(
+                    "the secret from {} is shorter than {SHORTEST_SECRET} characters; \
+                     `openssl rand -hex 32` makes one",
+                    secret.source()
+                );
+                self.fault(&path, problem);
+                None
+            }
+            Ok(Some(secret)) => {
+                if let Some(warning) = secret.warning() {
+                    self.warn(&path, warning);
+                }
+                Some(secret)
+            }
+            Ok(None) => {
+                let variable = own.secret_env.as_deref().unwrap_or_default();
+                let problem = format!("the variable {variable} is not set; put the secret there");
+                self.fault(&path, problem);
+                None
+            }
+            Err(error) => {
+                self.fault(&path, error);
+                None
+            }
+        }
+    }
+
+    fn task(&mut self, table: &str, name: &str, own: &Task, has_body: bool) -> Option<NewTask> {
+        let Some(text) = &own.task else {
+            let problem = format!("`{name}` in [{table}] has no `task`: say what is to be done");
+            self.fault(&[table, name], problem);
+            return None;
+        };
+        let task = match Template::parse(text) {
+            Ok(task) => task,
+            Err(_) => {
+                let problem = "a `$` begins a place such as ${date}; write $$ for a dollar sign";
+                self.fault(&[table, name, "task"], problem);
+                return None;
+            }
+        };
+        let known = |place: &str| PLACES.contains(&place) && (has_body || place != "body");
+        if let Some(unknown) = task.variables().find(|place| !known(place)) {
+            let names = PLACES.iter().filter(|place| known(place));
+            let names: Vec<&str> = names.copied().collect();
+            let names = names.join(", ");
+            let problem =
+                format!("nothing stands for ${{{unknown}}} in a task; there are: {names}");
+            self.fault(&[table, name, "task"], problem);
+            return None;
+        }
+        Some(NewTask {
+            session: target(own.session.as_deref()),
+            branch: own.branch.clone().unwrap_or_else(|| "main".to_owned()),
+            lead: own.lead.clone(),
+            agents: own.agents.clone(),
+            settings: own.settings.clone(),
+            task,
+        })
+    }
+}
+
+/// The session that is meant: a new one each time, where nothing is said.
+fn target(text: Option<&str>) -> Target {
+    match text.map(str::trim) {
+        None | Some("new") => Target::New,
+        Some(text) => match text.split_once('=') {
+            Some((name, value)) => Target::Label {
+                name: name.trim().to_owned(),
+                value: value.to_owned(),
+            },
+            None => Target::Id(text.to_owned()),
+        },
+    }
+}

@@ -1,0 +1,168 @@
+//! `/v1/triggers`: other programs begin turns. Each trigger has a secret of its own, in place of the
+//! token; who does not know it is not told whether there is such a trigger.
+
+mod signature;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::IgnoredAny;
+use unisono_api::Code;
+use unisono_api::schedule::TriggeredTurn;
+use unisono_runtime::clock;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::extract::{self, Path};
+use super::problem::ApiError;
+
+/// Where triggers are.
+pub(super) const BASE: &str = "/v1/triggers/";
+/// What of a body is put into a task, in bytes.
+const BODY_BYTES: usize = 131_072;
+/// Characters of the longest key of a request.
+const KEY_CHARS: usize = 128;
+/// The headers that say which request it is: our own, Standard Webhooks', GitHub's.
+const KEYS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
+/// What stands for the secret of a trigger that is not there: comparing takes as long.
+const NOBODY: &str = "0123456789abcdef0123456789abcdef";
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(pull))
+}
+
+/// Begins the turn of a trigger. The request proves that it knows the trigger's secret: by
+/// `Authorization: Bearer <secret>`, by `X-Hub-Signature-256: sha256=<HMAC-SHA256 of the body>` as
+/// GitHub signs, or by `webhook-id`, `webhook-timestamp` and `webhook-signature` as Standard Webhooks
+/// does. Under the same `Idempotency-Key`, `webhook-id` or `X-GitHub-Delivery` it is the same turn.
+#[utoipa::path(
+    post, path = "/v1/triggers/{trigger}", tag = "triggers",
+    params(("trigger" = String, Path, description = "The trigger's name"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "Asked again under the same key, the first turn is told, also after a crash")),
+    request_body(content = Object, description = "What the task is about: a JSON object"),
+    security(("trigger" = [])),
+    responses((status = 202, description = "The turn is accepted", body = TriggeredTurn))
+)]
+async fn pull(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<(StatusCode, Json<TriggeredTurn>), ApiError> {
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers;
+    let body = extract::bytes(Request::new(body), &shared).await?;
+    let setup = shared.local.setup();
+    let trigger = setup.loaded.automation.trigger(&name);
+    let secret = trigger.map_or(NOBODY, |trigger| trigger.secret.expose());
+    let now_s = clock::now().0.div_euclid(1_000);
+    let is_proven = signature::is_proven(secret, &headers, &body, now_s);
+    let Some(trigger) = trigger.filter(|_| is_proven) else {
+        let detail = "the request does not prove that it may begin this turn";
+        return Err(ApiError::new(Code::Unauthorized, detail));
+    };
+    let text = object(&headers, &body)?;
+    let begun = shared
+        .local
+        .begin_triggered(trigger, key(&headers)?, &quoted(text))
+        .await?;
+    let begun = TriggeredTurn {
+        session: begun.session.to_string(),
+        turn: begun.turn.to_string(),
+    };
+    Ok((StatusCode::ACCEPTED, Json(begun)))
+}
+
+/// The body's text, if it is one JSON object and not too long.
+fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> {
+    if !extract::is_json(headers) {
+        let kind = headers.get(header::CONTENT_TYPE);
+        let detail = match kind {
+            Some(_) => "the body must be sent as `Content-Type: application/json`",
+            None => "the request has no `Content-Type: application/json`",
+        };
+        return Err(ApiError::new(Code::UnsupportedMediaType, detail));
+    }
+    if body.len() > BODY_BYTES {
+        let detail = format!("the body of a trigger has {BODY_BYTES} bytes at most");
+        return Err(ApiError::new(Code::TooLarge, detail));
+    }
+    let wrong = |detail: String| ApiError::new(Code::InvalidRequest, detail);
+    let text = std::str::from_utf8(body);
+    let text = text.map_err(|error| wrong(format!("the body is not UTF-8: {error}")))?;
+    if !text.trim_start().starts_with('{') {
+        return Err(wrong("the body must be a JSON object".to_owned()));
+    }
+    let read: Result<IgnoredAny, _> = serde_json::from_str(text);
+    match read {
+        Ok(IgnoredAny) => Ok(text),
+        Err(error) => Err(wrong(format!("the body is no JSON: {error}"))),
+    }
+}
+
+/// Text as a quotation: nothing in it stands at the beginning of a line of the task.
+fn quoted(text: &str) -> String {
+    let is_end = |c| matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let lines = text.trim().split(is_end).filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.map(|line| format!("> {line}")).collect();
+    lines.join("\n")
+}
+
+/// The key of a request, in the first of its headers that has one.
+fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some((name, value)) = KEYS
+        .iter()
+        .find_map(|name| Some((name, headers.get(*name)?)))
+    else {
+        return Ok(None);
+    };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text.is_empty() || text.len() > KEY_CHARS {
+        let detail = format!("{name} must be 1 to {KEY_CHARS} characters of ASCII");
+        return Err(ApiError::new(Code::InvalidRequest, detail));
+    }
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_a_body_begins_a_line_of_the_task() {
+        let table = [
+            ("{}", "> {}"),
+            (" {\"a\":\r\n\"b\"}\n", "> {\"a\":\n> \"b\"}"),
+            (
+                "{\"a\":\"b\u{2028}Forget it.\"}",
+                "> {\"a\":\"b\n> Forget it.\"}",
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(quoted(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_key_is_taken_from_the_first_header_that_has_one() {
+        let of = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().unwrap());
+            }
+            key(&headers).map(|key| key.map(str::to_owned)).ok()
+        };
+        assert_eq!(of(&[]), Some(None));
+        assert_eq!(
+            of(&[("webhook-id", "msg_1")]),
+            Some(Some("msg_1".to_owned()))
+        );
+        let both = [("x-github-delivery", "2"), ("idempotency-key", "1")];
+        assert_eq!(of(&both), Some(Some("1".to_owned())));
+        assert_eq!(of(&[("webhook-id", " ")]), None);
+        assert_eq!(of(&[("webhook-id", &"x".repeat(129))]), None);
+    }
+}

@@ -1,0 +1,476 @@
+//! What began turns by itself: schedules and triggers, in a journal of the store's own.
+//!
+//! That a turn is about to begin is written down before it is handed to its session, with the session
+//! and the key under which it is handed in. A process that ends between the two is followed by one
+//! that hands it in again, under the same key: it is the same turn.
+//!
+//! Several processes on one database take the journal from each other: who was fenced reads it
+//! again, and decides by what it says then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::{SessionId, Timestamp, TurnId};
+
+use crate::engine::{self, Append, Checkpoint};
+use crate::error::{Error, Fault, Record, Result};
+use crate::journal::Journal;
+use crate::record;
+use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
+
+/// The journal's id.
+pub(crate) const ID: engine::SessionId = engine::SessionId::from_u128(u128::MAX - 3);
+/// Entries read at a time.
+const PAGE: usize = 4_096;
+/// Entries after which the state is written down when the journal is opened.
+const FOLD_AFTER: u64 = 1_024;
+/// Starts of one source that are kept: the newest. A trigger knows so many requests again.
+pub const KEPT: usize = 1_000;
+
+/// Something that happened to a source of turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The schedule or trigger: `schedule:daily`.
+    pub source: Arc<str>,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub fact: StartFact,
+}
+
+/// What happened to a source of turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFact {
+    /// From now on it follows this rule: earlier times count for nothing.
+    Follows {
+        /// The rule, as a person has written it.
+        rule: Arc<str>,
+    },
+    /// A turn is about to be handed in.
+    Intended {
+        /// Under this key.
+        key: Arc<str>,
+        /// For this instant of its rule; none: somebody asked.
+        scheduled: Option<Timestamp>,
+        /// To this session.
+        session: SessionId,
+    },
+    /// It was handed in.
+    Started {
+        /// Its key.
+        key: Arc<str>,
+        /// The turn.
+        turn: TurnId,
+    },
+    /// It was refused, and is not handed in again.
+    Failed {
+        /// Its key.
+        key: Arc<str>,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Nothing was handed in for an instant of its rule.
+    Skipped {
+        /// The instant.
+        scheduled: Timestamp,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// It begins no turns by itself.
+    Paused,
+    /// It begins turns again: what passed meanwhile counts for nothing.
+    Resumed,
+}
+
+/// A turn that was to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The key under which it is handed in.
+    pub key: Arc<str>,
+    /// The instant of the rule; none: somebody asked.
+    pub scheduled: Option<Timestamp>,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Its session.
+    pub session: SessionId,
+    /// How far it came.
+    pub progress: Progress,
+}
+
+/// How far a start came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is about to be handed in.
+    Intended,
+    /// It was.
+    Started(TurnId),
+    /// It was refused.
+    Failed(Arc<str>),
+}
+
+/// What is known of a source of turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The rule it follows; none: it has none.
+    pub rule: Option<Arc<str>>,
+    /// Instants of its rule up to this one are settled.
+    pub settled: Timestamp,
+    /// Whether it begins no turns by itself.
+    pub paused: bool,
+    /// The newest instant for which nothing was handed in, and why.
+    pub skipped: Option<(Timestamp, Arc<str>)>,
+    /// The newest turns, the oldest first.
+    pub starts: Vec<Start>,
+}
+
+impl Source {
+    /// The turn that is handed in under that key.
+    pub fn start(&self, key: &str) -> Option<&Start> {
+        self.starts.iter().rev().find(|start| &*start.key == key)
+    }
+
+    /// The one that is about to be handed in.
+    pub fn intended(&self) -> Option<&Start> {
+        let mut newest = self.starts.iter().rev();
+        newest.find(|start| start.progress == Progress::Intended)
+    }
+
+    fn apply(&mut self, at: Timestamp, fact: &StartFact) {
+        match fact {
+            StartFact::Follows { rule } => {
+                self.rule = Some(rule.clone());
+                self.settled = at;
+                self.skipped = None;
+            }
+            StartFact::Intended {
+                key,
+                scheduled,
+                session,
+            } => {
+                self.settled = scheduled.unwrap_or(self.settled).max(self.settled);
+                if self.starts.len() == KEPT {
+                    self.starts.remove(0);
+                }
+                self.starts.push(Start {
+                    key: key.clone(),
+                    scheduled: *scheduled,
+                    at,
+                    session: *session,
+                    progress: Progress::Intended,
+                });
+            }
+            StartFact::Started { key, turn } => self.came_to(key, Progress::Started(*turn)),
+            StartFact::Failed { key, reason } => {
+                self.came_to(key, Progress::Failed(reason.clone()));
+            }
+            StartFact::Skipped { scheduled, reason } => {
+                self.settled = self.settled.max(*scheduled);
+                self.skipped = Some((*scheduled, reason.clone()));
+            }
+            StartFact::Paused => self.paused = true,
+            StartFact::Resumed => {
+                self.paused = false;
+                self.settled = self.settled.max(at);
+            }
+        }
+    }
+
+    fn came_to(&mut self, key: &str, progress: Progress) {
+        let mut newest = self.starts.iter_mut().rev();
+        if let Some(start) = newest.find(|start| *start.key == *key) {
+            start.progress = progress;
+        }
+    }
+}
+
+layout! {
+    struct Entry { source, at, fact }
+    enum StartFact {
+        0 Follows { rule },
+        1 Intended { key, scheduled, session },
+        2 Started { key, turn },
+        3 Failed { key, reason },
+        4 Skipped { scheduled, reason },
+        5 Paused,
+        6 Resumed,
+    }
+    struct Start { key, scheduled, at, session, progress }
+    enum Progress { 0 Intended, 1 Started(turn), 2 Failed(reason) }
+    struct Source { rule, settled, paused, skipped, starts }
+}
+
+/// Those of all sources, by name.
+pub type Sources = BTreeMap<Arc<str>, Source>;
+
+/// The journal of what began turns by itself.
+#[derive(Debug)]
+pub struct Starts {
+    journal: Journal,
+    /// None until it could be taken, and after another process took it.
+    epoch: Option<u64>,
+    last: u64,
+    sources: Sources,
+}
+
+impl Starts {
+    /// Reads the journal; it is taken with the first entry that is written.
+    ///
+    /// # Errors
+    /// The store failed; an entry cannot be read.
+    pub async fn open(journal: &Journal) -> Result<Starts> {
+        let (sources, last, _) = fold(journal).await?;
+        Ok(Starts {
+            journal: journal.clone(),
+            epoch: None,
+            last,
+            sources,
+        })
+    }
+
+    /// What the journal says, without taking it.
+    ///
+    /// # Errors
+    /// The store failed; an entry cannot be read.
+    pub async fn read(journal: &Journal) -> Result<Sources> {
+        Ok(fold(journal).await?.0)
+    }
+
+    /// What is known of a source.
+    pub fn source(&self, name: &str) -> Option<&Source> {
+        self.sources.get(name)
+    }
+
+    /// What is known of all.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Takes the journal if it is not ours, and reads what others have written to it. Answers
+    /// whether anything was.
+    ///
+    /// # Errors
+    /// The store takes no writes, or failed; an entry cannot be read.
+    pub async fn take(&mut self) -> Result<bool> {
+        if self.epoch.is_some() {
+            return Ok(false);
+        }
+        let claim = self.journal.engine().claim(ID).await?;
+        let (sources, last, folded) = fold(&self.journal).await?;
+        if last - folded > FOLD_AFTER {
+            let checkpoint = Checkpoint {
+                seq: last,
+                state: encode(&sources.iter().map(owned).collect(), last)?,
+            };
+            let engine = self.journal.engine();
+            engine.put_checkpoint(ID, claim.epoch, checkpoint).await?;
+        }
+        let is_new = last != self.last;
+        self.epoch = Some(claim.epoch);
+        self.last = last;
+        self.sources = sources;
+        Ok(is_new)
+    }
+
+    /// Writes an entry down; it is on disk when it returns. The journal has been [taken](Starts::take).
+    ///
+    /// # Errors
+    /// Another process has taken the journal: take it again, and decide by what it says. Or the
+    /// store takes no writes, or failed.
+    pub async fn append(&mut self, entry: Entry) -> Result<()> {
+        let Some(epoch) = self.epoch else {
+            return Err(Error::Conflict {
+                session: ID,
+                expected_seq: self.last,
+                last_seq: self.last,
+            });
+        };
+        let append = Append {
+            session: ID,
+            epoch,
+            expected_seq: self.last,
+            payloads: vec![record::encode_entry(&entry, ID, self.last + 1)?],
+        };
+        match self.journal.engine().append(append).await {
+            Ok(last) => {
+                self.last = last;
+                apply(&mut self.sources, &entry);
+                Ok(())
+            }
+            Err(error) => {
+                // Whoever goes on takes it again.
+                self.epoch = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn owned((name, source): (&Arc<str>, &Source)) -> (Arc<str>, Source) {
+    (name.clone(), source.clone())
+}
+
+fn apply(sources: &mut Sources, entry: &Entry) {
+    let source = sources.entry(entry.source.clone()).or_default();
+    source.apply(entry.at, &entry.fact);
+}
+
+/// What the journal says, its last entry, and how many its newest state checkpoint covers.
+async fn fold(journal: &Journal) -> Result<(Sources, u64, u64)> {
+    let engine = journal.engine();
+    let (mut sources, mut folded) = (Sources::new(), 0);
+    if let Some(Checkpoint { seq, state }) = engine.latest_checkpoint(ID).await? {
+        let of = Record::Event { session: ID, seq };
+        let known: Vec<(Arc<str>, Source)> =
+            record::decode_own(&state).map_err(|fault| Error::unreadable(of, fault))?;
+        sources.extend(known);
+        folded = seq;
+    }
+    let mut last = folded;
+    loop {
+        let page = engine.read(ID, last + 1, PAGE).await?;
+        if page.is_empty() {
+            return Ok((sources, last, folded));
+        }
+        for event in page {
+            last = event.seq;
+            let of = Record::Event {
+                session: ID,
+                seq: event.seq,
+            };
+            let entry = decode(&event.payload);
+            apply(
+                &mut sources,
+                &entry.map_err(|fault| Error::unreadable(of, fault))?,
+            );
+        }
+    }
+}
+
+fn encode(sources: &Vec<(Arc<str>, Source)>, seq: u64) -> Result<Vec<u8>> {
+    record::encode_entry(sources, ID, seq)
+}
+
+fn decode(bytes: &[u8]) -> std::result::Result<Entry, Fault> {
+    record::decode_own(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    //! What was written is there again, and nobody writes what another process has not seen.
+
+    use super::*;
+    use crate::disk::Disk;
+    use crate::memory::Memory;
+
+    const SESSION: SessionId = SessionId::from_u128(7);
+
+    fn entry(at: i64, fact: StartFact) -> Entry {
+        Entry {
+            source: "schedule:daily".into(),
+            at: Timestamp(at),
+            fact,
+        }
+    }
+
+    fn intended(n: i64) -> StartFact {
+        StartFact::Intended {
+            key: format!("schedule:daily:{n}").into(),
+            scheduled: Some(Timestamp(n)),
+            session: SESSION,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_is_opened_again_says_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut known = Sources::new();
+        for round in 0..3i64 {
+            let disk = Disk::open(directory.path().join("store")).unwrap().disk;
+            let journal = Journal::new(Arc::new(disk));
+            let mut starts = Starts::open(&journal).await.unwrap();
+            assert_eq!(*starts.sources(), known, "round {round}");
+            starts.take().await.unwrap();
+            assert_eq!(*starts.sources(), known, "round {round}");
+            for n in round * 600..(round + 1) * 600 {
+                let (key, turn) = (format!("schedule:daily:{n}").into(), TurnId::from_u128(1));
+                let facts = [intended(n), StartFact::Started { key, turn }];
+                for fact in facts {
+                    starts.append(entry(n, fact)).await.unwrap();
+                }
+            }
+            known = starts.sources().clone();
+            assert_eq!(Starts::read(&journal).await.unwrap(), known);
+            let source = starts.source("schedule:daily").unwrap();
+            assert_eq!(source.settled, Timestamp((round + 1) * 600 - 1));
+            assert!(source.starts.len() <= KEPT && source.intended().is_none());
+            assert_eq!(journal.sessions(None, 10).await.unwrap(), []);
+            assert!(!journal.exists(ID.into()).await.unwrap());
+            journal.close().await.unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_known_follows_from_the_entries() {
+        let mut sources = Sources::new();
+        let mut say = |at, fact| {
+            apply(&mut sources, &entry(at, fact));
+            sources["schedule:daily"].clone()
+        };
+        let rule = || StartFact::Follows {
+            rule: "0 7 * * * UTC".into(),
+        };
+        let source = say(100, rule());
+        assert_eq!((source.settled, source.paused), (Timestamp(100), false));
+        let source = say(200, intended(200));
+        assert_eq!(source.intended().unwrap().scheduled, Some(Timestamp(200)));
+        let (key, reason) = (Arc::from("schedule:daily:200"), Arc::from("no such agent"));
+        let source = say(201, StartFact::Failed { key, reason });
+        assert!(source.intended().is_none());
+        let progress = &source.start("schedule:daily:200").unwrap().progress;
+        assert_eq!(*progress, Progress::Failed("no such agent".into()));
+        let (scheduled, reason) = (Timestamp(300), Arc::from("it was missed"));
+        let source = say(900, StartFact::Skipped { scheduled, reason });
+        assert_eq!(source.settled, Timestamp(300));
+        assert!(say(901, StartFact::Paused).paused);
+        let source = say(950, StartFact::Resumed);
+        assert_eq!((source.settled, source.paused), (Timestamp(950), false));
+        let by_hand = StartFact::Intended {
+            key: "x".into(),
+            scheduled: None,
+            session: SESSION,
+        };
+        assert_eq!(
+            say(2_000, by_hand).settled,
+            Timestamp(950),
+            "somebody asked"
+        );
+        assert_eq!(say(3_000, rule()).skipped, None);
+    }
+
+    #[tokio::test]
+    async fn who_took_the_journal_before_writes_no_more_until_it_has_read() {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let mut first = Starts::open(&journal).await.unwrap();
+        assert!(
+            first.append(entry(1, intended(1))).await.is_err(),
+            "not taken"
+        );
+        assert!(!first.take().await.unwrap());
+        let mut second = Starts::open(&journal).await.unwrap();
+        second.take().await.unwrap();
+        second.append(entry(1, intended(1))).await.unwrap();
+        let fenced = first.append(entry(1, intended(1))).await;
+        assert!(matches!(fenced, Err(Error::Fenced { .. })));
+        assert!(first.take().await.unwrap(), "something was written");
+        assert!(first.source("schedule:daily").unwrap().intended().is_some());
+    }
+
+    #[test]
+    fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
+        let mut bytes = record::encode_entry(&entry(1, intended(1)), ID, 1).unwrap();
+        assert_eq!(decode(&bytes), Ok(entry(1, intended(1))));
+        bytes[1] = record::FORMAT + 1;
+        assert!(matches!(decode(&bytes), Err(Fault::Newer { .. })));
+        assert_eq!(decode(&bytes[..1]), Err(Fault::Truncated));
+    }
+}

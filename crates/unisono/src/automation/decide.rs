@@ -1,0 +1,186 @@
+//! What a schedule does now: a function of its rule, of what is known of it, and of an instant.
+
+use std::sync::Arc;
+
+use unisono_config::automation::{Missed, Schedule};
+use unisono_context::Timestamp;
+use unisono_store::starts::{Source, Start};
+
+/// A time that passed longer ago was missed: nothing worked then.
+const LATE_MS: i64 = 60_000;
+
+/// What a schedule is known to follow while it is switched off.
+const OFF: &str = "off";
+
+/// What a schedule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is new, or follows another rule than before: times count from now on.
+    Follow(Arc<str>),
+    /// A turn that was about to be handed in is handed in.
+    GoOn(Start),
+    /// A turn begins for this instant.
+    Start(Timestamp),
+    /// This instant was missed, and counts for nothing.
+    Skip(Timestamp),
+    /// Nothing, before this instant; none: for ever.
+    Wait(Option<Timestamp>),
+}
+
+/// What a schedule does now.
+pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Step {
+    if let Some(start) = known.intended() {
+        return Step::GoOn(start.clone());
+    }
+    let rule = match schedule.enabled {
+        true => schedule.rule.to_string(),
+        false => OFF.to_owned(),
+    };
+    if known.rule.as_deref() != Some(rule.as_str()) {
+        return Step::Follow(rule.into());
+    }
+    if !schedule.enabled || known.paused {
+        return Step::Wait(None);
+    }
+    match schedule.rule.newest(known.settled, now) {
+        None => Step::Wait(schedule.rule.next(known.settled.max(now))),
+        Some(at) if schedule.missed == Missed::Skip && now.0 - at.0 > LATE_MS => Step::Skip(at),
+        Some(at) => Step::Start(at),
+    }
+}
+
+/// When a schedule is due next; none: it is switched off, or its times are over.
+pub(crate) fn next(schedule: &Schedule, known: &Source, now: Timestamp) -> Option<Timestamp> {
+    match schedule.enabled && !known.paused {
+        true => schedule.rule.next(known.settled.max(now)),
+        false => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_config::automation::{NewTask, Rule, Target, When, zone};
+    use unisono_context::{SessionId, TurnId};
+    use unisono_runtime::agent::template::Template;
+    use unisono_store::starts::Progress;
+
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn schedule(missed: Missed, enabled: bool) -> Schedule {
+        Schedule {
+            name: "hourly".into(),
+            rule: Rule {
+                when: When::Every(HOUR),
+                zone: zone("UTC").unwrap(),
+            },
+            task: NewTask {
+                session: Target::New,
+                branch: "main".into(),
+                lead: None,
+                agents: None,
+                settings: Default::default(),
+                task: Template::parse("Look.").unwrap(),
+            },
+            missed,
+            enabled,
+        }
+    }
+
+    fn known(settled: i64) -> Source {
+        Source {
+            rule: Some("every 1h".into()),
+            settled: Timestamp(settled),
+            ..Source::default()
+        }
+    }
+
+    fn start(progress: Progress) -> Start {
+        Start {
+            key: "schedule:hourly:1".into(),
+            scheduled: Some(Timestamp(HOUR)),
+            at: Timestamp(HOUR),
+            session: SessionId::from_u128(1),
+            progress,
+        }
+    }
+
+    #[test]
+    fn a_schedule_does_what_its_rule_and_its_past_say() {
+        let (run, skip) = (schedule(Missed::Run, true), schedule(Missed::Skip, true));
+        let off = schedule(Missed::Run, false);
+        let paused = Source {
+            paused: true,
+            ..known(0)
+        };
+        let intended = Source {
+            starts: vec![start(Progress::Intended)],
+            ..known(HOUR)
+        };
+        let started = Source {
+            starts: vec![start(Progress::Started(TurnId::from_u128(1)))],
+            ..known(HOUR)
+        };
+        let at = Timestamp;
+        let table = [
+            // Nobody knows it: nothing of before counts.
+            (
+                &run,
+                Source::default(),
+                5 * HOUR,
+                Step::Follow("every 1h".into()),
+            ),
+            (
+                &off,
+                Source::default(),
+                5 * HOUR,
+                Step::Follow("off".into()),
+            ),
+            (&off, known(0), 5 * HOUR, Step::Follow("off".into())),
+            (&run, known(0), HOUR - 1, Step::Wait(Some(at(HOUR)))),
+            (&run, known(0), HOUR, Step::Start(at(HOUR))),
+            (&skip, known(0), HOUR + LATE_MS, Step::Start(at(HOUR))),
+            (&skip, known(0), HOUR + LATE_MS + 1, Step::Skip(at(HOUR))),
+            // Three were missed: one runs.
+            (
+                &run,
+                known(0),
+                3 * HOUR + 100_000,
+                Step::Start(at(3 * HOUR)),
+            ),
+            (
+                &skip,
+                known(0),
+                3 * HOUR + 100_000,
+                Step::Skip(at(3 * HOUR)),
+            ),
+            (
+                &run,
+                known(3 * HOUR),
+                3 * HOUR + 1,
+                Step::Wait(Some(at(4 * HOUR))),
+            ),
+            (&run, paused, 5 * HOUR, Step::Wait(None)),
+            // A crash between deciding and recording: whatever else is due.
+            (
+                &skip,
+                intended.clone(),
+                5 * HOUR,
+                Step::GoOn(start(Progress::Intended)),
+            ),
+            (
+                &off,
+                intended,
+                5 * HOUR,
+                Step::GoOn(start(Progress::Intended)),
+            ),
+            (&run, started, 2 * HOUR, Step::Start(at(2 * HOUR))),
+            // A clock that was put back repeats nothing.
+            (&run, known(3 * HOUR), HOUR, Step::Wait(Some(at(4 * HOUR)))),
+        ];
+        for (schedule, known, now, expected) in table {
+            assert_eq!(decide(schedule, &known, at(now)), expected, "at {now}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Schedules begin their turns when they are due.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use unisono_api::service::Turns as _;
+use unisono_config::automation::{NewTask, Schedule, on_clock};
+use unisono_context::Timestamp;
+use unisono_runtime::clock;
+use unisono_store::starts::{Progress, Source, Start, StartFact};
+
+use super::decide::{Step, decide};
+use super::give::{Cause, Given, may_work_later};
+use super::of_schedule;
+use crate::error::Error;
+use crate::{Local, values};
+
+/// A clock is looked at this often, for it may be put forward or back, and a machine may sleep.
+const LOOK: Duration = Duration::from_secs(30);
+/// After which a turn is handed in again that nothing could take.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Begins the turns of all schedules, each when it is due. Never done.
+pub async fn follow(local: &Local) {
+    let setup = local.setup();
+    let schedules = &setup.loaded.automation.schedules;
+    join_all(schedules.iter().map(|one| follow_one(local, one))).await;
+    std::future::pending::<()>().await;
+}
+
+async fn follow_one(local: &Local, schedule: &Schedule) {
+    loop {
+        // Made before it is looked at: what changes meanwhile is noticed.
+        let changed = local.automations.changed.notified();
+        let wait = match local.follow_step(schedule).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                let again = AGAIN.as_secs();
+                tracing::warn!(schedule = &*schedule.name, %error, "a schedule cannot go on; the next try is in {again} s");
+                AGAIN
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = changed => {}
+        }
+    }
+}
+
+impl Local {
+    /// Does what a schedule has to do now; answers after which time to look again.
+    async fn follow_step(&self, schedule: &Schedule) -> Result<Duration, Error> {
+        let source = of_schedule(&schedule.name);
+        let (now, name) = (clock::now(), &*schedule.name);
+        let step = self.record(&source, |known| {
+            let step = decide(schedule, known, now);
+            let fact = match &step {
+                Step::Follow(rule) => Some(StartFact::Follows { rule: rule.clone() }),
+                Step::Skip(scheduled) => Some(StartFact::Skipped {
+                    scheduled: *scheduled,
+                    reason: "it was missed: nothing worked then".into(),
+                }),
+                _ => None,
+            };
+            (step, fact)
+        });
+        match step.await? {
+            Step::Wait(at) => Ok(until(at, now)),
+            Step::Follow(rule) => {
+                tracing::info!(schedule = name, %rule, "a schedule is followed from now on");
+                Ok(Duration::ZERO)
+            }
+            Step::Skip(at) => {
+                let at = values::instant(at);
+                tracing::warn!(schedule = name, %at, "a time of a schedule was missed");
+                Ok(Duration::ZERO)
+            }
+            Step::GoOn(start) => self.go_on(schedule, &start).await,
+            Step::Start(at) => self.start(schedule, at).await,
+        }
+    }
+
+    /// Hands in the turn of an instant, unless the one before is still open.
+    async fn start(&self, schedule: &Schedule, at: Timestamp) -> Result<Duration, Error> {
+        let source = of_schedule(&schedule.name);
+        if self.is_open(&schedule.name).await? {
+            let fact = StartFact::Skipped {
+                scheduled: at,
+                reason: "the turn before had not ended".into(),
+            };
+            self.record(&source, |_| ((), Some(fact.clone()))).await?;
+            let (name, at) = (&*schedule.name, values::instant(at));
+            tracing::warn!(schedule = name, %at, "a time is left out: the turn before has not ended");
+            return Ok(Duration::ZERO);
+        }
+        let key = format!("{source}:{}", values::instant(at)).into();
+        let session = match self.target(&schedule.task).await {
+            Ok(session) => session,
+            Err(error) if may_work_later(&error) => return Err(error),
+            Err(error) => {
+                let fact = StartFact::Skipped {
+                    scheduled: at,
+                    reason: error.to_string().into(),
+                };
+                self.record(&source, |_| ((), Some(fact.clone()))).await?;
+                tracing::error!(schedule = &*schedule.name, %error, "a schedule has no session");
+                return Ok(Duration::ZERO);
+            }
+        };
+        let start = self.intend(&source, &key, Some(at), session).await?;
+        self.go_on(schedule, &start).await
+    }
+
+    /// Hands in a turn that was written down.
+    async fn go_on(&self, schedule: &Schedule, start: &Start) -> Result<Duration, Error> {
+        if start.progress != Progress::Intended {
+            return Ok(Duration::ZERO);
+        }
+        match self.carry_out(&cause(schedule, start), start).await {
+            Ok(Given { session, turn }) => {
+                tracing::info!(schedule = &*schedule.name, %session, %turn, "a schedule began a turn");
+                Ok(Duration::ZERO)
+            }
+            Err(error) if may_work_later(&error) => Err(error),
+            Err(error) => {
+                tracing::error!(schedule = &*schedule.name, %error, "the turn of a schedule was refused");
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    /// Begins the turn of a schedule because somebody asks.
+    ///
+    /// # Errors
+    /// `conflict` while its turn before is open; or it is refused.
+    pub(crate) async fn begin_scheduled(&self, schedule: &Schedule) -> Result<Start, Error> {
+        self.runtime()?;
+        if self.is_open(&schedule.name).await? {
+            let detail = format!("the last turn of schedule {} has not ended", schedule.name);
+            return Err(Error::new(unisono_api::Code::Conflict, detail));
+        }
+        let source = of_schedule(&schedule.name);
+        let key = format!("{source}:by-hand:{}", uuid::Uuid::now_v7()).into();
+        let session = self.target(&schedule.task).await?;
+        let start = self.intend(&source, &key, None, session).await?;
+        let given = self.carry_out(&cause(schedule, &start), &start).await;
+        if let Err(error) = &given
+            && may_work_later(error)
+        {
+            // Who asked is told, and asks again.
+            let reason = error.to_string().into();
+            let fact = StartFact::Failed { key, reason };
+            self.record(&source, |_| ((), Some(fact.clone()))).await?;
+        }
+        let progress = Progress::Started(given?.turn);
+        Ok(Start { progress, ..start })
+    }
+
+    /// A schedule begins no turns by itself, or goes on with that.
+    pub(crate) async fn pause(&self, schedule: &Schedule, paused: bool) -> Result<(), Error> {
+        let decide = |known: &Source| {
+            let fact = match paused {
+                true => StartFact::Paused,
+                false => StartFact::Resumed,
+            };
+            ((), (known.paused != paused).then_some(fact))
+        };
+        self.record(&of_schedule(&schedule.name), decide).await?;
+        self.automations.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Whether the newest turn of a schedule has not ended.
+    async fn is_open(&self, name: &str) -> Result<bool, Error> {
+        let source = of_schedule(name);
+        let newest = self.record(&source, |known| (known.starts.last().cloned(), None));
+        let Some(start) = newest.await? else {
+            return Ok(false);
+        };
+        match start.progress {
+            Progress::Failed(_) => Ok(false),
+            Progress::Intended => Ok(true),
+            Progress::Started(turn) => {
+                // One whose session was deleted has ended.
+                let turn = self
+                    .turn(&start.session.to_string(), &turn.to_string())
+                    .await;
+                Ok(turn.is_ok_and(|turn| turn.ended.is_none()))
+            }
+        }
+    }
+}
+
+fn cause<'c>(schedule: &'c Schedule, start: &Start) -> Cause<'c> {
+    let moment = start.scheduled.unwrap_or(start.at);
+    let task: &NewTask = &schedule.task;
+    Cause {
+        kind: "schedule",
+        name: &schedule.name,
+        source: of_schedule(&schedule.name),
+        task,
+        moment: on_clock(moment, &schedule.rule.zone),
+        body: None,
+    }
+}
+
+/// How long to wait for an instant before the clock is looked at again.
+fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
+    let ms = at.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
+    Duration::from_millis(ms).min(LOOK)
+}

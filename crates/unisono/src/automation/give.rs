@@ -1,0 +1,235 @@
+//! A task is given to its session: the session is found or made, the turn handed in under its key.
+
+use std::sync::Arc;
+
+use jiff::Zoned;
+use unisono_api::Code;
+use unisono_api::service::Sessions as _;
+use unisono_api::session::SessionQuery;
+use unisono_api::turn::NewTurn;
+use unisono_config::automation::{NewTask, Target, Trigger, on_clock, zone};
+use unisono_context::{Digest, SessionId, Timestamp, TurnId};
+use unisono_runtime::{Handle, clock};
+use unisono_session::event::RequestKey;
+use unisono_session::machine::Import;
+use unisono_store::starts::{Progress, Source, Start, StartFact};
+use uuid::Uuid;
+
+use super::of_trigger;
+use crate::Local;
+use crate::error::Error;
+use crate::service::sessions::only;
+use crate::service::{asked, id};
+
+/// A turn that has begun by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Its session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+}
+
+/// What begins a turn: a schedule or a trigger.
+pub(super) struct Cause<'c> {
+    /// `schedule` or `trigger`.
+    pub(super) kind: &'static str,
+    pub(super) name: &'c str,
+    pub(super) source: Arc<str>,
+    pub(super) task: &'c NewTask,
+    /// The moment that the task tells of.
+    pub(super) moment: Zoned,
+    /// What the request brought.
+    pub(super) body: Option<&'c str>,
+}
+
+impl Local {
+    /// Begins the turn of a trigger. Asked again under the same key, it is the same turn, as long as
+    /// the newest [`unisono_store::starts::KEPT`] requests of the trigger are remembered. `body` is
+    /// JSON text that was checked.
+    ///
+    /// # Errors
+    /// The session is gone, or the turn is refused.
+    pub async fn begin_triggered(
+        &self,
+        trigger: &Trigger,
+        key: Option<&str>,
+        body: &str,
+    ) -> Result<Given, Error> {
+        let fresh = || Uuid::now_v7().to_string();
+        let key: Arc<str> = format!(
+            "trigger:{}:{}",
+            trigger.name,
+            key.map_or_else(fresh, str::to_owned)
+        )
+        .into();
+        let cause = Cause {
+            kind: "trigger",
+            name: &trigger.name,
+            source: of_trigger(&trigger.name),
+            task: &trigger.task,
+            moment: on_clock(
+                clock::now(),
+                &zone("UTC").unwrap_or(jiff::tz::TimeZone::UTC),
+            ),
+            body: Some(body),
+        };
+        let session = self.target(cause.task).await?;
+        let known = self.intend(&cause.source, &key, None, session).await?;
+        match &known.progress {
+            Progress::Started(turn) => Ok(Given {
+                session: known.session,
+                turn: *turn,
+            }),
+            // What was refused began nothing; by now it may be taken.
+            Progress::Failed(_) | Progress::Intended => self.carry_out(&cause, &known).await,
+        }
+    }
+
+    /// Writes down that a turn is about to be handed in under that key, and answers what is known of
+    /// it: perhaps it was before.
+    pub(super) async fn intend(
+        &self,
+        source: &Arc<str>,
+        key: &Arc<str>,
+        scheduled: Option<Timestamp>,
+        session: SessionId,
+    ) -> Result<Start, Error> {
+        let new = Start {
+            key: key.clone(),
+            scheduled,
+            at: clock::now(),
+            session,
+            progress: Progress::Intended,
+        };
+        let decide = |known: &Source| match known.start(key) {
+            Some(start) => (start.clone(), None),
+            None => {
+                let fact = StartFact::Intended {
+                    key: key.clone(),
+                    scheduled,
+                    session,
+                };
+                (new.clone(), Some(fact))
+            }
+        };
+        self.record(source, decide).await
+    }
+
+    /// Hands a turn in that was written down, and writes down what came of it. Where it may work
+    /// later, nothing is written down.
+    pub(super) async fn carry_out(&self, cause: &Cause<'_>, start: &Start) -> Result<Given, Error> {
+        let key = start.key.clone();
+        match self.hand_in(cause, start).await {
+            Ok(turn) => {
+                let fact = StartFact::Started { key, turn };
+                self.record(&cause.source, |_| ((), Some(fact.clone())))
+                    .await?;
+                let session = start.session;
+                Ok(Given { session, turn })
+            }
+            Err(error) if may_work_later(&error) => Err(error),
+            Err(error) => {
+                let reason = error.to_string().into();
+                let fact = StartFact::Failed { key, reason };
+                self.record(&cause.source, |_| ((), Some(fact.clone())))
+                    .await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
+        let session = self.session_for(cause, start.session).await?;
+        // The key alone says which turn it is: by the time it is handed in again, the settings may
+        // say otherwise what it is to do.
+        let key = RequestKey {
+            name: start.key.clone(),
+            request: Digest::of_bytes(start.key.as_bytes()),
+        };
+        let ask = asked::task(&new_turn(cause)?)?.keyed(Some(key));
+        self.begin(&session, &ask).await
+    }
+
+    /// The session of that id. One that was to be made and is not there is made.
+    async fn session_for(&self, cause: &Cause<'_>, id: SessionId) -> Result<Handle, Error> {
+        let is_ours = !matches!(cause.task.session, Target::Id(_));
+        if self.journal().exists(id).await? || !is_ours {
+            return self.open(id).await;
+        }
+        let mut labels = vec![(cause.kind, cause.name)];
+        if let Target::Label { name, value } = &cause.task.session {
+            labels.retain(|(known, _)| known != name);
+            labels.push((name, value));
+        }
+        let each = labels.into_iter();
+        let import = Import {
+            session: Some(id),
+            title: format!("{} {}", cause.name, cause.moment.strftime("%Y-%m-%d %H:%M")).into(),
+            labels: each
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            ..Import::default()
+        };
+        match self.import(import).await {
+            // Somebody else was faster.
+            Err(error) if error.code() == Code::Conflict => self.open(id).await,
+            made => made,
+        }
+    }
+
+    /// The session that a task is given to; perhaps the id of one that is to be made.
+    pub(super) async fn target(&self, task: &NewTask) -> Result<SessionId, Error> {
+        let (name, value) = match &task.session {
+            Target::New => return Ok(SessionId::new(Uuid::now_v7())),
+            Target::Id(text) => return only(self, text).await,
+            Target::Label { name, value } => (name, value),
+        };
+        let mut query = SessionQuery {
+            label: Some(format!("{name}={value}")),
+            ..SessionQuery::default()
+        };
+        loop {
+            let page = self.sessions(&query).await.map_err(to_problem)?;
+            if let Some(newest) = page.items.first() {
+                return id("session", &newest.session);
+            }
+            match page.next {
+                None => return Ok(SessionId::new(Uuid::now_v7())),
+                next => query.cursor = next,
+            }
+        }
+    }
+}
+
+fn to_problem(error: unisono_api::service::Error) -> Error {
+    Error::new(error.code(), error.to_string())
+}
+
+/// What is asked for, as a request would have it.
+fn new_turn(cause: &Cause<'_>) -> Result<NewTurn, Error> {
+    let task = cause.task;
+    let text = task.fill(cause.name, &cause.moment, cause.body);
+    let text = text.map_err(|place| {
+        let detail = format!("nothing stands for ${{{place}}} in the task");
+        Error::new(Code::Refused, detail)
+    })?;
+    let settings = task.settings.iter();
+    Ok(NewTurn {
+        branch: task.branch.clone(),
+        lead: task.lead.clone(),
+        agents: task.agents.clone(),
+        settings: settings
+            .map(|(key, value)| (key.clone(), value.as_str().into()))
+            .collect(),
+        ..NewTurn::new(text)
+    })
+}
+
+/// Whether a refusal says nothing of the turn itself.
+pub(super) fn may_work_later(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::Busy | Code::Unavailable | Code::DiskFull
+    )
+}

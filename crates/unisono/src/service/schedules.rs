@@ -1,0 +1,122 @@
+//! Turns that begin at times.
+
+use async_trait::async_trait;
+use unisono_api::schedule::{Schedule, ScheduledTurn, SkippedTime};
+use unisono_api::service::{self, Schedules, Turns as _};
+use unisono_api::{Code, Page, PageQuery};
+use unisono_config::automation::{self, Missed};
+use unisono_runtime::clock;
+use unisono_store::starts::{Progress, Source, Start};
+
+use crate::automation::{decide, of_schedule};
+use crate::error::Error;
+use crate::{Local, values};
+
+#[async_trait]
+impl Schedules for Local {
+    async fn schedules(&self, query: &PageQuery) -> service::Result<Page<Schedule>> {
+        let setup = self.setup();
+        let known = self.known_starts().await?;
+        let all = setup.loaded.automation.schedules.iter();
+        let after = query.cursor.as_deref().unwrap_or_default();
+        let left = all.filter(|one| *one.name > *after);
+        let limit = Page::<()>::size(query.limit);
+        let part = Page::first(left, limit, |last| last.name.to_string());
+        let mut items = Vec::with_capacity(part.items.len());
+        for one in part.items {
+            let known = known.get(&of_schedule(&one.name));
+            items.push(self.described(one, known).await);
+        }
+        Ok(Page {
+            items,
+            next: part.next,
+        })
+    }
+
+    async fn run_schedule(&self, name: &str) -> service::Result<ScheduledTurn> {
+        let setup = self.setup();
+        let schedule = named(&setup.loaded.automation, name)?;
+        let start = self.begin_scheduled(schedule).await?;
+        Ok(self.turn_of_start(&start).await)
+    }
+
+    async fn pause_schedule(&self, name: &str, paused: bool) -> service::Result<Schedule> {
+        let setup = self.setup();
+        let schedule = named(&setup.loaded.automation, name)?;
+        self.pause(schedule, paused).await?;
+        let known = self.known_starts().await?;
+        let known = known.get(&of_schedule(name));
+        Ok(self.described(schedule, known).await)
+    }
+}
+
+/// The schedule of that name.
+fn named<'a>(
+    automation: &'a automation::Automation,
+    name: &str,
+) -> Result<&'a automation::Schedule, Error> {
+    let found = automation.schedule(name);
+    found.ok_or_else(|| {
+        let detail =
+            format!("there is no schedule {name:?}; [schedules.*] of the settings has them");
+        Error::new(Code::NotFound, detail)
+    })
+}
+
+impl Local {
+    async fn described(&self, of: &automation::Schedule, known: Option<&Source>) -> Schedule {
+        let new = Source::default();
+        let known = known.unwrap_or(&new);
+        let state = match (of.enabled, known.paused) {
+            (false, _) => "off",
+            (true, true) => "paused",
+            (true, false) => "on",
+        };
+        let missed = match of.missed {
+            Missed::Run => "run",
+            Missed::Skip => "skip",
+        };
+        let last = match known.starts.last() {
+            Some(start) => Some(self.turn_of_start(start).await),
+            None => None,
+        };
+        let skipped = known.skipped.as_ref();
+        Schedule {
+            name: of.name.to_string(),
+            rule: of.rule.to_string(),
+            state: state.to_owned(),
+            missed: missed.to_owned(),
+            next: decide::next(of, known, clock::now()).map(values::instant),
+            last,
+            skipped: skipped.map(|(at, reason)| SkippedTime {
+                scheduled: values::instant(*at),
+                reason: reason.to_string(),
+            }),
+        }
+    }
+
+    /// What became of a turn that was to begin.
+    async fn turn_of_start(&self, start: &Start) -> ScheduledTurn {
+        let session = start.session.to_string();
+        let (turn, state, error) = match &start.progress {
+            Progress::Intended => (None, "queued".to_owned(), None),
+            Progress::Failed(reason) => (None, "refused".to_owned(), Some(reason.to_string())),
+            Progress::Started(turn) => match self.turn(&session, &turn.to_string()).await {
+                Ok(turn) => (
+                    Some(turn.turn),
+                    turn.state,
+                    turn.error.map(|fault| fault.reason),
+                ),
+                Err(_) => (Some(turn.to_string()), "gone".to_owned(), None),
+            },
+        };
+        ScheduledTurn {
+            scheduled: start.scheduled.map(values::instant),
+            begun: values::instant(start.at),
+            session,
+            turn,
+            state,
+            error,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `/schedules`: turns that begin at times.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::schedule::{Schedule, ScheduledTurn};
+use unisono_api::service::Service;
+
+use crate::extract::{Form, Path};
+use crate::layout::layout;
+use crate::lists;
+use crate::parts::when;
+use crate::trouble::Trouble;
+
+/// How often the list is brought up to date while it is looked at, in seconds.
+const EVERY: u32 = 5;
+
+/// All schedules.
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    let all = lists::schedules(&*service).await?;
+    let body = html! {
+        div id="live" data-every=(EVERY) {
+            h1 { "Schedules" }
+            @if all.is_empty() {
+                p class="quiet" { "There is none. A table " code { "[schedules.NAME]" }
+                    " of the settings begins turns at times." }
+            } @else { (table(&all)) }
+        }
+    };
+    Ok(layout("Schedules", &body))
+}
+
+fn table(all: &[Schedule]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Schedules" { table {
+            thead { tr {
+                th scope="col" { "Schedule" } th scope="col" { "When" } th scope="col" { "Next" }
+                th scope="col" { "Last turn" } th scope="col" { "Left out" } th scope="col" { "Now" }
+            } }
+            tbody { @for one in all { tr {
+                th scope="row" { (one.name) }
+                td { code { (one.rule) } }
+                td { @match &one.next { Some(at) => (when(at)), None => (one.state) } }
+                td { @if let Some(last) = &one.last { (turn(last)) } }
+                td { @if let Some(skipped) = &one.skipped { (when(&skipped.scheduled)) ": " (skipped.reason) } }
+                td { (orders(one)) }
+            } } }
+        } }
+    }
+}
+
+fn turn(last: &ScheduledTurn) -> Markup {
+    let session = format!("/sessions/{}", last.session);
+    html! {
+        @match &last.turn {
+            Some(turn) if last.state != "gone" => a href={ (session) "/turns/" (turn) } { (when(&last.begun)) },
+            _ => (when(&last.begun)),
+        }
+        " " (last.state)
+        @if let Some(error) = &last.error { ": " (error) }
+    }
+}
+
+fn orders(one: &Schedule) -> Markup {
+    let (order, word) = match one.state.as_str() {
+        "paused" => ("resume", "Resume"),
+        _ => ("pause", "Pause"),
+    };
+    html! {
+        form method="post" action={ "/schedules/" (one.name) } {
+            button name="order" value="run" aria-label={ "Run " (one.name) " now" } { "Run" }
+            @if one.state != "off" {
+                " " button name="order" value=(order) aria-label={ (word) " " (one.name) } { (word) }
+            }
+        }
+    }
+}
+
+/// What is to be done with a schedule.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Order {
+    order: What,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum What {
+    Run,
+    Pause,
+    Resume,
+}
+
+/// Does it, and shows the list again.
+pub(crate) async fn order(
+    State(service): State<Arc<dyn Service>>,
+    Path(name): Path<String>,
+    Form(order): Form<Order>,
+) -> Result<Redirect, Trouble> {
+    match order.order {
+        What::Run => service.run_schedule(&name).await.map(drop)?,
+        What::Pause => service.pause_schedule(&name, true).await.map(drop)?,
+        What::Resume => service.pause_schedule(&name, false).await.map(drop)?,
+    }
+    Ok(Redirect::to("/schedules"))
+}
