@@ -9,6 +9,7 @@ mod budget;
 mod compaction;
 mod contradictions;
 pub(crate) mod header;
+mod hooks;
 pub(crate) mod keys;
 mod layers;
 pub(crate) mod mcp;
@@ -35,6 +36,7 @@ pub use automation::{Schedule, Task, Trigger};
 pub use budget::{Budget, Daemon as DaemonBudget, Level as BudgetLevel, dollars};
 pub use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
+pub use hooks::{Hook, Hooks};
 pub use mcp::{Approvals, McpServer, Tools};
 pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settable};
 pub use program::Program;
@@ -76,6 +78,9 @@ pub struct Config {
     pub mcp: BTreeMap<String, McpServer>,
     /// Approval rules of all agents.
     pub approvals: Approvals,
+    /// Programs and servers that sessions ask, by name.
+    #[serde(default)]
+    pub hooks: BTreeMap<String, Hook>,
     /// Turns that begin at times, by name.
     #[serde(default)]
     pub schedules: BTreeMap<String, Schedule>,
@@ -116,6 +121,8 @@ pub struct Loaded {
     pub providers: Providers,
     /// The tool servers, and the approval rules.
     pub tools: Tools,
+    /// Programs and servers that sessions ask.
+    pub hooks: Hooks,
     /// Turns that begin by themselves.
     pub automation: Automation,
     /// The model of agents that name no model.
@@ -235,6 +242,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
         let place = |path: &[&str]| layers.place(path);
         sources.program.check(&mut found);
         let tools = mcp::read(&config, &sources, &place, &mut found);
+        let hooks = hooks::read(&config, &sources, &place, &mut found);
         let automation = automation::read(&config, &sources, &place, &mut found);
         let default_model = default_model(&config, &providers);
         let chosen = config.models.instead.is_some() || config.models.default != AUTO;
@@ -248,6 +256,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             catalogue,
             providers,
             tools,
+            hooks,
             automation,
             prompts,
             project: sources.project(),

@@ -15,6 +15,7 @@ mod compactor;
 mod concurrency;
 mod extensions;
 mod fair_queue;
+pub mod hook;
 mod limit;
 mod load;
 pub mod mcp;

@@ -22,6 +22,7 @@ use crate::address::Registration;
 use crate::compactor::{Chains, Deadline};
 use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
+use crate::hook::{Hook, Hooks};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
@@ -51,6 +52,8 @@ pub struct Options {
     pub summarisers: Chains,
     /// The servers whose tools agents may be given.
     pub servers: Vec<mcp::Server>,
+    /// The hooks that sessions ask.
+    pub hooks: Vec<Hook>,
     /// Counting requests at one time.
     pub countings: usize,
     /// Requests one session takes before it answers that it is busy.
@@ -87,6 +90,7 @@ impl Default for Options {
             compaction_deadline: Duration::from_secs(30).into(),
             summarisers: Chains::default(),
             servers: Vec::new(),
+            hooks: Vec::new(),
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
@@ -169,6 +173,7 @@ pub(crate) struct Env {
     pub(crate) options: Options,
     pub(crate) pools: Pools,
     pub(crate) servers: Servers,
+    pub(crate) hooks: Hooks,
     /// The bound of runs at work, where there is one.
     pub(crate) concurrency: Option<ConcurrencyLimit>,
     /// What sessions in memory hold.
@@ -216,6 +221,7 @@ impl Runtime {
             Some(directory) => Search::on_disk(journal.clone(), directory.clone()),
             None => Search::in_memory(journal.clone()),
         };
+        let hooks = Hooks::new(&options.hooks);
         let (mut servers, mut seats) = (Servers::default(), Vec::new());
         for server in &options.servers {
             let (server, registration) = (Arc::new(server.clone()), Registration::new());
@@ -231,6 +237,7 @@ impl Runtime {
             options,
             pools: Pools::default(),
             servers,
+            hooks,
             concurrency,
             resident: Total::default(),
             catching_up: Semaphore::new(CATCHING_UP),
@@ -367,6 +374,11 @@ impl Runtime {
             // Where there is no budget, there is no answer.
             let _ = settled.await;
         }
+    }
+
+    /// Waits until hooks are told of all turns that have ended, so long at most.
+    pub async fn hooks_settled(&self, patience: Duration) {
+        self.env.hooks.settled(patience).await;
     }
 
     /// Stops every actor once what it decided is on disk. Open turns stay open in the journal and

@@ -37,6 +37,7 @@ use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_model::prompt::Prefix;
 use unisono_session::budget::Amount;
+use unisono_session::event::HookPlace;
 use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
@@ -45,6 +46,7 @@ use crate::budget_broker::{self, Refused};
 use crate::clock;
 use crate::compactor;
 use crate::concurrency::ConcurrencyLimits;
+use crate::hook::Telling;
 use crate::residence::Residence;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
@@ -189,6 +191,10 @@ pub(crate) struct Live {
     runs: HashMap<RunId, DropGuard>,
     /// Cancels a call of a tool in the same way.
     calls: HashMap<CallPlace, DropGuard>,
+    /// There while hooks are to be told of turns that have ended.
+    telling: Option<Telling>,
+    /// Stops asking a hook in the same way.
+    hooks: HashMap<HookPlace, DropGuard>,
     /// Cancels the compaction step of a turn in the same way.
     compactions: HashMap<TurnId, DropGuard>,
     /// Times at which it is to look again. There are none once no turn is open.
@@ -282,6 +288,12 @@ impl State {
         if let Input::ToolEnded { call, .. } = &input
             && let Phase::Live(live) = &mut self.phase
             && let Some(guard) = live.calls.remove(call)
+        {
+            guard.disarm();
+        }
+        if let Input::HookAnswered { place, .. } = &input
+            && let Phase::Live(live) = &mut self.phase
+            && let Some(guard) = live.hooks.remove(place)
         {
             guard.disarm();
         }
@@ -382,6 +394,10 @@ impl State {
             return;
         };
         live.decided += reaction.events.len() as u64;
+        let tells = live.machine.state().tells_hooks();
+        if tells != live.telling.is_some() {
+            live.telling = tells.then(|| self.args.env.hooks.telling());
+        }
         live.rounds
             .decided(live.machine.state(), &reaction.events, live.decided);
         let freed = budget_queue::frees(&reaction.events);

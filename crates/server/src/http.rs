@@ -51,6 +51,7 @@ mod topics;
 mod triggers;
 mod turn_events;
 mod turns;
+mod upkeep;
 mod usage;
 
 use std::future::Future;
@@ -78,8 +79,6 @@ use openai::ephemeral::EphemeralSessions;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
-use unisono::automation;
-use unisono::retention;
 use unisono::{Local, Service};
 
 /// How long a call of a tool may take to notice that the time to finish is over.
@@ -285,14 +284,7 @@ impl Server {
     /// the runtime gave up, if it did.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let shared = &self.shared;
-        let upkeep = vec![
-            tokio::spawn(resume(shared.clone())),
-            tokio::spawn(cluster::follow(shared.clone(), self.reached.clone())),
-            tokio::spawn(follow_agents(shared.clone())),
-            tokio::spawn(prune(shared.clone())),
-            tokio::spawn(follow_schedules(shared.clone())),
-            tokio::spawn(unisono::vacuum::follow(shared.local.clone())),
-        ];
+        let upkeep = upkeep::begin(shared, self.reached.clone());
         self.answer_beside(upkeep, stop).await
     }
 
@@ -392,51 +384,6 @@ pub(crate) fn authority(address: SocketAddr) -> String {
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::debug!(%error, "the service manager was not told");
-    }
-}
-
-/// Notices agents that are defined anew, as often as it is set.
-async fn follow_agents(shared: Arc<Shared>) {
-    let seconds = shared.local.setup().loaded.config.server.reload_seconds;
-    if seconds > 0 {
-        let every = Duration::from_secs(seconds);
-        shared.local.follow_agents(every).await;
-    }
-}
-
-/// Deletes sessions that are older than the settings allow.
-async fn prune(shared: Arc<Shared>) {
-    retention::follow(&shared.local, retention::hourly()).await;
-}
-
-/// Begins the turns of schedules when they are due.
-async fn follow_schedules(shared: Arc<Shared>) {
-    // A store that was opened on a full disk takes writes later; until then nothing can begin.
-    if shared.local.journal().writable().await.is_ok() {
-        automation::follow(&shared.local).await;
-    }
-}
-
-/// Opens each session that was left in the middle of its work, so that its open turns go on; what
-/// nobody waits for any more is removed.
-async fn resume(shared: Arc<Shared>) {
-    let local = &shared.local;
-    // A store that was opened on a full disk takes writes later; until then nothing can go on.
-    if local.journal().writable().await.is_err() {
-        return;
-    }
-    let unfinished = async {
-        let unfinished = local.unfinished().await?;
-        shared.ephemeral_sessions.without(local, unfinished).await
-    };
-    match unfinished.await {
-        Ok(unfinished) => local.open_all(unfinished).await,
-        Err(error) => {
-            tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
-        }
-    }
-    if let Err(error) = shared.ephemeral_sessions.sweep(local).await {
-        tracing::warn!(%error, "sessions for one request are left until the next start");
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a worker or the compactor is given: a value taken from the state, complete in itself.
 
+mod hooks;
+
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
@@ -21,6 +23,9 @@ use crate::run::{Ending, Run, Step, handed};
 use crate::state::{CallCap, Settings, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
+
+pub(crate) use hooks::hook_of_call;
+pub use hooks::{HookJob, HookSubject};
 
 /// Messages after the cutoff that a summariser is shown for context only.
 const RECENT_SHOWN: usize = 6;
@@ -352,10 +357,21 @@ impl State {
             recent,
             ahead,
             encodings: Encoding::ALL.to_vec(),
-            writing: turn.accepted.work.writing().cloned().unwrap_or_default(),
+            writing: writing_of(turn),
             settings: turn.settings.clone(),
             bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
         })
+    }
+}
+
+/// How a summary is to be written: as a person asks, and as hooks say besides.
+fn writing_of(turn: &Turn) -> Writing {
+    let asked = turn.accepted.work.writing().cloned().unwrap_or_default();
+    let said = asked.instructions.iter().chain(&turn.hook_instructions);
+    let said: Vec<&str> = said.map(|text| &**text).collect();
+    Writing {
+        instructions: (!said.is_empty()).then(|| said.join("\n\n").into()),
+        ..asked
     }
 }
 

@@ -26,12 +26,15 @@ use crate::state::Settings;
 use crate::tool::Rules;
 
 mod accepted;
+mod hooks;
 mod kinds;
 mod summary;
 
 pub use accepted::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Unwritten, Work, Writing,
 };
+pub(crate) use hooks::settled;
+pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, PinnedBy};
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -345,6 +348,15 @@ pub enum Fact {
     CallCapSet {
         /// So many at most.
         calls: u32,
+    },
+    /// A hook was asked, and this came of it.
+    HookAnswered {
+        /// About what.
+        place: HookPlace,
+        /// The hook.
+        hook: Arc<str>,
+        /// What came of it.
+        answer: HookAnswer,
     },
     /// The session's own settings, which count for turns accepted from now on.
     SettingsSet {

@@ -13,6 +13,7 @@ use crate::state::{CallCap, State};
 
 mod calls;
 mod delegation;
+mod hooks;
 mod posted;
 mod spending;
 mod turns;
@@ -172,19 +173,7 @@ impl State {
                 }
                 Ok(())
             }
-            Fact::Compacted { turn, checkpoint } => {
-                let plan = turn.and_then(|turn| self.step_under_way(turn));
-                let tightened = plan.is_some_and(|plan| plan.tightened);
-                if let Some(turn) = turn {
-                    self.covered(*turn)?;
-                }
-                let checkpoints = Arc::make_mut(&mut self.checkpoints);
-                checkpoints.add(checkpoint.clone());
-                if tightened {
-                    checkpoints.note_tightened(checkpoint.id);
-                }
-                Ok(())
-            }
+            Fact::Compacted { turn, checkpoint } => self.compacted(*turn, checkpoint),
             Fact::Restored {
                 turn,
                 checkpoint,
@@ -216,6 +205,11 @@ impl State {
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
             Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
+            Fact::HookAnswered {
+                place,
+                hook,
+                answer,
+            } => self.hook_answered(*place, hook, answer),
             Fact::RunRetried {
                 run,
                 attempt,

@@ -9,6 +9,7 @@ mod children;
 mod counted;
 mod delegate;
 mod fork;
+mod hooks;
 mod import;
 mod measured;
 mod overdue;
@@ -83,10 +84,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
         Input::SummariserUsed { turn, model, usage } => {
             Ok(recorder.record(Fact::SummariserUsed { turn, model, usage })?)
         }
-        Input::Rendered { turn, prefixes } => {
-            rendered::handle(recorder, turn, prefixes)?;
-            Ok(calls::start_all(recorder, turn)?)
-        }
+        Input::Rendered { turn, prefixes } => Ok(rendered::handle(recorder, turn, prefixes)?),
         Input::RunStepped { run, attempt, step } => {
             Ok(run_stepped::handle(recorder, run, attempt, step)?)
         }
@@ -124,6 +122,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
         Input::CancelRun { run } => cancel::run(recorder, run),
         Input::Seal { branch } => seal::handle(recorder, branch),
         Input::Set { changes } => set::handle(recorder, changes),
+        Input::HookAnswered { place, reply } => Ok(hooks::answered(recorder, place, reply)?),
         Input::Tick => Ok(calls::expire(recorder)?),
     }
 }

@@ -67,6 +67,19 @@ pub fn call(turn: TurnId, place: CallPlace) -> CallId {
     CallId::from_u128(with_time_of(turn, &digest))
 }
 
+/// What a hook knows a question about a turn again by.
+pub fn question(turn: TurnId, event: &str, about: &[u128]) -> CallId {
+    let mut hasher = Hasher::new("unisono/derived-id", 1);
+    let mut hasher = hasher
+        .str("hook")
+        .bytes(&turn.as_u128().to_be_bytes())
+        .str(event);
+    for part in about {
+        hasher = hasher.bytes(&part.to_be_bytes());
+    }
+    CallId::from_u128(with_time_of(turn, &hasher.finish()))
+}
+
 /// The `index`th message a turn appends itself.
 pub fn message(turn: TurnId, index: u32) -> MessageId {
     MessageId::from_u128(derive(turn, "message", index))

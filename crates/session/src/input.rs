@@ -16,7 +16,9 @@ use unisono_context::{
 
 use crate::agent::Team;
 use crate::budget::{Ask, TurnCaps};
-use crate::event::{Calibration, DelegationLimits, ImportNotes, RequestKey, Work};
+use crate::event::{
+    Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
+};
 use crate::run::calls::{CallPlace, Decision, Output};
 use crate::run::{Cause, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
@@ -231,6 +233,13 @@ pub enum Input {
     CancelRun {
         /// The run.
         run: RunId,
+    },
+    /// A hook has answered; or why it did not.
+    HookAnswered {
+        /// About what.
+        place: HookPlace,
+        /// The answer.
+        reply: Result<HookReply, Arc<str>>,
     },
     /// Time passed.
     Tick,

@@ -297,6 +297,9 @@ impl Machine {
                 let answered = Key::Compact(*turn, *step, 0)..=Key::Compact(*turn, *step, u32::MAX);
                 self.asked.retain(|key| !answered.contains(key));
             }
+            Input::HookAnswered { place, .. } => {
+                self.asked.remove(&Key::Hook(*place));
+            }
             Input::ToolEnded { call, .. } => {
                 self.asked.remove(&Key::Call(*call));
             }
@@ -382,7 +385,9 @@ impl Machine {
     /// The same where only one run can be due and what it was asked for is settled.
     fn ask_for(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
         let due = pending_effects::keys_of_run(&self.state, run, &self.asked, now);
-        let calls = self.asked.range(pending_effects::calls_of(run)).copied();
+        let calls = self.asked.range(pending_effects::calls_of(run));
+        let hooks = self.asked.range(pending_effects::hooks_of(run));
+        let calls = calls.chain(hooks).copied();
         let dropped: Vec<Key> = calls.filter(|key| !due.contains(key)).collect();
         for key in &dropped {
             self.asked.remove(key);

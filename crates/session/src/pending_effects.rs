@@ -6,7 +6,8 @@ use std::sync::Arc;
 use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
 
 use crate::agent::Definition;
-use crate::assignment::{CompactionJob, RunAssignment, ToolJob};
+use crate::assignment::{CompactionJob, HookJob, RunAssignment, ToolJob, hook_of_call};
+use crate::event::{HookPlace, HookPoint};
 use crate::measure::{self, MeasureRequest};
 use crate::run::Run;
 use crate::run::calls::{CallPlace, Status};
@@ -26,6 +27,10 @@ pub enum Effect {
     Render(RenderRequest),
     /// Start an attempt of a run; answer with [`crate::Input::RunEnded`].
     Dispatch(Box<RunAssignment>),
+    /// Ask a hook; answer with [`crate::Input::HookAnswered`].
+    AskHook(Box<HookJob>),
+    /// Stop asking a hook; no answer is expected.
+    CancelHook(HookPlace),
     /// Call a tool; answer with [`crate::Input::ToolEnded`].
     CallTool(Box<ToolJob>),
     /// Stop calling a tool; no answer is expected.
@@ -44,7 +49,7 @@ impl Effect {
     pub fn needs_durable_intent(&self) -> bool {
         matches!(
             self,
-            Effect::Compact(_) | Effect::Dispatch(_) | Effect::CallTool(_)
+            Effect::Compact(_) | Effect::Dispatch(_) | Effect::CallTool(_) | Effect::AskHook(_)
         )
     }
 }
@@ -83,6 +88,7 @@ pub(crate) enum Key {
     Render(TurnId),
     Run(RunId, u32),
     Call(CallPlace),
+    Hook(HookPlace),
     Wake(Timestamp),
 }
 
@@ -101,6 +107,7 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
     for turn in state.turns_at_work() {
         let id = turn.accepted.id;
         keys.extend(state.next_deadline(turn).map(Key::Wake));
+        keys.extend(turn.hooks_due.first().copied().map(Key::Hook));
         match &turn.phase {
             Phase::Queued => {}
             Phase::Preparing => {
@@ -113,6 +120,8 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
                     keys.push(Key::Measure(id, turn.measured.len() as u32));
                 }
             }
+            // Hooks are asked before the step is carried out.
+            Phase::Compacting(_) if !turn.hooks_due.is_empty() => {}
             Phase::Compacting(_) => {
                 keys.push(Key::Compact(id, turn.steps_planned, turn.step_failures));
             }
@@ -123,6 +132,8 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
             }
         }
     }
+    let ended = state.ended_hooks.values();
+    keys.extend(ended.filter_map(|ended| ended.due.first().copied().map(Key::Hook)));
     keys
 }
 
@@ -147,6 +158,7 @@ fn keys_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> impl Iterator<It
     let calls = run.open_calls().filter_map(|(place, call)| {
         let approval = call.planned.approval.as_ref();
         match call.status {
+            Status::Asked { .. } => hook_of_call(place, &call.status).map(Key::Hook),
             Status::Started => Some(Key::Call(place)),
             Status::Held => approval.and_then(|held| held.until).map(Key::Wake),
             Status::Ready | Status::InDoubt | Status::Ended(_) => None,
@@ -159,6 +171,15 @@ fn keys_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> impl Iterator<It
 pub(crate) fn calls_of(run: RunId) -> std::ops::RangeInclusive<Key> {
     let place = |round, index| Key::Call(CallPlace { run, round, index });
     place(0, 0)..=place(u32::MAX, u32::MAX)
+}
+
+/// What a hook that is asked about a call of that run is known by.
+pub(crate) fn hooks_of(run: RunId) -> std::ops::RangeInclusive<Key> {
+    let key = |round, index, rule| {
+        let point = HookPoint::Call(CallPlace { run, round, index });
+        Key::Hook(HookPlace { point, rule })
+    };
+    key(0, 0, 0)..=key(u32::MAX, u32::MAX, u32::MAX)
 }
 
 /// An attempt that was started stays started, wherever the clock goes.
@@ -178,6 +199,7 @@ pub(crate) fn cancellation(key: Key) -> Option<Effect> {
     match key {
         Key::Run(run, _) => Some(Effect::CancelRun(run)),
         Key::Call(place) => Some(Effect::CancelCall(place)),
+        Key::Hook(place) => Some(Effect::CancelHook(place)),
         Key::Compact(turn, ..) => Some(Effect::CancelCompaction(turn)),
         Key::Count(..) | Key::Measure(..) | Key::Render(_) | Key::Wake(_) => None,
     }
@@ -213,6 +235,7 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
                 definitions: turn.distinct_definitions(),
             })
         }
+        Key::Hook(place) => Effect::AskHook(Box::new(state.hook_job(place)?)),
         Key::Call(place) => Effect::CallTool(Box::new(state.tool_job(place)?)),
         Key::Run(run, _) => Effect::Dispatch(Box::new(state.assignment(run)?)),
         Key::Wake(at) => Effect::Wake(at),

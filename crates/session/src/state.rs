@@ -19,7 +19,7 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget;
-use crate::event::{Outcome, RunRole};
+use crate::event::{HookPlace, Outcome, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
 use crate::reserve::Needs;
@@ -70,6 +70,8 @@ pub struct State {
     /// Per branch, the turns that have not ended; the first one works.
     pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
     pub(crate) ended: Arc<BTreeMap<TurnId, EndedTurn>>,
+    /// Turns that have ended and of which hooks are still to be told.
+    pub(crate) ended_hooks: BTreeMap<TurnId, EndedHooks>,
     /// What was asked for under a key, by its name, with the digest of the request.
     pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, Keyed)>>,
     /// Per branch, messages appended without a turn that wait for the end of the turn at work.
@@ -125,6 +127,14 @@ pub struct EndedTurn {
     pub outcome: Outcome,
     /// The message with the answer.
     pub answer: Option<MessageId>,
+}
+
+/// A turn that has ended and of which hooks are still to be told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EndedHooks {
+    pub(crate) branch: Arc<str>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) due: Vec<HookPlace>,
 }
 
 /// The system text of a session and what the project tells every agent, as agents see them.

@@ -8,6 +8,10 @@ use std::sync::Arc;
 
 use unisono_context::AgentId;
 
+mod hooks;
+
+pub use hooks::{HookEvent, HookRule, Unanswered};
+
 /// What a call of a tool does when it is made twice, and so what is done about one of which
 /// nobody knows whether it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +59,8 @@ pub struct Rules {
     pub approvals: Vec<ApprovalRule>,
     /// How long they wait before they are denied, in milliseconds; none: for ever.
     pub approval_timeout_ms: Option<u64>,
+    /// The hooks of the turn, in the order in which they are asked.
+    pub hooks: Vec<HookRule>,
 }
 
 impl Rules {
@@ -64,6 +70,20 @@ impl Rules {
         named
             .next()
             .map_or_else(Contract::default, |(_, contract)| *contract)
+    }
+
+    /// The hooks that are asked then, by their positions.
+    pub fn hooks_at(&self, event: HookEvent) -> impl Iterator<Item = u32> {
+        let all = (0..).zip(&self.hooks);
+        let asked = all.filter(move |(_, hook)| hook.events.contains(&event));
+        asked.map(|(index, _)| index)
+    }
+
+    /// The hooks that are asked before a call of that tool, by their positions.
+    pub fn hooks_before(&self, tool: &str) -> Vec<u32> {
+        let all = (0..).zip(&self.hooks);
+        let asked = all.filter(|(_, hook)| hook.is_about(tool));
+        asked.map(|(index, _)| index).collect()
     }
 
     /// The first rule by which a call waits for a person. `fields` are its arguments, each value
@@ -274,6 +294,7 @@ mod tests {
                 ApprovalRule::parse("shell__run(command=rm *, where.host=prod*)").unwrap(),
             ],
             approval_timeout_ms: None,
+            hooks: Vec::new(),
         };
         let found = |agent: &str, tool: &str, fields: &[(&str, &str)]| {
             let fields = fields.iter().map(|(k, v)| ((*k).into(), (*v).into()));

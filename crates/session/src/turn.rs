@@ -10,7 +10,7 @@ use unisono_context::tokens::Ppm;
 use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
 
 use crate::agent::{ContextMode, Definition, Team};
-use crate::event::{AcceptedTurn, Calibration, RunRole, Work};
+use crate::event::{AcceptedTurn, Calibration, HookPlace, RunRole, Work};
 use crate::ids;
 use crate::reserve::Needs;
 use crate::state::{CallCap, Settings};
@@ -91,8 +91,12 @@ pub struct Turn {
     pub unopened: u32,
     /// Messages it appended itself.
     pub messages_appended: u32,
-    /// The rules about its tools.
+    /// The rules about its tools, and its hooks.
     pub rules: Arc<Rules>,
+    /// Hooks that are to be asked about it, one after the other.
+    pub hooks_due: Vec<HookPlace>,
+    /// What hooks tell the summariser of the step under way.
+    pub hook_instructions: Vec<Arc<str>>,
     /// How many calls of tools one reply may make.
     pub call_cap: CallCap,
     /// The session's own settings when it was accepted.

@@ -17,6 +17,8 @@ use crate::error::Result;
 
 /// The journal of what is left of sessions that were removed; none of them has this id.
 pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
+/// The journal of what began turns by itself: see [`crate::starts`].
+pub(crate) const STARTS: SessionId = SessionId::from_u128(u128::MAX - 3);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;

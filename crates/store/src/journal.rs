@@ -16,7 +16,7 @@ use crate::engine::{
 use crate::error::{Error, Record, Result};
 use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
-use crate::{deleted_usage, grants, starts};
+use crate::{deleted_usage, grants};
 
 /// The first events of a session that are more than this are stored in parts of about this size.
 const PART_BYTES: usize = 2 << 20;
@@ -359,7 +359,7 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is a session's, and not the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    let own = [grants::ID, DELETED_USAGE, imports::ID, starts::ID];
+    let own = [grants::ID, DELETED_USAGE, imports::ID, engine::STARTS];
     !own.contains(&journal)
 }
 

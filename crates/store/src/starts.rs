@@ -12,14 +12,12 @@ use std::sync::Arc;
 
 use unisono_context::{SessionId, Timestamp, TurnId};
 
-use crate::engine::{self, Append, Checkpoint};
+use crate::engine::{Append, Checkpoint, STARTS as ID};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
-/// The journal's id.
-pub(crate) const ID: engine::SessionId = engine::SessionId::from_u128(u128::MAX - 3);
 /// Entries read at a time.
 const PAGE: usize = 4_096;
 /// Entries after which the state is written down when the journal is opened.

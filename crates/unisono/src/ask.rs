@@ -424,7 +424,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         policy,
         safety,
         delegation,
-        rules: Arc::default(),
+        rules: Arc::new(tools::hooks_alone(setup)),
         call_cap: CallCap(setup.loaded.config.run.calls_per_reply),
         caps,
     })

@@ -51,6 +51,7 @@ pub mod service;
 pub mod short;
 mod skill_tool;
 pub mod spool;
+mod starts;
 #[cfg(feature = "log")]
 pub mod telemetry;
 pub mod turn_view;

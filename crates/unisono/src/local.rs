@@ -37,7 +37,6 @@ use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
-use crate::automation::Automations;
 use crate::context::estimate;
 use crate::current::Current;
 use crate::decisions::RecentDecisions;
@@ -48,8 +47,8 @@ use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
 use crate::skill_tool::SkillTool;
+use crate::starts::KnownStarts;
 use crate::view::View;
-use options::{compaction_deadline, options};
 use unisono_config::setup::Setup;
 use unisono_config::skills;
 
@@ -99,7 +98,7 @@ pub struct Local {
     /// Recently decided calls.
     decided: RecentDecisions,
     /// Turns that begin by themselves.
-    pub(crate) automations: Automations,
+    pub(crate) starts: KnownStarts,
     learnt: Arc<Learnt>,
     metrics: Metrics,
     /// Answers of the user's own model servers, and their warm prefixes.
@@ -138,7 +137,7 @@ impl Local {
     /// Without a runtime.
     fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
-        let deadline = compaction_deadline(&setup).into();
+        let deadline = options::compaction_deadline(&setup).into();
         let setup = Current::new(setup);
         let extensions = extensions.tool(SkillTool(setup.clone()));
         Ok(Local {
@@ -154,7 +153,7 @@ impl Local {
             viewed: Mutex::default(),
             used: Folds::default(),
             decided: RecentDecisions::default(),
-            automations: Automations::default(),
+            starts: KnownStarts::default(),
             learnt,
             metrics: Metrics::default(),
             servers: Servers::default(),
@@ -185,7 +184,7 @@ impl Local {
                 &local.warmth,
                 &local.share,
             ),
-            options(&local.setup, &learnt.calibrations),
+            options::of_settings(&local.setup, &learnt.calibrations),
         );
         let observer = local.metrics.observer().and(learnt.observer());
         #[cfg(feature = "otel")]

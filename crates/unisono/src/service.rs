@@ -8,7 +8,6 @@ mod compactions;
 mod contexts;
 mod messages;
 mod runs;
-mod schedules;
 mod search;
 pub mod sessions;
 pub mod settings;
@@ -51,7 +50,7 @@ fn cursor<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Error> {
 }
 
 /// The error for a cursor that does not belong to the list.
-fn no_cursor(text: &str) -> Error {
+pub(crate) fn no_cursor(text: &str) -> Error {
     let detail = format!(
         "{text:?} is no cursor of this list: send `next` of the part before as it is, or none"
     );

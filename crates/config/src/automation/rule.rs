@@ -93,7 +93,8 @@ impl fmt::Display for Rule {
     }
 }
 
-#[cfg(all(test, feature = "cron"))]
+#[cfg(feature = "cron")]
+#[cfg(test)]
 mod tests {
     //! Instants come from arguments: nothing here waits.
 

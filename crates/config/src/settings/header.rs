@@ -25,7 +25,7 @@ pub(crate) fn read(name: &str, value: &str, variables: &Variables) -> Result<Hea
 /// Whether a setting is a header whose value must not be shown.
 pub(super) fn is_hidden(path: &[String], value: &str) -> bool {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let header = matches!(path[..], ["providers" | "mcp", _, "headers", _]);
+    let header = matches!(path[..], ["providers" | "mcp" | "hooks", _, "headers", _]);
     let taken = Template::parse(value).is_ok_and(|template| template.variables().next().is_some());
     header && !taken
 }

@@ -15,6 +15,7 @@ pub(crate) const ALL: &[Key] = &[
     key("providers", Kind::Named(PROVIDER)),
     key("mcp", Kind::Named(MCP)),
     key("approvals", Kind::Section(APPROVALS)),
+    key("hooks", Kind::Named(HOOK)),
     key("schedules", Kind::Named(SCHEDULE)),
     key("triggers", Kind::Named(TRIGGER)),
     key("compaction", Kind::Section(COMPACTION)),
@@ -104,6 +105,21 @@ const MCP: &[Key] = &[
 ];
 
 const APPROVALS: &[Key] = &[key("require", Kind::Texts), key("timeout", Kind::Duration)];
+
+/// The keys of `[hooks.<name>]`.
+const HOOK: &[Key] = &[
+    key("on", Kind::Texts),
+    key("tools", Kind::Texts),
+    key("command", Kind::Program),
+    key("args", Kind::Texts),
+    key("env", Kind::TextMap),
+    key("env_pass", Kind::Texts),
+    key("cwd", Kind::Path),
+    key("url", Kind::Text),
+    key("headers", Kind::TextMap),
+    key("timeout", Kind::Duration),
+    key("on_failure", Kind::Choice(&["ignore", "deny"])),
+];
 
 /// The keys of what begins a turn by itself.
 macro_rules! task_keys {

@@ -66,6 +66,8 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         prefixes: HashMap::new(),
         runs: HashMap::new(),
         calls: HashMap::new(),
+        hooks: HashMap::new(),
+        telling: None,
         compactions: HashMap::new(),
         wakes: JoinSet::new(),
         compacting: HashMap::new(),
@@ -119,7 +121,7 @@ impl State {
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
         // All that was decided is in these events, so the state is the one after the last of them.
-        let open = live.machine.state().open_turns().count();
+        let open = live.machine.state().work_left();
         let myself = myself.clone();
         tokio::spawn(async move {
             let result = journal.append(id, epoch, expected, &events, open).await;
@@ -281,7 +283,7 @@ impl Live {
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         let quiet = clock::now().ms_since(self.active_at);
         let quiet = u128::try_from(quiet).unwrap_or(0) >= limit.as_millis();
-        let nothing_open = self.machine.state().open_turns().next().is_none();
+        let nothing_open = !self.machine.state().has_work();
         quiet
             && nothing_open
             && self.owes_nothing()

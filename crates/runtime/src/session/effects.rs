@@ -6,7 +6,7 @@ use ractor::ActorRef;
 use tokio_util::sync::CancellationToken;
 use unisono_context::tokens::Count;
 use unisono_context::{Digest, Encoding, MessageId, Timestamp};
-use unisono_session::assignment::{RunAssignment, ToolJob};
+use unisono_session::assignment::{HookJob, RunAssignment, ToolJob};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
@@ -38,6 +38,8 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
         Effect::Render(request) => render(args, myself, request),
         Effect::Dispatch(assignment) => dispatch(args, live, myself, *assignment),
         Effect::CallTool(job) => call_tool(args, live, myself, *job),
+        Effect::AskHook(job) => ask_hook(args, live, myself, *job),
+        Effect::CancelHook(place) => drop(live.hooks.remove(&place)),
         Effect::CancelCall(place) => drop(live.calls.remove(&place)),
         // Dropping the guard cancels the attempt.
         Effect::CancelRun(run) => drop(live.runs.remove(&run)),
@@ -182,6 +184,20 @@ fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob)
         if let Some(output) = cancelled.run_until_cancelled(calling).await {
             let call = job.place;
             feed(&myself, Input::ToolEnded { call, output });
+        }
+    });
+}
+
+/// Asks a hook. One that is cancelled is ended and answers nothing.
+fn ask_hook(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: HookJob) {
+    let cancelled = CancellationToken::new();
+    live.hooks.insert(job.place, cancelled.clone().drop_guard());
+    let (env, myself) = (args.env.clone(), myself.clone());
+    tokio::spawn(async move {
+        let asked = cancelled.run_until_cancelled(env.hooks.ask(&job));
+        if let Some(reply) = asked.await {
+            let place = job.place;
+            feed(&myself, Input::HookAnswered { place, reply });
         }
     });
 }

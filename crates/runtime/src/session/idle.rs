@@ -30,7 +30,7 @@ impl State {
         };
         let residence = &self.args.residence;
         residence.holds(live.weight.update(live.machine.state().tree()));
-        residence.works(live.machine.state().open_turns().next().is_some());
+        residence.works(live.machine.state().has_work());
         let env = &self.args.env;
         if env.resident.bytes() > env.options.resident.bytes {
             // A tree that is stopping has no more room to make.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use unisono_context::RunId;
-use unisono_session::event::RunRole;
+use unisono_session::event::{HookPoint, RunRole};
 use unisono_session::run::calls::Calling;
 use unisono_session::run::{Cause, Delegation, ToolResult};
 use unisono_session::{Event, Fact, Input, State as SessionState};
@@ -133,6 +133,12 @@ impl Rounds {
                 | Fact::ToolDecided { call, .. } => {
                     let (run, number, of) = (call.run, call.round, Of::Calls);
                     self.look(state, Round { run, number, of }, decided);
+                }
+                Fact::HookAnswered { place, .. } => {
+                    if let HookPoint::Call(call) = place.point {
+                        let (run, number, of) = (call.run, call.round, Of::Calls);
+                        self.look(state, Round { run, number, of }, decided);
+                    }
                 }
                 _ => {}
             }

@@ -35,7 +35,7 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
         return Ok(());
     }
     let (epoch, durable) = (live.epoch, live.outbox.durable());
-    let open = live.machine.state().open_turns().count();
+    let open = live.machine.state().work_left();
     journal
         .append(session, epoch, durable, &events, open)
         .await?;

@@ -25,8 +25,8 @@ impl Shown {
         self.machine.state()
     }
 
-    fn has_open_turns(&self) -> bool {
-        self.state().open_turns().next().is_some()
+    fn has_work(&self) -> bool {
+        self.state().has_work()
     }
 
     /// Whether it may become live in this process.
@@ -36,7 +36,7 @@ impl Shown {
 
     /// Whether it is kept for turns that are to go on.
     pub(super) fn is_kept(&self) -> bool {
-        self.may_go_on() && self.has_open_turns()
+        self.may_go_on() && self.has_work()
     }
 }
 

@@ -22,7 +22,7 @@ use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
 use unisono_context::{RunId, TurnId};
 use unisono_runtime::{Events, Handle, Progress as Doing, Said, SharedEvent};
-use unisono_session::event::OpenedRun;
+use unisono_session::event::{HookPoint, OpenedRun};
 use unisono_session::{Event as Recorded, Fact};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -349,6 +349,10 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::Reserved { run, .. }
         | Fact::CallSettled { run, .. }
         | Fact::RunEnded { run, .. } => (None, Some(*run)),
+        Fact::HookAnswered { place, .. } => match place.point {
+            HookPoint::Turn { turn, .. } => (Some(turn), None),
+            HookPoint::Call(call) => (None, Some(call.run)),
+        },
         Fact::ToolStarted { call }
         | Fact::ToolEnded { call, .. }
         | Fact::ToolInDoubt { call }

@@ -20,7 +20,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             let detail = "the body must be sent as `Content-Type: application/json`";
             return Err(ApiError::new(Code::UnsupportedMediaType, detail));
         }
-        let bytes = bytes(request, state).await?;
+        let bytes = match Bytes::from_request(request, state).await {
+            Ok(bytes) => bytes,
+            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let detail = "the body is larger than `server.body_limit_bytes`";
+                return Err(ApiError::new(Code::TooLarge, detail));
+            }
+            Err(rejection) => {
+                return Err(ApiError::new(Code::InvalidRequest, rejection.body_text()));
+            }
+        };
         // Fields could also be read from an array, by their order: nobody means that.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             let detail = "the body must be a JSON object";
@@ -30,21 +39,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             Ok(axum::Json(body)) => Ok(Json(body)),
             Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
         }
-    }
-}
-
-/// The body as it is, if it is not larger than the server takes.
-///
-/// # Errors
-/// It is, or does not come.
-pub(super) async fn bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
-    match Bytes::from_request(request, state).await {
-        Ok(bytes) => Ok(bytes),
-        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            let detail = "the body is larger than `server.body_limit_bytes`";
-            Err(ApiError::new(Code::TooLarge, detail))
-        }
-        Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
     }
 }
 

@@ -6,9 +6,10 @@ mod signature;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use serde::de::IgnoredAny;
+use futures_util::StreamExt as _;
 use unisono_api::Code;
 use unisono_api::schedule::TriggeredTurn;
 use unisono_runtime::clock;
@@ -54,8 +55,10 @@ async fn pull(
 ) -> Result<(StatusCode, Json<TriggeredTurn>), ApiError> {
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
-    let body = extract::bytes(Request::new(body), &shared).await?;
     let setup = shared.local.setup();
+    let configured = setup.loaded.config.server.body_limit_bytes;
+    let most = BODY_BYTES.min(usize::try_from(configured).unwrap_or(usize::MAX));
+    let body = read(body, most).await?;
     let trigger = setup.loaded.automation.trigger(&name);
     let secret = trigger.map_or(NOBODY, |trigger| trigger.secret.expose());
     let now_s = clock::now().0.div_euclid(1_000);
@@ -76,7 +79,22 @@ async fn pull(
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }
 
-/// The body's text, if it is one JSON object and not too long.
+/// The body, if it is not longer than that: it is read before anybody knows who asks.
+async fn read(body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
+    let mut parts = body.into_data_stream();
+    let mut read = Vec::new();
+    while let Some(part) = parts.next().await {
+        let part = part.map_err(|error| ApiError::new(Code::InvalidRequest, error.to_string()))?;
+        if read.len() + part.len() > most {
+            let detail = format!("the body of a trigger has {most} bytes at most");
+            return Err(ApiError::new(Code::TooLarge, detail));
+        }
+        read.extend_from_slice(&part);
+    }
+    Ok(read)
+}
+
+/// The body's text, if it is one JSON object.
 fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> {
     if !extract::is_json(headers) {
         let kind = headers.get(header::CONTENT_TYPE);
@@ -86,19 +104,16 @@ fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> 
         };
         return Err(ApiError::new(Code::UnsupportedMediaType, detail));
     }
-    if body.len() > BODY_BYTES {
-        let detail = format!("the body of a trigger has {BODY_BYTES} bytes at most");
-        return Err(ApiError::new(Code::TooLarge, detail));
-    }
     let wrong = |detail: String| ApiError::new(Code::InvalidRequest, detail);
     let text = std::str::from_utf8(body);
     let text = text.map_err(|error| wrong(format!("the body is not UTF-8: {error}")))?;
     if !text.trim_start().starts_with('{') {
         return Err(wrong("the body must be a JSON object".to_owned()));
     }
-    let read: Result<IgnoredAny, _> = serde_json::from_str(text);
+    // What is nested deeper than anybody reads is refused, too.
+    let read: Result<serde_json::Value, _> = serde_json::from_str(text);
     match read {
-        Ok(IgnoredAny) => Ok(text),
+        Ok(_) => Ok(text),
         Err(error) => Err(wrong(format!("the body is no JSON: {error}"))),
     }
 }

@@ -103,6 +103,7 @@ impl Fact {
                 "call_cap_set",
                 "the maximum number of tool calls in one reply was recorded",
             ),
+            Fact::HookAnswered { .. } => ("hook_answered", "a hook was asked"),
             Fact::SettingsSet { .. } => ("settings_set", "the session's own settings were changed"),
         }
     }

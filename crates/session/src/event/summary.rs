@@ -8,9 +8,9 @@ use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
 use unisono_context::{RunId, TurnId};
 
-use super::{AcceptedTurn, Fact, Late, OpenedRun, Outcome, RunRole, Work};
+use super::{AcceptedTurn, Fact, HookAnswer, Late, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
-use crate::run::calls::CallPlace;
+use crate::run::calls::{CallPlace, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
 /// The last eight hex digits of an id: its first ones are the time, which its siblings share.
@@ -200,11 +200,7 @@ impl Display for Fact {
                 calls,
             } => {
                 write!(f, "{}: round {round},", run(*id))?;
-                let mut calls = calls.iter();
-                calls.try_for_each(|call| {
-                    let held = call.approval.as_ref().map_or("", |_| ", to be approved");
-                    write!(f, " {} ({}{held})", call.tool, call.contract.name())
-                })
+                calls.iter().try_for_each(|call| planned_call(call, f))
             }
             Fact::ToolStarted { call: place } | Fact::ToolInDoubt { call: place } => {
                 call(*place, f)
@@ -226,6 +222,9 @@ impl Display for Fact {
             } => {
                 call(*place, f)?;
                 write!(f, ": {}", decision.name())
+            }
+            Fact::HookAnswered { hook, answer, .. } => {
+                write!(f, "{hook}: {}", outcome_of(answer))
             }
             Fact::Reserved {
                 run: id,
@@ -268,6 +267,21 @@ impl Display for Fact {
                 each.try_for_each(|(key, value)| write!(f, " {key}={value}"))
             }
         }
+    }
+}
+
+fn planned_call(call: &PlannedCall, f: &mut Formatter<'_>) -> fmt::Result {
+    let held = call.approval.as_ref().map_or("", |_| ", to be approved");
+    write!(f, " {} ({}{held})", call.tool, call.contract.name())
+}
+
+/// What came of asking a hook.
+fn outcome_of(answer: &HookAnswer) -> String {
+    match (&answer.denied, &answer.failed) {
+        (Some(reason), _) => format!("denied: {reason}"),
+        (None, Some(reason)) => format!("no answer: {reason}"),
+        (None, None) if answer.instructions.is_some() => "instructions".to_owned(),
+        (None, None) => "nothing against it".to_owned(),
     }
 }
 

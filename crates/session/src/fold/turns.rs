@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::{Plan, Step};
 use unisono_context::message::{Part, Role};
 use unisono_context::snapshot::{Manifest, Preamble};
@@ -11,10 +12,10 @@ use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{self, Ending, Run};
 use crate::state::{EndedTurn, Keyed, State, joined};
-use crate::tool;
+use crate::tool::{self, HookEvent};
 use crate::turn::{Cached, Lazy, Phase, Turn};
 
-use super::Error;
+use super::{Error, hooks};
 
 impl State {
     pub(super) fn accept(&mut self, accepted: &AcceptedTurn, at: Timestamp) -> Result<(), Error> {
@@ -54,6 +55,8 @@ impl State {
             rooms: Cached(None),
             needs: Lazy::default(),
             rules: self.tool_rules.clone(),
+            hooks_due: Vec::new(),
+            hook_instructions: Vec::new(),
             call_cap: self.call_cap,
             settings: self.settings.clone(),
             accepted: accepted.clone(),
@@ -92,6 +95,9 @@ impl State {
         turn.counts_from = at;
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         turn.needs = Lazy::default();
+        if hooks::are_asked_about(&turn.accepted.work) {
+            turn.ask_hooks(HookEvent::TurnAccepted);
+        }
         let branch = turn.accepted.branch.clone();
         if let Work::Answer { input, .. } = &turn.accepted.work {
             let mut input = input.clone();
@@ -117,6 +123,10 @@ impl State {
         turn.tokens_before.get_or_insert(plan.before);
         turn.measured_by.get_or_insert(plan.budget);
         turn.phase = Phase::Compacting(Box::new(plan.clone()));
+        turn.hook_instructions.clear();
+        if plan.step.cover().is_some() {
+            turn.ask_hooks(HookEvent::BeforeCompaction);
+        }
         Ok(())
     }
 
@@ -179,6 +189,28 @@ impl State {
         turn.covered = true;
         let branch = turn.accepted.branch.clone();
         self.requested_compactions.remove(&branch);
+        Ok(())
+    }
+
+    /// A checkpoint takes the place of messages; hooks are to be told of one that a turn made.
+    pub(super) fn compacted(
+        &mut self,
+        turn: Option<TurnId>,
+        checkpoint: &Arc<Checkpoint>,
+    ) -> Result<(), Error> {
+        let plan = turn.and_then(|turn| self.step_under_way(turn));
+        let tightened = plan.is_some_and(|plan| plan.tightened);
+        if let Some(turn) = turn {
+            self.covered(turn)?;
+        }
+        let checkpoints = Arc::make_mut(&mut self.checkpoints);
+        checkpoints.add(checkpoint.clone());
+        if tightened {
+            checkpoints.note_tightened(checkpoint.id);
+        }
+        if let Some(turn) = turn.and_then(|turn| self.turns.get_mut(&turn)) {
+            turn.ask_hooks(HookEvent::AfterCompaction);
+        }
         Ok(())
     }
 
@@ -306,6 +338,7 @@ impl State {
             for run in &turn.runs {
                 self.runs.remove(run);
             }
+            self.ask_of_end(&turn);
         }
         let mut worked = true;
         if let Some(queue) = self.queues.get_mut(&branch) {

@@ -50,7 +50,9 @@ pub(super) fn handle(
         let calls = new.call_cap.0;
         recorder.record(Fact::CallCapSet { calls })?;
     }
-    if !new.rules.contracts.is_empty() && recorder.state.tool_rules != new.rules {
+    let known = &recorder.state.tool_rules;
+    let says_more = !new.rules.contracts.is_empty() || known.hooks != new.rules.hooks;
+    if says_more && *known != new.rules {
         recorder.record(Fact::ToolRulesSet { rules: new.rules })?;
     }
     let turn = AcceptedTurn {

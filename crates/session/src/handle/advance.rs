@@ -75,7 +75,7 @@ fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
 
 /// What a turn that is not frozen comes to next.
 enum Prepared {
-    /// Its branch is not counted yet.
+    /// Its branch is not counted yet, or a hook is asked.
     Waits,
     /// Where topics end in what came since.
     Topics(MessageId, Vec<TopicEnd>),
@@ -92,6 +92,9 @@ enum Prepared {
 /// T1–T3: when all is counted, decide where topics end, plan the next compaction step, or freeze.
 fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     let state = &*recorder.state;
+    if !turn.hooks_due.is_empty() {
+        return Prepared::Waits;
+    }
     let encodings = turn.encodings();
     let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
     if encodings.into_iter().any(uncounted) || measure::wanted(state, turn).is_some() {

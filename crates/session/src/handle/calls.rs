@@ -32,6 +32,7 @@ pub(super) fn handle(
         let approval = rules.approval(&known.agent, &call.tool, &call.fields);
         let until = |ms| recorder.now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
         PlannedCall {
+            hooks: rules.hooks_before(&call.tool),
             contract: rules.contract(&call.tool),
             approval: approval.map(|rule| Approval {
                 rule: rule.to_string().into(),
@@ -131,7 +132,7 @@ pub(super) fn start_all(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(),
 
 /// Starts the calls of a run that may be made now. A session that is only looked at starts none:
 /// one that was started and not made would be in doubt later.
-fn start(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
+pub(super) fn start(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
     let Some(known) = recorder.state.runs.get(&run).filter(|run| run.is_open()) else {
         return Ok(());
     };

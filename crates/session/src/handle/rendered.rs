@@ -7,7 +7,7 @@ use unisono_context::{Digest, TurnId};
 use crate::fold;
 use crate::turn::Phase;
 
-use super::{Recorder, work};
+use super::{Recorder, calls, work};
 
 /// Not recorded by itself: each run records the digest of the prompt it is given.
 pub(super) fn handle(
@@ -20,9 +20,10 @@ pub(super) fn handle(
         return Ok(());
     };
     if !matches!(turn.phase, Phase::Frozen { .. }) {
-        return Ok(());
+        return calls::start_all(recorder, id);
     }
     turn.prefixes.0 = Some(prefixes);
     turn.rooms.0 = Some(rooms);
-    work::refuse_left(recorder, id)
+    work::refuse_left(recorder, id)?;
+    calls::start_all(recorder, id)
 }

@@ -1,6 +1,8 @@
 //! Calls of tools with effects outside, made for the agent of a run.
 //!
 //! ```text
+//! Hooks are asked first, one after the other (`Asked`); one that denies ends the call.
+//!
 //!            ┌─ Held ──approved──┐                    ┌──► Ended
 //! called ────┤    └─denied, expired──────────────────►│
 //!            └────────────────► Ready ──► Started ────┤
@@ -47,6 +49,19 @@ pub struct PlannedCall {
     pub contract: Contract,
     /// Set where a person has to agree first.
     pub approval: Option<Approval>,
+    /// The hooks that are asked before anybody else, by their positions among those of the turn.
+    pub hooks: Vec<u32>,
+}
+
+impl PlannedCall {
+    /// How it stands once so many of its hooks have let it through.
+    fn status_after(&self, asked: usize) -> Status {
+        match (self.hooks.get(asked), &self.approval) {
+            (Some(rule), _) => Status::Asked { rule: *rule, asked },
+            (None, Some(_)) => Status::Held,
+            (None, None) => Status::Ready,
+        }
+    }
 }
 
 /// Why a call waits for a person, and how long.
@@ -154,6 +169,13 @@ impl Decision {
 /// How far a call has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// A hook is asked.
+    Asked {
+        /// Which, by its position among those of the turn.
+        rule: u32,
+        /// How many of the call's hooks were asked before.
+        asked: usize,
+    },
     /// It waits for a person to agree.
     Held,
     /// It may be made, once those before it are done with.
@@ -181,6 +203,14 @@ impl Call {
     /// Whether a person is waited for.
     pub fn waits_for_person(&self) -> bool {
         matches!(self.status, Status::Held | Status::InDoubt)
+    }
+
+    /// How it stands once the hook that is asked has let it through.
+    pub(crate) fn after_hook(&self) -> Status {
+        match self.status {
+            Status::Asked { asked, .. } => self.planned.status_after(asked + 1),
+            ref other => other.clone(),
+        }
     }
 
     /// Whether it must not be made before those asked for earlier are done with.
@@ -231,10 +261,7 @@ pub struct Waiting {
 impl CallRound {
     pub(crate) fn new(number: u32, calls: &[PlannedCall], at: Timestamp) -> CallRound {
         let calls = calls.iter().map(|planned| Call {
-            status: match planned.approval {
-                Some(_) => Status::Held,
-                None => Status::Ready,
-            },
+            status: planned.status_after(0),
             planned: planned.clone(),
             asked_at: at,
         });
@@ -277,7 +304,9 @@ impl CallRound {
             Some(results) => Calling::Ended(results),
             None => {
                 let mut calls = self.calls.iter();
-                let made = calls.any(|call| call.status == Status::Started);
+                let asks =
+                    |status: &Status| matches!(status, Status::Started | Status::Asked { .. });
+                let made = calls.any(|call| asks(&call.status));
                 Calling::UnderWay { held: !made }
             }
         }
@@ -352,6 +381,7 @@ mod tests {
                 arguments: "{}".into(),
                 contract: *contract,
                 approval: None,
+                hooks: Vec::new(),
             },
             asked_at: Timestamp(0),
             status: status.clone(),

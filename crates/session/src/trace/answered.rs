@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unisono_context::{RunId, Timestamp};
 
-use crate::event::Fact;
+use crate::event::{Fact, HookPoint};
 use crate::run::ToolResult;
 use crate::run::calls::{CallPlace, CallRound, Status};
 
@@ -23,6 +23,15 @@ impl AnsweredCalls {
                 self.0.insert(*run, round);
             }
             Fact::ToolEnded { call, output } => self.set(*call, Status::Ended(output.clone())),
+            Fact::HookAnswered {
+                place,
+                hook,
+                answer,
+            } => {
+                if let (HookPoint::Call(call), Some(denied)) = (place.point, answer.denied(hook)) {
+                    self.set(call, Status::Ended(denied));
+                }
+            }
             Fact::ToolDecided { call, decision } => self.set(*call, decision.status()),
             Fact::ToolsAnswered { run, round } => {
                 let calls = self.0.get(run).filter(|calls| calls.number == *round)?;

@@ -16,7 +16,7 @@ use unisono_context::{
 use unisono_session::agent::ContextMode;
 use unisono_session::assignment::{CompactionJob, Delivered, RunAssignment, ToolJob};
 use unisono_session::budget::{Amount, EXCEEDED};
-use unisono_session::event::{DelegatedCall, Late, OpenedRun, RunRole, Work};
+use unisono_session::event::{DelegatedCall, HookPoint, Late, OpenedRun, RunRole, Work};
 use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
 use unisono_session::run::{Cause, Ending, Step, ToolResult};
 use unisono_session::tool::Contract;
@@ -49,6 +49,8 @@ pub struct Ledger {
     started: BTreeMap<CallPlace, usize>,
     over: BTreeMap<CallPlace, usize>,
     approved: BTreeSet<CallPlace>,
+    /// How many hooks have let a call through.
+    let_through: BTreeMap<CallPlace, usize>,
     /// How often a person said that a call is to be repeated.
     repeats: BTreeMap<CallPlace, u32>,
     /// How often each call was really made, over all incarnations.
@@ -255,6 +257,14 @@ impl Ledger {
             }
             Fact::ToolStarted { call } => drop(self.started.insert(*call, index)),
             Fact::ToolEnded { call, .. } => self.is_over(*call, index),
+            Fact::HookAnswered { place, answer, .. } => {
+                if let HookPoint::Call(call) = place.point {
+                    match answer.denied {
+                        Some(_) => self.is_over(call, index),
+                        None => *self.let_through.entry(call).or_default() += 1,
+                    }
+                }
+            }
             Fact::ToolDecided { call, decision } => match decision {
                 Decision::Approved => assert!(self.approved.insert(*call)),
                 Decision::Repeat => *self.repeats.entry(*call).or_default() += 1,
@@ -306,6 +316,7 @@ impl Ledger {
         self.started.clear();
         self.over.clear();
         self.approved.clear();
+        self.let_through.clear();
         self.repeats.clear();
         for (index, event) in kept.iter().enumerate() {
             self.intends(index, event);
@@ -414,6 +425,9 @@ impl Ledger {
         assert_eq!((&own.tool, own.contract), (&job.tool, job.contract));
         let allowed = own.approval.is_none() || self.approved.contains(&job.place);
         assert!(allowed, "a person agreed");
+        let let_through = self.let_through.get(&job.place).copied();
+        let let_through = let_through.unwrap_or_default();
+        assert_eq!(let_through, own.hooks.len(), "all of its hooks agreed");
         if own.contract != Contract::Pure {
             for (index, call) in (0..).zip(before) {
                 let place = CallPlace { index, ..job.place };

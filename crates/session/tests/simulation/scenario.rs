@@ -17,7 +17,7 @@ use unisono_session::event::RequestKey;
 use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
 use unisono_session::ids;
 use unisono_session::machine::{Append, Import, NewTurn};
-use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
 
 use crate::agents::WORST;
 use crate::rng::Rng;
@@ -71,7 +71,23 @@ fn rules(rng: &mut Rng) -> Rules {
             .map(|text| ApprovalRule::parse(text).unwrap())
             .collect(),
         approval_timeout_ms: rng.percent(30).then_some(300),
+        hooks: hooks(rng),
     }
+}
+
+/// Now and then hooks, asked about everything or about some calls.
+fn hooks(rng: &mut Rng) -> Vec<HookRule> {
+    let hook = |name: &str, on_failure, tools: &[&str]| HookRule {
+        name: name.into(),
+        events: HookEvent::ALL.to_vec(),
+        tools: tools.iter().map(|tool| (*tool).into()).collect(),
+        on_failure,
+    };
+    let all = [
+        hook("guard", Unanswered::Deny, &["files__*"]),
+        hook("notes", Unanswered::Ignore, &[]),
+    ];
+    all.into_iter().filter(|_| rng.percent(20)).collect()
 }
 
 fn spec(name: &str) -> ToolSpec {

@@ -6,10 +6,10 @@ mod effects;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use unisono_context::message::{NewMessage, Role};
-use unisono_context::{Digest, MessageId, RunId, Timestamp, Tokens, TurnId};
+use unisono_context::{Digest, MessageId, Ordinal, RunId, Timestamp, Tokens, TurnId};
 use unisono_session::assignment::ToolJob;
 use unisono_session::budget::{Ask, Verdict};
-use unisono_session::event::{Event, RequestKey};
+use unisono_session::event::{Event, HookReply, PinnedBy, RequestKey};
 use unisono_session::machine::{AttemptEnd, NewTurn, Preceding, Reaction};
 use unisono_session::run::calls::{Calling, Decision, Output, Status};
 use unisono_session::run::{Cause, Delegation, ToolResult};

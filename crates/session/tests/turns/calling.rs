@@ -32,6 +32,7 @@ fn rules(approvals: &[&str]) -> Arc<Rules> {
         contracts: contracts.into_iter().map(contract).collect(),
         approvals: approvals.collect(),
         approval_timeout_ms: Some(HOUR),
+        hooks: Vec::new(),
     })
 }
 

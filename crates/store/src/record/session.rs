@@ -7,12 +7,13 @@ use unisono_session::agent::{
 };
 use unisono_session::budget::{Amount, Caps, Grant, Reservation, TurnCaps};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
-    OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, HookAnswer, HookPlace,
+    HookPoint, ImportNotes, Late, OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work,
+    Writing,
 };
 use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
 use unisono_session::run::{Cause, Ending, Spent, Step};
-use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
 use unisono_session::usage::{Asker, Deleted, Ledger, Used};
 
 use super::layout::{Fields, Layout, layout, put_optional, unknown};
@@ -63,6 +64,7 @@ layout! {
         39 CallSettled { run, call, used, told },
         40 ToolsAnswered { run, round },
         41 InstructionsSet { text },
+        42 HookAnswered { place, hook, answer },
     }
 }
 
@@ -140,10 +142,18 @@ layout! {
 // Tools.
 layout! {
     codes Contract { 0 Pure, 1 Idempotent, 2 AtMostOnce }
-    struct Rules { contracts, approvals, approval_timeout_ms }
+    struct Rules { contracts, approvals, approval_timeout_ms; hooks }
+    struct HookRule { name, events, tools, on_failure }
+    codes HookEvent {
+        0 TurnAccepted, 1 BeforeCompaction, 2 AfterCompaction, 3 BeforeToolCall, 4 TurnEnded,
+    }
+    codes Unanswered { 0 Ignore, 1 Deny }
+    struct HookPlace { point, rule }
+    enum HookPoint { 0 Turn { turn, event, step }, 1 Call(place) }
+    struct HookAnswer { ; denied, instructions, failed }
     struct ApprovalRule { agent, tool, arguments }
     struct CallPlace { run, round, index }
-    struct PlannedCall { call_id, tool, arguments, contract; approval }
+    struct PlannedCall { call_id, tool, arguments, contract; approval, hooks }
     struct Approval { rule, until }
     struct Output { content, is_error }
     enum Decision {

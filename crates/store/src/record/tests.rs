@@ -72,6 +72,7 @@ facts![
     Reserved,
     CallSettled,
     SettingsSet,
+    HookAnswered,
     Posted,
     CallCapSet,
 ];

@@ -117,5 +117,14 @@ pub fn rules_of(setup: &Setup, team: &Team, offers: &[Offer]) -> Rules {
             .cloned()
             .collect(),
         approval_timeout_ms: Some(approvals.timeout.ms()),
+        ..hooks_alone(setup)
+    }
+}
+
+/// The rules of a turn whose agents call no tools of servers.
+pub(super) fn hooks_alone(setup: &Setup) -> Rules {
+    Rules {
+        hooks: setup.loaded.hooks.rules.clone(),
+        ..Rules::default()
     }
 }

@@ -31,7 +31,7 @@ pub async fn follow(local: &Local) {
 async fn follow_one(local: &Local, schedule: &Schedule) {
     loop {
         // Made before it is looked at: what changes meanwhile is noticed.
-        let changed = local.automations.changed.notified();
+        let changed = local.starts.changed.notified();
         let wait = match local.follow_step(schedule).await {
             Ok(wait) => wait,
             Err(error) => {
@@ -166,7 +166,7 @@ impl Local {
             ((), (known.paused != paused).then_some(fact))
         };
         self.record(&of_schedule(&schedule.name), decide).await?;
-        self.automations.changed.notify_waiters();
+        self.starts.changed.notify_waiters();
         Ok(())
     }
 
@@ -208,4 +208,65 @@ fn cause<'c>(schedule: &'c Schedule, start: &Start) -> Cause<'c> {
 fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
     let ms = at.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
     Duration::from_millis(ms).min(LOOK)
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_config::paths::Home;
+    use unisono_config::settings::{Override, Sources};
+
+    use super::*;
+
+    async fn local(missed: &str) -> Local {
+        // Nothing is read there, and nothing made.
+        let nowhere = || Some("/nowhere".into());
+        let set = |key: &str, value: &str| Override::new("set", key, value);
+        let sources = Sources {
+            directory: "/nowhere".into(),
+            home: Home {
+                home: nowhere(),
+                config: nowhere(),
+                data: nowhere(),
+            },
+            overrides: vec![
+                set("schedules.beat.every", "8760h"),
+                set("schedules.beat.task", "Look."),
+                set("schedules.beat.missed", missed),
+            ],
+            ..Sources::default()
+        };
+        let local = Local::builder().sources(sources).in_memory();
+        local.start().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_was_handed_in_and_not_written_down_is_the_same_turn() {
+        for missed in ["run", "skip"] {
+            let local = local(missed).await;
+            let setup = local.setup();
+            let schedule = setup.loaded.automation.schedule("beat").unwrap();
+            // It is new, then there is nothing to do.
+            assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
+            assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
+            let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
+            let session = local.target(&schedule.task).await.unwrap();
+            let key = "schedule:beat:then".into();
+            let start = local.intend(&source, &key, Some(at), session);
+            let start = start.await.unwrap();
+            // The process ends here: the turn is on disk, and nobody wrote down that it is.
+            let of = cause(schedule, &start);
+            let first = local.hand_in(&of, &start).await.unwrap();
+            local.follow_step(schedule).await.unwrap();
+            let known = local.known_starts().await.unwrap();
+            let [start] = &known[&source].starts[..] else {
+                panic!("{known:?}");
+            };
+            assert_eq!(start.progress, Progress::Started(first));
+            assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
+            let (session, all) = (session.to_string(), Default::default());
+            let turns = local.turns(&session, &all).await.unwrap();
+            assert_eq!(turns.items.len(), 1);
+            local.shutdown().await;
+        }
+    }
 }

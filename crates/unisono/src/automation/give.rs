@@ -139,7 +139,8 @@ impl Local {
         }
     }
 
-    async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
+    /// Makes the session where it is to be made, and hands the turn in.
+    pub(super) async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
         let session = self.session_for(cause, start.session).await?;
         // The key alone says which turn it is: by the time it is handed in again, the settings may
         // say otherwise what it is to do.

@@ -9,7 +9,7 @@ use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::{PERSON, Step};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::budget::Left;
-use unisono_session::event::Outcome;
+use unisono_session::event::{HookPoint, Outcome};
 use unisono_session::run::calls::{CallPlace, Output, Waiting};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -160,6 +160,11 @@ impl TurnFold {
                 self.waits(|place| (place.run, place.round) == (*run, *round))
             }
             Fact::ToolInDoubt { call } => self.waits(|place| place == *call),
+            // The hook let it through: now a person may have to.
+            Fact::HookAnswered { place, .. } => match place.point {
+                HookPoint::Call(call) => self.waits(|place| place == call),
+                HookPoint::Turn { .. } => None,
+            },
             Fact::ToolDecided { decision, .. } => decided.map(|call| TurnEvent::Decided {
                 call: call.id.to_string(),
                 decision: decision.name().to_owned(),

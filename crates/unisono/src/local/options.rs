@@ -17,7 +17,7 @@ pub(super) fn compaction_deadline(setup: &Setup) -> Duration {
     Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))
 }
 
-pub(super) fn options(current: &Current, calibrations: &Calibrations) -> Options {
+pub(super) fn of_settings(current: &Current, calibrations: &Calibrations) -> Options {
     let setup = &*current.now();
     let config = &setup.loaded.config;
     let bounds = &config.runtime;
@@ -37,6 +37,7 @@ pub(super) fn options(current: &Current, calibrations: &Calibrations) -> Options
         compaction_deadline: compaction_deadline(setup).into(),
         summarisers: current::chains(current, calibrations),
         servers: setup.loaded.tools.servers.clone(),
+        hooks: setup.loaded.hooks.asked.clone(),
         budget: config.budget.daemon.rules(),
         stuck_after: Duration::from_secs(bounds.stuck_after_seconds),
         live_runs: config.budget.live_runs(),

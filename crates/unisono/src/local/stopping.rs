@@ -1,8 +1,13 @@
 //! The end of a [`Local`]: by shutdown, or by being dropped.
 
+use std::time::Duration;
+
 use unisono_store::Journal;
 
 use super::Local;
+
+/// How long hooks are waited for that are told of the end of a turn.
+const HOOKS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Local {
     /// Stops the runtime and closes the store. Open turns stay open and resume at the next start.
@@ -11,6 +16,7 @@ impl Local {
         #[cfg(feature = "otel")]
         let traces = self.traces.take();
         if let Some(runtime) = runtime {
+            runtime.hooks_settled(HOOKS_WITHIN).await;
             runtime.shutdown().await;
         }
         self.learnt.keep();

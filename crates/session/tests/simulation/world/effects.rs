@@ -53,6 +53,26 @@ impl World {
                 self.ledger.calls(&job, durable, &self.folded);
                 self.tasks.push(Task::Tool(*job));
             }
+            Effect::AskHook(job) => {
+                let reply = match self.rng.below(100) {
+                    0..10 => Err("it hung".into()),
+                    10..20 => Ok(HookReply {
+                        deny: Some("no".into()),
+                        ..HookReply::default()
+                    }),
+                    20..40 => Ok(HookReply {
+                        pin: vec![PinnedBy::Number(Ordinal(1))],
+                        instructions: Some("Keep the dates.".into()),
+                        ..HookReply::default()
+                    }),
+                    _ => Ok(HookReply::default()),
+                };
+                let place = job.place;
+                self.tasks
+                    .push(Task::Answer(Input::HookAnswered { place, reply }));
+            }
+            // Its answer is on its way: it comes too late.
+            Effect::CancelHook(_) => {}
             // Some calls are not stopped any more.
             Effect::CancelCall(place) => {
                 let late = self.rng.percent(50);

@@ -1,7 +1,8 @@
 //! Rules about tools, and calls of them.
 
+use unisono_session::event::{HookAnswer, HookPlace, HookPoint};
 use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
-use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
 
 use super::*;
 
@@ -17,13 +18,51 @@ fn rules() -> impl Strategy<Value = Rules> {
         arguments,
     });
     let timeout = option::of(any::<u64>());
-    (list((text(), contract())), list(approval), timeout).prop_map(
-        |(contracts, approvals, approval_timeout_ms)| Rules {
+    (
+        list((text(), contract())),
+        list(approval),
+        timeout,
+        list(hook()),
+    )
+        .prop_map(|(contracts, approvals, approval_timeout_ms, hooks)| Rules {
             contracts,
             approvals,
             approval_timeout_ms,
-        },
-    )
+            hooks,
+        })
+}
+
+fn hook() -> impl Strategy<Value = HookRule> {
+    let events = list(select(&HookEvent::ALL[..]));
+    let on_failure = select(&[Unanswered::Ignore, Unanswered::Deny][..]);
+    (text(), events, list(text()), on_failure).prop_map(|(name, events, tools, on_failure)| {
+        HookRule {
+            name,
+            events,
+            tools,
+            on_failure,
+        }
+    })
+}
+
+fn hook_place() -> impl Strategy<Value = HookPlace> {
+    let of_turn = (
+        id(TurnId::from_u128),
+        select(&HookEvent::ALL[..]),
+        any::<u32>(),
+    );
+    let of_turn = of_turn.prop_map(|(turn, event, step)| HookPoint::Turn { turn, event, step });
+    let point = prop_oneof![of_turn, place().prop_map(HookPoint::Call)];
+    (point, any::<u32>()).prop_map(|(point, rule)| HookPlace { point, rule })
+}
+
+fn hook_answer() -> impl Strategy<Value = HookAnswer> {
+    let each = (option::of(text()), option::of(text()), option::of(text()));
+    each.prop_map(|(denied, instructions, failed)| HookAnswer {
+        denied,
+        instructions,
+        failed,
+    })
 }
 
 fn place() -> impl Strategy<Value = CallPlace> {
@@ -36,15 +75,25 @@ fn place() -> impl Strategy<Value = CallPlace> {
 
 fn planned() -> impl Strategy<Value = PlannedCall> {
     let approval = (text(), option::of(at())).prop_map(|(rule, until)| Approval { rule, until });
-    (text(), text(), text(), contract(), option::of(approval)).prop_map(
-        |(call_id, tool, arguments, contract, approval)| PlannedCall {
-            call_id,
-            tool,
-            arguments,
-            contract,
-            approval,
-        },
+    let hooks = list(any::<u32>());
+    (
+        text(),
+        text(),
+        text(),
+        contract(),
+        option::of(approval),
+        hooks,
     )
+        .prop_map(
+            |(call_id, tool, arguments, contract, approval, hooks)| PlannedCall {
+                call_id,
+                tool,
+                arguments,
+                contract,
+                approval,
+                hooks,
+            },
+        )
 }
 
 fn decision() -> impl Strategy<Value = Decision> {
@@ -89,6 +138,16 @@ pub(super) fn tool_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
         (
             "ToolInDoubt",
             place().prop_map(|call| Fact::ToolInDoubt { call }).boxed(),
+        ),
+        (
+            "HookAnswered",
+            (hook_place(), text(), hook_answer())
+                .prop_map(|(place, hook, answer)| Fact::HookAnswered {
+                    place,
+                    hook,
+                    answer,
+                })
+                .boxed(),
         ),
         (
             "ToolDecided",

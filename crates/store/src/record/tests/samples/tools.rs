@@ -1,7 +1,8 @@
 //! Rules about tools, and calls of them.
 
+use unisono_session::event::{HookAnswer, HookPlace, HookPoint};
 use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
-use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
 
 use super::*;
 
@@ -27,6 +28,16 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
             arguments: vec![("path".into(), "/etc/*".into())],
         }],
         approval_timeout_ms: Some(3_600_000),
+        hooks: Vec::new(),
+    };
+    let hooked = Rules {
+        hooks: vec![HookRule {
+            name: "guard".into(),
+            events: HookEvent::ALL.to_vec(),
+            tools: vec!["files__*".into()],
+            on_failure: Unanswered::Deny,
+        }],
+        ..rules.clone()
     };
     let call = |approval| PlannedCall {
         call_id: "call_7".into(),
@@ -34,6 +45,11 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         arguments: "{\"path\":\"/etc/hosts\"}".into(),
         contract: Contract::Idempotent,
         approval,
+        hooks: Vec::new(),
+    };
+    let asked = PlannedCall {
+        hooks: vec![0, 2],
+        ..call(None)
     };
     let approval = Approval {
         rule: "files__*(path=/etc/*)".into(),
@@ -43,6 +59,29 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         run: RUN,
         round: 2,
         calls: vec![call(None), call(Some(approval))],
+    };
+    let answered = |answer| Fact::HookAnswered {
+        place: HookPlace {
+            point: HookPoint::Call(CALL),
+            rule: 2,
+        },
+        hook: "guard".into(),
+        answer,
+    };
+    let of_turn = Fact::HookAnswered {
+        place: HookPlace {
+            point: HookPoint::Turn {
+                turn: TURN,
+                event: HookEvent::BeforeCompaction,
+                step: 3,
+            },
+            rule: 0,
+        },
+        hook: "notes".into(),
+        answer: HookAnswer {
+            instructions: Some("Keep the dates.".into()),
+            ..HookAnswer::default()
+        },
     };
     let ended = Fact::ToolEnded {
         call: CALL,
@@ -71,6 +110,30 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
                 rules: rules.into(),
             },
         ),
+        (
+            "tool_rules_set_hooks",
+            Fact::ToolRulesSet {
+                rules: hooked.into(),
+            },
+        ),
+        (
+            "tools_called_hooks",
+            Fact::ToolsCalled {
+                run: RUN,
+                round: 2,
+                calls: vec![asked],
+            },
+        ),
+        ("hook_answered", answered(HookAnswer::default())),
+        (
+            "hook_answered_denied",
+            answered(HookAnswer {
+                denied: Some("not there".into()),
+                instructions: Some("Keep the dates.".into()),
+                failed: Some("it hung".into()),
+            }),
+        ),
+        ("hook_answered_turn", of_turn),
         ("tools_called", called),
         ("tool_started", Fact::ToolStarted { call: CALL }),
         ("tool_ended", ended),

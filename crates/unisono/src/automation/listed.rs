@@ -1,4 +1,4 @@
-//! Turns that begin at times.
+//! Schedules as clients see them.
 
 use async_trait::async_trait;
 use unisono_api::schedule::{Schedule, ScheduledTurn, SkippedTime};
@@ -8,8 +8,9 @@ use unisono_config::automation::{self, Missed};
 use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start};
 
-use crate::automation::{decide, of_schedule};
+use super::{decide, of_schedule};
 use crate::error::Error;
+use crate::service::no_cursor;
 use crate::{Local, values};
 
 #[async_trait]
@@ -19,6 +20,9 @@ impl Schedules for Local {
         let known = self.known_starts().await?;
         let all = setup.loaded.automation.schedules.iter();
         let after = query.cursor.as_deref().unwrap_or_default();
+        if !after.is_empty() && setup.loaded.automation.schedule(after).is_none() {
+            return Err(no_cursor(after).into());
+        }
         let left = all.filter(|one| *one.name > *after);
         let limit = Page::<()>::size(query.limit);
         let part = Page::first(left, limit, |last| last.name.to_string());

@@ -1,0 +1,454 @@
+//! Hooks: programs and servers that sessions ask before and after what they do.
+//!
+//! A hook is told one JSON object and answers with one, or with nothing. It is asked once for each
+//! answer that a session needs; what came of that is a fact of the session. Asked again after a
+//! crash, it is told the same `id`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use unisono_context::{MessageId, Ordinal};
+use unisono_model::client::Post;
+use unisono_model::provider::{Address, Header, Settings};
+use unisono_session::agent::Command;
+use unisono_session::assignment::{HookJob, HookSubject};
+use unisono_session::event::{HookReply, PinnedBy};
+
+use crate::process;
+
+/// How many characters of a text a hook is told; arguments of calls are told whole.
+const TEXT_CHARS: usize = 65_536;
+/// The longest answer of a hook, in bytes.
+const ANSWER_BYTES: usize = 65_536;
+/// Characters of a reason, and of instructions, that are kept.
+const REASON_CHARS: usize = 1_000;
+const INSTRUCTION_CHARS: usize = 8_000;
+/// The most messages that one answer pins.
+const PINS: usize = 100;
+/// How much longer than a hook may take its server would be waited for.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A hook: where it is, and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it is.
+    pub reach: HookReach,
+    /// The time for one answer.
+    pub timeout: Duration,
+}
+
+/// Where a hook is.
+#[derive(Clone, Debug)]
+pub enum HookReach {
+    /// A program: it reads the object on standard input and writes its answer to standard output.
+    Program(Command),
+    /// A server: the object is the body of a POST request, its answer the body of the response.
+    Address {
+        /// The address.
+        url: Address,
+        /// Sent with each request.
+        headers: Vec<Header>,
+    },
+}
+
+/// The hooks of a runtime, and how many sessions have to tell them of turns that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Hooks {
+    all: BTreeMap<Arc<str>, Hook>,
+    telling: Arc<watch::Sender<usize>>,
+}
+
+impl Hooks {
+    pub(crate) fn new(hooks: &[Hook]) -> Hooks {
+        let named = hooks.iter().map(|hook| (hook.name.clone(), hook.clone()));
+        Hooks {
+            all: named.collect(),
+            telling: Arc::default(),
+        }
+    }
+
+    /// Asks the hook of a job; why it gave no answer, for people.
+    pub(crate) async fn ask(&self, job: &HookJob) -> Result<HookReply, Arc<str>> {
+        let Some(hook) = self.all.get(&job.hook) else {
+            return Err("the settings have no hook of that name any more".into());
+        };
+        let asked = async {
+            match &hook.reach {
+                HookReach::Program(command) => of_program(command, job).await,
+                HookReach::Address { url, headers } => of_server(hook, url, headers, job).await,
+            }
+        };
+        let answer = match tokio::time::timeout(hook.timeout, asked).await {
+            Ok(answer) => answer.and_then(|bytes| read(&bytes)),
+            Err(_) => Err(format!(
+                "it took longer than {} ms",
+                hook.timeout.as_millis()
+            )),
+        };
+        answer.map_err(|reason| {
+            let (hook, event) = (&*job.hook, job.event.name());
+            tracing::warn!(session = %job.session, hook, event, reason, "a hook gave no answer");
+            cut(&reason, REASON_CHARS).into()
+        })
+    }
+
+    /// A session has to tell hooks of turns that have ended, as long as this is there.
+    pub(crate) fn telling(&self) -> Telling {
+        self.telling.send_modify(|telling| *telling += 1);
+        Telling(self.telling.clone())
+    }
+
+    /// Waits until all hooks are told, so long at most.
+    pub(crate) async fn settled(&self, patience: Duration) {
+        let mut telling = self.telling.subscribe();
+        let none = telling.wait_for(|telling| *telling == 0);
+        // Those that take longer are asked again at the next start.
+        let _ = tokio::time::timeout(patience, none).await;
+    }
+}
+
+/// A session that has to tell hooks of turns that have ended.
+#[derive(Debug)]
+pub(crate) struct Telling(Arc<watch::Sender<usize>>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0
+            .send_modify(|telling| *telling = telling.saturating_sub(1));
+    }
+}
+
+async fn of_program(command: &Command, job: &HookJob) -> Result<Vec<u8>, String> {
+    let program = process::Job {
+        command,
+        input: [document(job), Bytes::from_static(b"\n")],
+        max_output: ANSWER_BYTES,
+    };
+    match process::run(program).await {
+        Ok(finished) if finished.status.success() => Ok(finished.stdout),
+        Ok(finished) => {
+            let (program, status) = (&command.program, finished.status);
+            let said = match finished.stderr.as_str() {
+                "" => String::new(),
+                said => format!(": {said}"),
+            };
+            Err(format!("`{program}` ended with {status}{said}"))
+        }
+        Err(process::Error::Flooded { program, limit }) => Err(format!(
+            "`{program}` wrote more than {limit} bytes and was killed"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn of_server(
+    hook: &Hook,
+    url: &Address,
+    headers: &[Header],
+    job: &HookJob,
+) -> Result<Vec<u8>, String> {
+    let mut settings = Settings::of_endpoint(hook.name.clone(), url.clone());
+    settings.headers = headers.to_vec();
+    // Until its own limit ends it, it is waited for.
+    let limit = hook.timeout + GRACE;
+    settings.timeouts.first_byte = limit;
+    settings.timeouts.idle = limit;
+    settings.timeouts.total = limit;
+    settings.caps.response = ANSWER_BYTES;
+    let origin = url.origin();
+    let post = Post::new(settings, &[]).map_err(|error| error.to_string())?;
+    let key = job.id.to_string();
+    let sent = post.send([document(job), Bytes::new()], &key).await;
+    sent.map_err(|failure| format!("{origin}: {}", failure.reason))
+}
+
+/// What a hook is told.
+fn document(job: &HookJob) -> Bytes {
+    let mut told = Map::new();
+    let mut say = |name: &str, value: Value| told.insert(name.to_owned(), value);
+    say("event", job.event.name().into());
+    say("id", job.id.to_string().into());
+    say("hook", (*job.hook).into());
+    say("session", job.session.to_string().into());
+    say("branch", (*job.branch).into());
+    say("turn", job.turn.to_string().into());
+    match &job.subject {
+        HookSubject::Task(task) => {
+            say("task", text(task));
+        }
+        HookSubject::Compaction {
+            tokens,
+            messages,
+            checkpoint,
+        } => {
+            say("tokens", (*tokens).into());
+            say(
+                "messages",
+                json!(messages.map(|(first, last)| [first, last])),
+            );
+            say("checkpoint", json!(checkpoint));
+        }
+        HookSubject::Call {
+            call,
+            run,
+            agent,
+            tool,
+            arguments,
+        } => {
+            let read: Result<Value, _> = serde_json::from_str(arguments);
+            say("call", call.to_string().into());
+            say("run", run.to_string().into());
+            say("agent", agent.as_str().into());
+            say("tool", (**tool).into());
+            // What is no JSON is told as the model wrote it.
+            say("arguments", read.unwrap_or_else(|_| (**arguments).into()));
+        }
+        HookSubject::End {
+            state,
+            error,
+            answer,
+        } => {
+            say("state", (*state).into());
+            say("error", error.as_deref().map_or(Value::Null, text));
+            say("answer", answer.as_deref().map_or(Value::Null, text));
+        }
+    }
+    Value::Object(told).to_string().into()
+}
+
+/// A text as far as a hook is told it.
+fn text(text: &str) -> Value {
+    cut(text, TEXT_CHARS).into()
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}
+
+/// What a hook answers: nothing, or one JSON object.
+fn read(bytes: &[u8]) -> Result<HookReply, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "its answer is not UTF-8".to_owned())?;
+    if text.trim().is_empty() {
+        return Ok(HookReply::default());
+    }
+    let shown = || cut(text.trim(), 200);
+    let read: Result<Value, _> = serde_json::from_str(text);
+    let object = match read {
+        Ok(Value::Object(object)) => object,
+        Ok(_) => return Err(format!("its answer is no JSON object: {:?}", shown())),
+        Err(error) => return Err(format!("its answer is no JSON ({error}): {:?}", shown())),
+    };
+    let said = |name: &str| match object.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(_) => Err(format!("`{name}` of its answer is no text")),
+    };
+    let reason = said("reason")?.unwrap_or("it gave no reason");
+    let deny = match said("decision")? {
+        None | Some("allow") => None,
+        Some("deny") => Some(cut(reason, REASON_CHARS).into()),
+        Some(other) => {
+            return Err(format!(
+                "it decided {:?}; there are: allow, deny",
+                cut(other, 40)
+            ));
+        }
+    };
+    let instructions = said("instructions")?.map(str::trim);
+    let instructions = instructions.filter(|text| !text.is_empty());
+    Ok(HookReply {
+        deny,
+        pin: pins(object.get("pin"))?,
+        instructions: instructions.map(|text| cut(text, INSTRUCTION_CHARS).into()),
+    })
+}
+
+/// Messages by their numbers or ids.
+fn pins(value: Option<&Value>) -> Result<Vec<PinnedBy>, String> {
+    let named = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(named)) if named.len() <= PINS => named,
+        Some(Value::Array(_)) => return Err(format!("it pins more than {PINS} messages")),
+        Some(_) => return Err("`pin` of its answer is no list".to_owned()),
+    };
+    let each = named.iter().map(|one| {
+        let number = one.as_u64().and_then(|number| u32::try_from(number).ok());
+        let id = one.as_str().and_then(|text| text.parse::<MessageId>().ok());
+        let number = number.filter(|number| *number > 0).map(Ordinal);
+        let named = number.map(PinnedBy::Number).or(id.map(PinnedBy::Id));
+        named.ok_or_else(|| {
+            format!("it pins {one}, which is neither the number of a message nor its id")
+        })
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! What hooks are told, and what their answers mean.
+
+    use unisono_context::{CallId, RunId, SessionId, TurnId};
+    use unisono_session::event::{HookPlace, HookPoint};
+    use unisono_session::tool::HookEvent;
+
+    use super::*;
+
+    fn job(event: HookEvent, subject: HookSubject) -> HookJob {
+        let turn = TurnId::from_u128(2);
+        HookJob {
+            place: HookPlace {
+                point: HookPoint::Turn {
+                    turn,
+                    event,
+                    step: 0,
+                },
+                rule: 0,
+            },
+            id: CallId::from_u128(1),
+            hook: "guard".into(),
+            event,
+            session: SessionId::from_u128(3),
+            branch: "main".into(),
+            turn,
+            subject,
+        }
+    }
+
+    fn told(event: HookEvent, subject: HookSubject) -> Value {
+        serde_json::from_slice(&document(&job(event, subject))).unwrap()
+    }
+
+    #[test]
+    fn a_hook_is_told_what_it_is_about() {
+        let call = |arguments: &str| HookSubject::Call {
+            call: CallId::from_u128(1),
+            run: RunId::from_u128(4),
+            agent: "clerk".into(),
+            tool: "files__write".into(),
+            arguments: arguments.into(),
+        };
+        let said = told(HookEvent::BeforeToolCall, call("{\"path\":\"/etc\"}"));
+        assert_eq!(said["event"], "before_tool_call");
+        assert_eq!(said["id"], CallId::from_u128(1).to_string());
+        assert_eq!(said["arguments"], json!({"path": "/etc"}));
+        assert_eq!(
+            (&said["tool"], &said["agent"]),
+            (&json!("files__write"), &json!("clerk"))
+        );
+        let said = told(HookEvent::BeforeToolCall, call("no JSON"));
+        assert_eq!(said["arguments"], "no JSON");
+        // What decides about a call is never cut.
+        let long = format!("{{\"text\":\"{}\"}}", "x".repeat(TEXT_CHARS * 2));
+        let said = told(HookEvent::BeforeToolCall, call(&long));
+        assert_eq!(
+            said["arguments"]["text"].as_str().unwrap().len(),
+            TEXT_CHARS * 2
+        );
+        let task = HookSubject::Task("ü".repeat(TEXT_CHARS + 1).into());
+        let said = told(HookEvent::TurnAccepted, task);
+        assert_eq!(
+            said["task"].as_str().unwrap().chars().count(),
+            TEXT_CHARS + 1
+        );
+        let end = HookSubject::End {
+            state: "failed",
+            error: Some("no".into()),
+            answer: None,
+        };
+        let said = told(HookEvent::TurnEnded, end);
+        assert_eq!(
+            (&said["state"], &said["answer"]),
+            (&json!("failed"), &Value::Null)
+        );
+    }
+
+    #[test]
+    fn an_answer_is_nothing_or_an_object() {
+        let deny = |reason: &str| HookReply {
+            deny: Some(reason.into()),
+            ..HookReply::default()
+        };
+        let table = [
+            ("", Ok(HookReply::default())),
+            (" \n", Ok(HookReply::default())),
+            ("{}", Ok(HookReply::default())),
+            (
+                "{\"decision\":\"allow\",\"more\":1}",
+                Ok(HookReply::default()),
+            ),
+            ("{\"decision\":\"deny\",\"reason\":\"no\"}", Ok(deny("no"))),
+            ("{\"decision\":\"deny\"}", Ok(deny("it gave no reason"))),
+            (
+                "{\"pin\":[3],\"instructions\":\" Keep names. \"}",
+                Ok(HookReply {
+                    pin: vec![PinnedBy::Number(Ordinal(3))],
+                    instructions: Some("Keep names.".into()),
+                    ..HookReply::default()
+                }),
+            ),
+            ("[]", Err("no JSON object")),
+            ("yes", Err("no JSON (")),
+            ("{} {}", Err("no JSON (")),
+            ("{\"decision\":\"maybe\"}", Err("allow, deny")),
+            ("{\"decision\":1}", Err("`decision`")),
+            ("{\"pin\":3}", Err("`pin`")),
+            ("{\"pin\":[0]}", Err("pins 0")),
+            ("{\"pin\":[\"x\"]}", Err("pins \"x\"")),
+            ("{\"instructions\":[]}", Err("`instructions`")),
+        ];
+        for (text, expected) in table {
+            match (read(text.as_bytes()), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+                (Err(found), Err(words)) => assert!(found.contains(words), "{text}: {found}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+        assert!(read(b"\xff").is_err());
+        let many = json!({"pin": vec![1; PINS + 1]}).to_string();
+        assert!(read(many.as_bytes()).unwrap_err().contains("more than"));
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_is_not_there_gives_no_answer() {
+        let job = job(HookEvent::TurnEnded, HookSubject::Task("x".into()));
+        let none = Hooks::new(&[]).ask(&job).await.unwrap_err();
+        assert!(none.contains("no hook of that name"), "{none}");
+        let program = |program: &str, args: &[&str]| Hook {
+            name: "guard".into(),
+            reach: HookReach::Program(Command {
+                program: program.into(),
+                args: args.iter().map(|arg| (*arg).into()).collect(),
+                env: BTreeMap::new(),
+                cwd: None,
+                env_pass: Vec::new(),
+            }),
+            timeout: Duration::from_millis(300),
+        };
+        let table: [(&str, &[&str], &str); 4] = [
+            ("/nowhere/at-all", &[], "could not start"),
+            (
+                "sh",
+                &["-c", "echo no; echo why >&2; exit 3"],
+                "exit status: 3: why",
+            ),
+            ("sh", &["-c", "sleep 600"], "longer than 300 ms"),
+            ("sh", &["-c", "head -c 100000 /dev/zero"], "65536 bytes"),
+        ];
+        for (name, args, expected) in table {
+            let hooks = Hooks::new(&[program(name, args)]);
+            let wrong = hooks.ask(&job).await.unwrap_err();
+            assert!(wrong.contains(expected), "{name}: {wrong}");
+        }
+        let hooks = Hooks::new(&[program("sh", &["-c", "read -r x; echo {}"])]);
+        assert_eq!(hooks.ask(&job).await, Ok(HookReply::default()));
+    }
+}
