@@ -120,6 +120,26 @@ fn coding_tools_are_served_as_the_page_says() {
 }
 
 #[test]
+fn turns_begin_at_times_as_the_page_says() {
+    let done = run("how-to/schedules.md").expect(0);
+    assert!(
+        done.stdout.contains("0 7 * * 1-5 Europe/Berlin"),
+        "{done:#?}"
+    );
+    assert!(done.stdout.contains("\"state\":\"answered\""), "{done:#?}");
+    assert!(done.stderr.contains("next at"), "{done:#?}");
+}
+
+#[test]
+fn hooks_have_a_say_as_the_page_says() {
+    let done = run("how-to/hooks.md").expect(0);
+    assert!(done.stdout.contains("4,200"), "{done:#?}");
+    assert!(done.stdout.ends_with("denied\n"), "{done:#?}");
+    let reason = "the hook `guard` denied it: Passwords are not for agents.";
+    assert!(done.stderr.contains(reason), "{done:#?}");
+}
+
+#[test]
 fn other_programs_are_connected_as_the_page_says() {
     let done = run("how-to/connect.md").expect(0);
     assert!(done.stdout.contains("\"delegate\""), "{done:#?}");

@@ -96,8 +96,12 @@ fn grown(daemon: &Daemon) -> String {
 fn scene() -> Scene {
     let send = |text: &str| ("files__send", json!({"text": text}));
     let calls = [send("one"), send("two"), send("three")];
+    let schedule = |name| {
+        format!("[schedules.{name}]\nevery = \"8760h\"\ntask = \"Look.\"\nenabled = false\n")
+    };
     let plain = "[agents.plain]\ndescription = \"answers\"\nmodel = \"extractive\"\n";
-    Scene::new(&[&calls], &program("approve = [\"send\"]"), plain)
+    let more = plain.to_owned() + &["one", "three", "two"].map(schedule).concat();
+    Scene::new(&[&calls], &program("approve = [\"send\"]"), &more)
 }
 
 /// All of a list, one by one.

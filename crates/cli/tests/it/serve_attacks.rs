@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use crate::http::{Daemon, head};
 use crate::support::Place;
 
+/// The secret of the trigger `known`.
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
 #[test]
 fn nothing_is_told_without_the_token_or_to_other_pages() {
     let place = Place::new();
@@ -79,8 +82,13 @@ fn nothing_is_told_without_the_token_or_to_other_pages() {
 
 #[test]
 fn every_route_says_what_is_wrong_with_a_request() {
-    let place = Place::with_config("[server]\nbody_limit_bytes = 20_000\n");
-    let daemon = Daemon::start(&place);
+    let place = Place::with_config(
+        "[server]\nbody_limit_bytes = 20_000\n[triggers.known]\nsecret_env = \"KNOWN\"\n\
+         task = \"Look.\"\n[schedules.known]\nevery = \"8760h\"\ntask = \"Look.\"\n",
+    );
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("KNOWN", SECRET);
+    let daemon = Daemon::of(&place, command);
     let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
     let made = daemon.post("/v1/sessions", &new).expect(201).json();
     let id = made["session"].as_str().unwrap();
@@ -94,6 +102,8 @@ fn every_route_says_what_is_wrong_with_a_request() {
             .replace("{message}", "1")
             .replace("{number}", "1")
             .replace("{snapshot}", id)
+            .replace("{trigger}", "known")
+            .replace("{schedule}", "known")
             .replace("{code}", "busy");
         let known = methods.as_object().unwrap();
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
@@ -191,7 +201,12 @@ fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) -> us
             )
         })
     };
-    let told = |status: u16| [400, 404, 409, 422].contains(&status);
+    // Who does not know the secret of a trigger is not told whether there is one.
+    let is_trigger = path.starts_with("/v1/triggers/");
+    let told = |status: u16| match is_trigger {
+        true => [400, 401, 404].contains(&status),
+        false => [400, 404, 409, 422].contains(&status),
+    };
     for (method, described) in methods.as_object().unwrap() {
         let method = method.to_uppercase();
         let body = described.get("requestBody").is_some();
@@ -240,7 +255,11 @@ fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) -> us
 }
 
 fn bad_bodies(daemon: &Daemon, path: &str) {
-    let bearer = format!("Bearer {}", daemon.token);
+    let secret = match path.starts_with("/v1/triggers/") {
+        true => SECRET,
+        false => &daemon.token,
+    };
+    let bearer = format!("Bearer {secret}");
     let send = |kind: &str, body: &[u8]| {
         let headers = [
             ("Host", daemon.address.as_str()),

@@ -40,7 +40,7 @@ impl<'d> Browser<'d> {
         self.daemon.send(&head("GET", path, &headers, 0), b"")
     }
 
-    fn post(&self, path: &str, origin: Option<&str>, form: &str) -> Reply {
+    pub(crate) fn post(&self, path: &str, origin: Option<&str>, form: &str) -> Reply {
         let mut headers = vec![
             ("Host", self.daemon.address.as_str()),
             ("Cookie", &self.cookie),

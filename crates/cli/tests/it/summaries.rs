@@ -7,13 +7,13 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script
 
 use crate::support::{Done, Place, example, finish};
 
-const KEY: &str = "sk-test-5d2e0b88f3c7";
-const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
+pub(crate) const KEY: &str = "sk-test-5d2e0b88f3c7";
+pub(crate) const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
                        (#1).\n\n## Unresolved questions\nNone.";
 const TAKEN: &str = "## Context\n- Orders are moved to a new database (#1).";
 
 /// A place whose OpenAI is a fake one that answers agents, and summarisers as `summary` says.
-fn place(summary: impl Fn() -> Act + Send + Sync + 'static) -> (Place, FakeProvider) {
+pub(crate) fn place(summary: impl Fn() -> Act + Send + Sync + 'static) -> (Place, FakeProvider) {
     let script = Script::by(move |request| match asks_for_a_summary(request) {
         true => summary(),
         false => Act::answer(Answer::text("All is well.")),
@@ -31,12 +31,12 @@ fn asks_for_a_summary(request: &Recorded) -> bool {
     request.json().to_string().contains("<conversation>")
 }
 
-fn summaries(provider: &FakeProvider) -> Vec<Recorded> {
+pub(crate) fn summaries(provider: &FakeProvider) -> Vec<Recorded> {
     let requests = provider.requests().into_iter();
     requests.filter(asks_for_a_summary).collect()
 }
 
-fn call(place: &Place, args: &[&str]) -> Done {
+pub(crate) fn call(place: &Place, args: &[&str]) -> Done {
     let mut command = place.command(args);
     command.env("TEST_KEY", KEY);
     finish(command.spawn().unwrap(), args)
