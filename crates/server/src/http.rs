@@ -73,9 +73,11 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::a2a::{self, Door};
 use bodies::Bodies;
 use login::Logins;
 use openai::ephemeral::EphemeralSessions;
+pub(crate) use problem::ApiError;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
@@ -212,6 +214,10 @@ impl Server {
         let router = router
             .merge(page(&shared))
             .merge(mcp::routes(&shared, &calls))
+            .merge(a2a::routes(Door::new(
+                &shared.local,
+                shared.streams.clone(),
+            )))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))

@@ -2,8 +2,9 @@
 //!
 //! - [`http`] is `/v1`, an endpoint for OpenAI's clients, and the page; [`deployment`] checks the
 //!   settings it is run with.
-//! - [`mcp`] is the server of the Model Context Protocol.
+//! - [`mcp`] is the server of the Model Context Protocol; `a2a` that of the Agent2Agent protocol.
 
+mod a2a;
 pub mod deployment;
 pub mod http;
 pub mod mcp;

@@ -57,7 +57,7 @@ pub async fn read<E: From<unisono_store::Error>>(
     read_from(journal, session, 1, take).await
 }
 
-async fn read_from<E: From<unisono_store::Error>>(
+pub(crate) async fn read_from<E: From<unisono_store::Error>>(
     journal: &Journal,
     session: SessionId,
     mut next: u64,

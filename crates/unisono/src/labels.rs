@@ -7,6 +7,8 @@ use unisono_session::{Event, Fact};
 
 /// The label of a session that an MCP client created.
 pub const MCP_CHANNEL: (&str, &str) = ("channel", "mcp");
+/// The label of a session that a client of the Agent2Agent protocol made.
+pub const A2A_CHANNEL: (&str, &str) = ("channel", "a2a");
 
 /// A required label of sessions: `name=value`, or `name` with any value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@
 //! - [`context`] shows the context of a branch; [`history`] reads turns and runs from a journal,
 //!   [`why`] the requests of a run; [`search_results`] are the messages that a search found,
 //!   [`message_tree`] shows the tree, [`short`] shortens texts.
-//! - [`chat`] is a session as the chat of a page.
+//! - [`chat`] is a session as the chat of a page, [`tasks`] are turns as the tasks of other programs.
 //! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
 //!   tools of a client, [`values`] times and amounts in JSON.
 //! - [`automation`] begins turns at times, and when other programs ask.
@@ -52,6 +52,7 @@ pub mod short;
 mod skill_tool;
 pub mod spool;
 mod starts;
+pub mod tasks;
 #[cfg(feature = "log")]
 pub mod telemetry;
 pub mod turn_view;

@@ -224,6 +224,7 @@ const SERVER: &[Key] = &[
     key("bind", Kind::Address),
     key("allow_remote", Kind::Flag),
     key("hosts", Kind::Texts),
+    key("public_url", Kind::AnyText),
     key("token_file", Kind::Path),
     key("requests", SOME),
     key("streams", SOME),

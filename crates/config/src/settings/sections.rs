@@ -183,6 +183,8 @@ pub struct Server {
     pub allow_remote: bool,
     /// Host names that requests may use, besides its own address and `localhost`.
     pub hosts: Vec<String>,
+    /// The address by which others reach it, with its scheme; empty: the host of a request.
+    pub public_url: String,
     /// The token file, absolute.
     pub token_file: PathBuf,
     /// Maximum simultaneous requests; more get 429.

@@ -13,6 +13,7 @@ use super::Shared;
 use super::login;
 use super::problem::{self, ApiError};
 use super::triggers;
+use crate::a2a;
 
 /// Paths that are answered without a token and whatever else is being done.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -66,13 +67,14 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     held.refused().map_or(Ok(answered), Err)
 }
 
-/// Whether a path needs no token: that of a login, a page about problems, a part of the page, and
-/// that of a trigger, which has a secret of its own.
+/// Whether a path needs no token: that of a login, a page about problems, a part of the page, a card
+/// of an agent, and that of a trigger, which has a secret of its own.
 pub(super) fn is_open(path: &str) -> bool {
     path == login::PATH
         || path.starts_with(triggers::BASE)
         || path.starts_with("/problems/")
         || unisono_web::is_asset(path)
+        || a2a::is_card(path)
 }
 
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].

@@ -10,6 +10,7 @@ use unisono_runtime::Error as RuntimeError;
 
 use super::extract::Path;
 use super::openai::{self, Refused};
+use crate::a2a;
 use unisono::context::{self, estimate};
 use unisono::history;
 
@@ -46,7 +47,7 @@ impl ApiError {
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    pub(super) fn problem(&self) -> &Problem {
+    pub(crate) fn problem(&self) -> &Problem {
         &self.0
     }
 }
@@ -134,6 +135,7 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
 pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     match uri.path() {
         path if path.starts_with(openai::BASE) => Refused::from(fault).into_response(),
+        path if a2a::is_under(path) => a2a::refused(path, fault.problem()),
         path if unisono_web::is_page(path) => unisono_web::problem(&fault.0),
         _ => fault.into_response(),
     }

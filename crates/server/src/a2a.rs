@@ -1,0 +1,214 @@
+//! The Agent2Agent protocol, version 1.0: other programs give agents tasks.
+//!
+//! ```text
+//! rpc (JSON-RPC), rest (HTTP+JSON) ─► Operation ─► operations ─► Local
+//!        a request in its binding                   send, follow   sessions, turns, calls
+//! ```
+//!
+//! A context is a session, a task is a turn of it, an artifact is what an agent came back with. A
+//! call of a tool that waits for a person is a task that requires input; a message to that task
+//! decides about it. Nothing of a task is kept here: it is the turn in the journal.
+//!
+//! `/a2a` is the team, `/a2a/agents/{agent}` one agent that works alone. Both bindings are at the
+//! same address. All of it wants the token but the cards.
+
+mod card;
+mod error;
+mod follow;
+mod http;
+mod message;
+mod operations;
+mod rest;
+mod rpc;
+mod send;
+mod task;
+mod updates;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawPathParams, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::sync::Semaphore;
+use unisono::Local;
+use unisono::tasks::Tasks;
+use unisono_api::Problem;
+use unisono_context::Digest;
+
+use card::Able;
+use error::{Error, Kind};
+
+/// Where the team is asked.
+const BASE: &str = "/a2a";
+/// Where each agent is, by its name.
+const AGENTS: &str = "/a2a/agents";
+/// Where a card is, below the address of an agent and of the whole server.
+const CARD: &str = "/.well-known/agent-card.json";
+/// How long a card may be kept.
+const CARD_KEPT: HeaderValue = HeaderValue::from_static("public, max-age=60");
+
+/// Whether an address is one of the protocol's.
+pub(crate) fn is_under(path: &str) -> bool {
+    let below = path.strip_prefix(BASE);
+    path == CARD || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// Whether an address is that of a card, which everybody may read.
+pub(crate) fn is_card(path: &str) -> bool {
+    is_under(path) && path.ends_with(CARD)
+}
+
+/// Why a request came not even here, as its binding has it.
+pub(crate) fn refused(path: &str, problem: &Problem) -> Response {
+    let error = Error::from(problem);
+    match is_rpc(path) {
+        true => rpc::refused(&error),
+        false => http::refused(&error),
+    }
+}
+
+/// Whether an address is one that JSON-RPC is spoken at.
+fn is_rpc(path: &str) -> bool {
+    let agent = path
+        .strip_prefix(AGENTS)
+        .and_then(|below| below.strip_prefix('/'));
+    path == BASE || agent.is_some_and(|agent| !agent.contains('/'))
+}
+
+/// What answers the protocol's requests.
+#[derive(Debug)]
+pub(crate) struct Door {
+    local: Arc<Local>,
+    /// Streams at the same time, of all that the server has.
+    streams: Arc<Semaphore>,
+    tasks: Tasks,
+    /// The address by which others reach the server; empty: that which a request names.
+    public_url: String,
+}
+
+impl Door {
+    pub(crate) fn new(local: &Arc<Local>, streams: Arc<Semaphore>) -> Door {
+        let public_url = local.setup().loaded.config.server.public_url.clone();
+        Door {
+            local: local.clone(),
+            streams,
+            tasks: Tasks::default(),
+            public_url: public_url.trim_end_matches('/').to_owned(),
+        }
+    }
+
+    /// Scheme and host of the addresses that cards have.
+    fn origin(&self, headers: &HeaderMap) -> String {
+        let host = headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
+        match (self.public_url.as_str(), host) {
+            ("", host) => format!("http://{}", host.unwrap_or("localhost")),
+            (url, _) => url.to_owned(),
+        }
+    }
+
+    fn able(&self) -> Able {
+        Able { callbacks: false }
+    }
+}
+
+/// All routes.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Door) -> Router<S> {
+    let each = || {
+        rest::routes()
+            .merge(rpc::routes())
+            .route(CARD, get(card_of))
+    };
+    Router::new()
+        .route(CARD, get(card_of))
+        .nest(BASE, each())
+        .nest("/a2a/agents/{agent}", each())
+        .with_state(Arc::new(door))
+}
+
+/// The agent that an address names; none: the team.
+fn agent(params: &RawPathParams) -> Option<&str> {
+    let mut params = params.iter();
+    params.find_map(|(name, value)| (name == "agent").then_some(value))
+}
+
+/// A card, with a tag by which a client sees that it is still the same.
+async fn card_of(
+    State(door): State<Arc<Door>>,
+    params: RawPathParams,
+    headers: HeaderMap,
+) -> Response {
+    let setup = door.local.setup();
+    let (origin, able) = (door.origin(&headers), door.able());
+    let card = match agent(&params) {
+        None => Some(card::of_team(&setup, &origin, able)),
+        Some(name) => card::of_agent(&setup, &origin, name, able),
+    };
+    let Some(card) = card else {
+        let name = agent(&params).unwrap_or_default();
+        let message = format!("there is no agent {name:?}");
+        return http::refused(&Error::new(Kind::NotFound, message));
+    };
+    // Serialising a card does not fail.
+    let body = serde_json::to_string(&card).unwrap_or_default();
+    let tag = format!("\"{}\"", Digest::of_bytes(body.as_bytes()));
+    let known = headers.get_all(header::IF_NONE_MATCH).iter();
+    let mut known = known.filter_map(|known| known.to_str().ok());
+    let is_known = known.any(|known| known.split(',').any(|one| one.trim() == tag));
+    let tag = HeaderValue::from_str(&tag).ok();
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => {
+            let kind = HeaderValue::from_static("application/json");
+            ([(header::CONTENT_TYPE, kind)], body).into_response()
+        }
+    };
+    let to = response.headers_mut();
+    to.insert(header::CACHE_CONTROL, CARD_KEPT);
+    to.extend(tag.map(|tag| (header::ETAG, tag)));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_are_open_and_nothing_else_is() {
+        for path in [
+            CARD,
+            "/a2a/.well-known/agent-card.json",
+            "/a2a/agents/lead/.well-known/agent-card.json",
+        ] {
+            assert!(is_card(path), "{path}");
+        }
+        for path in [
+            "/a2a",
+            "/a2a/",
+            "/a2a/tasks",
+            "/a2abc/.well-known/agent-card.json",
+            "/v1/sessions/.well-known/agent-card.json",
+            "/a2a/.well-known/agent-card.json/",
+        ] {
+            assert!(!is_card(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_address_says_which_binding_is_spoken() {
+        for path in ["/a2a", "/a2a/agents/lead"] {
+            assert!(is_rpc(path) && is_under(path), "{path}");
+        }
+        for path in [
+            "/a2a/tasks",
+            "/a2a/agents",
+            "/a2a/agents/lead/tasks",
+            "/a2ab",
+        ] {
+            assert!(!is_rpc(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Cards: who can be asked, where, and how.
+
+use a2a::{
+    AgentCapabilities, AgentCard, AgentInterface, AgentSkill, HttpAuthSecurityScheme,
+    SecurityScheme, TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC,
+};
+use unisono_config::setup::Setup;
+use unisono_session::Definition;
+
+use super::{AGENTS, BASE};
+
+/// The name of the scheme by which requests are let in.
+const BEARER: &str = "bearer";
+/// What is taken.
+const INPUT: [&str; 2] = ["text/plain", "application/json"];
+/// What comes back.
+pub(super) const OUTPUT: &str = "text/plain";
+/// The name of the card of all agents together.
+const TEAM: &str = "unisono";
+
+/// What can be done besides sending messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Able {
+    /// Whether callbacks may be sent.
+    pub(super) callbacks: bool,
+}
+
+/// The card of the team: the configured lead with the agents that work before it. Each agent is a
+/// skill. `origin` is scheme and host.
+pub(super) fn of_team(setup: &Setup, origin: &str, able: Able) -> AgentCard {
+    let agents = setup.roster.iter();
+    let skills = agents.map(|agent| skill(&agent.definition)).collect();
+    let description = "A team of agents that work on one conversation: a lead answers, and gives \
+                       parts of the task to the others. Each skill is an agent with a card of its own.";
+    card(TEAM, description, &format!("{origin}{BASE}"), skills, able)
+}
+
+/// The card of one agent; none where there is none of that name.
+pub(super) fn of_agent(setup: &Setup, origin: &str, name: &str, able: Able) -> Option<AgentCard> {
+    let mut agents = setup.roster.iter();
+    let agent = agents.find(|agent| agent.definition.id.as_str() == name)?;
+    let definition = &agent.definition;
+    let url = format!("{origin}{AGENTS}/{name}");
+    let skills = vec![skill(definition)];
+    Some(card(name, &definition.description, &url, skills, able))
+}
+
+fn card(
+    name: &str,
+    description: &str,
+    url: &str,
+    skills: Vec<AgentSkill>,
+    able: Able,
+) -> AgentCard {
+    let bearer = SecurityScheme::HttpAuth(HttpAuthSecurityScheme {
+        scheme: "Bearer".to_owned(),
+        description: Some("the token whose file `unisono serve` prints".to_owned()),
+        bearer_format: None,
+    });
+    AgentCard {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        supported_interfaces: vec![
+            AgentInterface::new(url, TRANSPORT_PROTOCOL_JSONRPC),
+            AgentInterface::new(url, TRANSPORT_PROTOCOL_HTTP_JSON),
+        ],
+        capabilities: AgentCapabilities {
+            streaming: Some(true),
+            push_notifications: Some(able.callbacks),
+            extensions: None,
+            extended_agent_card: Some(false),
+        },
+        default_input_modes: INPUT.map(str::to_owned).into(),
+        default_output_modes: vec![OUTPUT.to_owned()],
+        skills,
+        provider: None,
+        documentation_url: None,
+        icon_url: None,
+        security_schemes: Some([(BEARER.to_owned(), bearer)].into()),
+        security_requirements: Some(vec![[(BEARER.to_owned(), Vec::new())].into()]),
+        signatures: None,
+    }
+}
+
+fn skill(agent: &Definition) -> AgentSkill {
+    let tags: Vec<String> = agent.tags.iter().map(ToString::to_string).collect();
+    AgentSkill {
+        id: agent.id.to_string(),
+        name: agent.id.to_string(),
+        description: agent.description.to_string(),
+        tags: match tags.is_empty() {
+            true => vec![agent.kind.name().to_owned()],
+            false => tags,
+        },
+        examples: None,
+        input_modes: None,
+        output_modes: None,
+        security_requirements: None,
+    }
+}

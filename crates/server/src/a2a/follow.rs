@@ -1,0 +1,139 @@
+//! Tasks that are followed: as a stream of events, or until there is something to answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use a2a::StreamResponse;
+use futures_util::{Stream, stream};
+use tokio::sync::OwnedSemaphorePermit;
+use unisono::follow::Follower;
+use unisono::tasks::TaskId;
+use unisono::{Local, values};
+use unisono_api::turn_event::TurnEvent;
+use unisono_runtime::clock;
+
+use super::Door;
+use super::error::{Error, Kind};
+use super::send::Sent;
+use super::task::Extent;
+use super::updates;
+
+/// When a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// With the task.
+    End,
+    /// With the task, or as soon as a person is asked: the answer to that is another message.
+    EndOrQuestion,
+}
+
+/// The events of a task from now on; the task as it is comes first.
+pub(super) struct Updates {
+    door: Arc<Door>,
+    follower: Follower,
+    updates: updates::Updates,
+    ready: VecDeque<StreamResponse>,
+    until: Until,
+    is_done: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Updates {
+    pub(super) async fn new(
+        door: &Arc<Door>,
+        sent: Sent,
+        until: Until,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Updates, Error> {
+        let follower = match sent.follower {
+            Some(follower) => follower,
+            None => {
+                let handle = door.local.open(sent.id.session).await?;
+                door.local.follower(handle, sent.id.turn, None).await?
+            }
+        };
+        // After who follows it has begun to, so that nothing is missed between the two.
+        let look = door.look(sent.id).await?;
+        let task = look.task(Extent::ALL);
+        Ok(Updates {
+            door: door.clone(),
+            follower,
+            updates: updates::Updates::new(&task, look.waiting, sent.from_middle),
+            ready: [StreamResponse::Task(task)].into(),
+            until,
+            is_done: false,
+            _place: place,
+        })
+    }
+
+    /// One after the other.
+    pub(super) fn stream(self) -> impl Stream<Item = Result<StreamResponse, Error>> + Send {
+        stream::unfold(self, |mut this| async {
+            let next = this.next().await?;
+            Some((next, this))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Result<StreamResponse, Error>> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(Ok(ready));
+            }
+            let asks = self.until == Until::EndOrQuestion && self.updates.is_waiting();
+            if self.is_done || self.updates.is_ended() || asks {
+                return None;
+            }
+            match next(&self.door.local, &mut self.follower).await {
+                Ok(Some(event)) => {
+                    let now = values::instant(clock::now());
+                    self.ready.extend(self.updates.take(event, &now));
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    self.is_done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a task has ended, or asks a person.
+pub(super) async fn settled(local: &Local, id: TaskId) -> Result<(), Error> {
+    let handle = local.open(id.session).await?;
+    let mut follower = local.follower(handle, id.turn, None).await?;
+    while let Some(event) = next(local, &mut follower).await? {
+        let is_settled = match &event {
+            TurnEvent::Ended(_) => true,
+            TurnEvent::State(state) => !state.waiting.is_empty(),
+            TurnEvent::Waiting { calls } => !calls.is_empty(),
+            _ => false,
+        };
+        if is_settled {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What comes next of a task; or that nothing does any more.
+async fn next(local: &Local, follower: &mut Follower) -> Result<Option<TurnEvent>, Error> {
+    tokio::select! {
+        next = follower.next() => Ok(next?.map(|update| update.event)),
+        reason = local.failed() => {
+            let message = format!("the runtime gave up: {reason}");
+            Err(Error::new(Kind::Unavailable, message))
+        }
+    }
+}
+
+impl Door {
+    /// A place for a stream, or why there is none.
+    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let full = |_| {
+            let message = "as many streams as `server.streams` allows are open";
+            Error::new(Kind::Busy, message)
+        };
+        self.streams.clone().try_acquire_owned().map_err(full)
+    }
+}

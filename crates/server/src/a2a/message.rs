@@ -1,0 +1,288 @@
+//! What a client's message says: a task for an agent, or an answer to calls that wait.
+
+use std::collections::BTreeSet;
+
+use a2a::{Message, Part, PartContent, Role};
+use serde::Deserialize;
+use unisono::chat::CallAnswer;
+use unisono_api::approval::Approval;
+
+use super::error::{Error, Kind};
+
+/// Parts of one message, at most.
+const PARTS: usize = 1_000;
+/// Bytes of the longest id that a client makes.
+const ID_BYTES: usize = 1_024;
+
+/// What an answer to a call that waits is to look like, for whoever gave another one.
+pub(super) const HOW: &str = "answer `approve`, or `deny: <why>`; where several calls wait, name one: \
+                              `approve <call>`";
+
+/// Refuses a message that is none of a user's.
+pub(super) fn check(message: &Message) -> Result<(), Error> {
+    let id = &message.message_id;
+    if id.trim().is_empty() || id.len() > ID_BYTES {
+        let why = format!("must have 1 to {ID_BYTES} bytes");
+        return Err(Error::field("message.messageId", why));
+    }
+    if message.role != Role::User {
+        return Err(Error::field("message.role", "must be ROLE_USER"));
+    }
+    match message.parts.len() {
+        0 => Err(Error::field("message.parts", "there is none")),
+        1..=PARTS => Ok(()),
+        more => {
+            let why = format!("there are {more}; {PARTS} are taken");
+            Err(Error::field("message.parts", why))
+        }
+    }
+}
+
+/// The task: the texts of the parts, one under the other, and their data as JSON.
+pub(super) fn task(message: &Message) -> Result<String, Error> {
+    let parts = message.parts.iter().enumerate();
+    let texts: Vec<String> = parts.map(text).collect::<Result<_, _>>()?;
+    let text = texts.join("\n\n");
+    match text.trim().is_empty() {
+        true => Err(Error::field("message.parts", "they say nothing")),
+        false => Ok(text),
+    }
+}
+
+fn text((at, part): (usize, &Part)) -> Result<String, Error> {
+    match &part.content {
+        PartContent::Text(text) => Ok(text.clone()),
+        PartContent::Data(data) => Ok(data.to_string()),
+        PartContent::Raw(_) | PartContent::Url(_) => {
+            let kind = part.media_type.as_deref().unwrap_or("no media type");
+            let message = format!(
+                "message.parts[{at}] is a file ({kind:?}): agents are sent texts and data alone"
+            );
+            Err(Error::new(Kind::ContentTypeNotSupported, message))
+        }
+    }
+}
+
+/// A part of data that answers a call.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    decision: String,
+    #[serde(default)]
+    call: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+}
+
+/// What a message decides about the calls of its task that wait.
+pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<CallAnswer>, Error> {
+    let mut answers = Vec::new();
+    let mut decided = BTreeSet::new();
+    for (at, part) in message.parts.iter().enumerate() {
+        let field = format!("message.parts[{at}]");
+        let answer = match &part.content {
+            PartContent::Text(text) => spoken(text),
+            // Fields could also be read from an array, by their order: nobody means that.
+            PartContent::Data(data) => {
+                let read = match data.is_object() {
+                    true => Answer::deserialize(data),
+                    false => Err(serde::de::Error::custom("must be an object")),
+                };
+                Some(read.map_err(|error| Error::field(field.as_str(), error))?)
+            }
+            PartContent::Raw(_) | PartContent::Url(_) => return text((at, part)).map(|_| answers),
+        };
+        let refused = || {
+            Error::field(
+                field.as_str(),
+                format!("the task waits for an answer: {HOW}"),
+            )
+        };
+        let answer = answer.ok_or_else(refused)?;
+        let is_approved = approves(&answer.decision).ok_or_else(refused)?;
+        let call = named(answer.call, waiting).map_err(|why| Error::field(field.as_str(), why))?;
+        if !decided.insert(call.clone()) {
+            return Err(Error::field(
+                field,
+                format!("call {call} is decided about twice"),
+            ));
+        }
+        answers.push(CallAnswer {
+            call,
+            is_approved,
+            reason: answer.text.filter(|text| !text.trim().is_empty()),
+        });
+    }
+    Ok(answers)
+}
+
+fn approves(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "approve" | "approved" => Some(true),
+        "deny" | "denied" => Some(false),
+        _ => None,
+    }
+}
+
+/// `approve`, `deny <call>`, `deny: too dear`.
+fn spoken(text: &str) -> Option<Answer> {
+    let (head, reason) = match text.split_once(':') {
+        Some((head, reason)) => (head, Some(reason.trim().to_owned())),
+        None => (text, None),
+    };
+    let mut words = head.split_whitespace();
+    let (decision, call) = (words.next()?.to_owned(), words.next().map(str::to_owned));
+    words.next().is_none().then_some(Answer {
+        decision,
+        call,
+        text: reason,
+    })
+}
+
+/// The call that is meant: that of this id, or the only one.
+fn named(call: Option<String>, waiting: &[Approval]) -> Result<String, String> {
+    let ids = || {
+        let ids: Vec<&str> = waiting.iter().map(|one| one.call.as_str()).collect();
+        ids.join(", ")
+    };
+    match (call, waiting) {
+        (None, [only]) => Ok(only.call.clone()),
+        (None, several) => Err(format!("{} calls wait, name one: {}", several.len(), ids())),
+        (Some(call), waiting) if waiting.iter().any(|one| one.call == call) => Ok(call),
+        (Some(call), _) => Err(format!("call {call:?} does not wait; these do: {}", ids())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn message(parts: Value) -> Message {
+        serde_json::from_value(json!({"messageId": "m", "role": "ROLE_USER", "parts": parts}))
+            .unwrap()
+    }
+
+    fn waits(call: &str) -> Approval {
+        serde_json::from_value(
+            json!({"call": call, "waits_for": "approval", "session": "s",
+            "turn": "t", "run": "r", "agent": "a", "tool": "x", "arguments": {},
+            "contract": "pure", "rule": null, "asked": "2026-05-07T00:00:00Z", "until": null}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_task_is_the_texts_and_data_of_a_message() {
+        let said = message(json!([{"text": "Compare."}, {"data": {"b": 1, "a": [true]}}]));
+        assert_eq!(task(&said).unwrap(), "Compare.\n\n{\"a\":[true],\"b\":1}");
+        for parts in [
+            json!([{"raw": "aGk=", "mediaType": "image/png"}]),
+            json!([{"text": "See"}, {"url": "https://example.com/a.pdf"}]),
+        ] {
+            let refused = task(&message(parts)).unwrap_err();
+            assert_eq!(refused.kind, Kind::ContentTypeNotSupported);
+        }
+        let nothing = task(&message(json!([{"text": " \n"}]))).unwrap_err();
+        assert_eq!(nothing.kind, Kind::InvalidParams);
+    }
+
+    #[test]
+    fn a_message_is_a_users_and_says_something() {
+        let rows = [
+            (json!({"messageId": " "}), "message.messageId"),
+            (json!({"messageId": "m".repeat(1_025)}), "message.messageId"),
+            (json!({"role": "ROLE_AGENT"}), "message.role"),
+            (json!({"role": "ROLE_UNSPECIFIED"}), "message.role"),
+            (json!({"parts": []}), "message.parts"),
+            (
+                json!({"parts": vec![json!({"text": "x"}); 1_001]}),
+                "message.parts",
+            ),
+        ];
+        for (change, field) in rows {
+            let mut said = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]});
+            let (said_map, changed) = (said.as_object_mut().unwrap(), change.as_object().unwrap());
+            said_map.extend(changed.clone());
+            let refused = check(&serde_json::from_value(said).unwrap()).unwrap_err();
+            assert!(refused.to_string().starts_with(field), "{refused}");
+        }
+        check(&message(json!([{"text": "x"}]))).unwrap();
+    }
+
+    #[test]
+    fn calls_are_decided_by_a_word_or_by_data() {
+        let one = [waits("c1")];
+        let two = [waits("c1"), waits("c2")];
+        let decided = |parts: Value, waiting: &[Approval]| {
+            let answers = answers(&message(parts), waiting)?;
+            let each = answers.into_iter();
+            let each = each.map(|answer| (answer.call, answer.is_approved, answer.reason));
+            Ok::<_, Error>(each.collect::<Vec<_>>())
+        };
+        let rows: [(Value, &[Approval], &[(&str, bool, Option<&str>)]); 6] = [
+            (json!([{"text": " Approve\n"}]), &one, &[("c1", true, None)]),
+            (
+                json!([{"text": "deny: too dear: 9 EUR"}]),
+                &one,
+                &[("c1", false, Some("too dear: 9 EUR"))],
+            ),
+            (json!([{"text": "deny c2"}]), &two, &[("c2", false, None)]),
+            (
+                json!([{"data": {"decision": "deny", "text": "no"}}]),
+                &one,
+                &[("c1", false, Some("no"))],
+            ),
+            (
+                json!([{"data": {"decision": "approve", "call": "c2"}}, {"text": "deny c1: no"}]),
+                &two,
+                &[("c2", true, None), ("c1", false, Some("no"))],
+            ),
+            (json!([{"text": "DENIED"}]), &one, &[("c1", false, None)]),
+        ];
+        for (parts, waiting, expected) in rows {
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(call, is, why)| ((*call).to_owned(), *is, why.map(str::to_owned)))
+                .collect();
+            assert_eq!(
+                decided(parts.clone(), waiting).unwrap(),
+                expected,
+                "{parts}"
+            );
+        }
+        for (parts, waiting, why) in [
+            (
+                json!([{"text": "Yes, do it."}]),
+                &one[..],
+                "waits for an answer",
+            ),
+            (json!([{"text": ""}]), &one, "waits for an answer"),
+            (
+                json!([{"text": "approve"}]),
+                &two,
+                "2 calls wait, name one: c1, c2",
+            ),
+            (
+                json!([{"text": "approve c3"}]),
+                &two,
+                "\"c3\" does not wait",
+            ),
+            (
+                json!([{"data": {"decision": "maybe"}}]),
+                &one,
+                "waits for an answer",
+            ),
+            (json!([{"data": ["approve"]}]), &one, "message.parts[0]"),
+            (
+                json!([{"text": "approve"}, {"text": "deny"}]),
+                &one,
+                "decided about twice",
+            ),
+            (json!([{"url": "https://example.com"}]), &one, "is a file"),
+        ] {
+            let refused = decided(parts, waiting).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The protocol's operations, whichever binding asks for them.
+
+use std::sync::Arc;
+
+use a2a::{
+    CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, SendMessageRequest,
+    SendMessageResponse, SubscribeToTaskRequest, Task, TaskState,
+};
+use serde::Serialize;
+use serde_json::Value;
+use unisono::tasks::{Place, Status, TaskId, TaskQuery};
+use unisono_api::Code;
+use unisono_api::approval::{Approval, ApprovalQuery};
+use unisono_api::service::{Approvals as _, Turns as _};
+use unisono_api::turn::Turn;
+use unisono_context::Timestamp;
+
+use super::Door;
+use super::error::{Error, Kind};
+use super::follow::{self, Until, Updates};
+use super::task::{self, Extent};
+
+/// Tasks of a part of the list that is not asked for otherwise, and at most.
+const USUAL_TASKS: usize = 50;
+const MOST_TASKS: usize = 100;
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) enum Operation {
+    SendMessage(SendMessageRequest),
+    SendStreamingMessage(SendMessageRequest),
+    GetTask(GetTaskRequest),
+    ListTasks(ListTasksRequest),
+    CancelTask(CancelTaskRequest),
+    SubscribeToTask(SubscribeToTaskRequest),
+    /// Those about callbacks, none of which can be had.
+    Callbacks,
+    GetExtendedAgentCard,
+}
+
+/// What is answered.
+pub(super) enum Answer {
+    Value(Value),
+    Stream(Updates),
+}
+
+impl Answer {
+    fn json(answer: &impl Serialize) -> Result<Answer, Error> {
+        let value = serde_json::to_value(answer);
+        let failed = |error: serde_json::Error| Error::new(Kind::Internal, error.to_string());
+        value.map(Answer::Value).map_err(failed)
+    }
+}
+
+/// A task as it is: its turn, and the calls of it that wait.
+pub(super) struct Look {
+    pub(super) id: TaskId,
+    pub(super) turn: Turn,
+    pub(super) waiting: Vec<Approval>,
+}
+
+impl Look {
+    pub(super) fn status(&self) -> Status {
+        Status::of_turn(&self.turn, !self.waiting.is_empty())
+    }
+
+    pub(super) fn task(&self, extent: Extent) -> Task {
+        task::task(&self.id.to_string(), &self.turn, &self.waiting, extent)
+    }
+}
+
+impl Door {
+    /// Carries out what an agent is asked for, or the team.
+    pub(super) async fn carry_out(
+        self: &Arc<Door>,
+        agent: Option<&str>,
+        operation: Operation,
+    ) -> Result<Answer, Error> {
+        self.check_agent(agent)?;
+        match operation {
+            Operation::SendMessage(request) => self.send_and_wait(agent, request).await,
+            Operation::SendStreamingMessage(request) => {
+                let place = self.place()?;
+                let sent = self.send(agent, request, true).await?;
+                let until = Until::EndOrQuestion;
+                let stream = Updates::new(self, sent, until, place).await?;
+                Ok(Answer::Stream(stream))
+            }
+            Operation::GetTask(request) => {
+                check_tenant(request.tenant.as_deref())?;
+                let history = history(request.history_length)?;
+                let look = self.look_for(&request.id).await?;
+                let extent = Extent {
+                    history,
+                    ..Extent::ALL
+                };
+                Answer::json(&look.task(extent))
+            }
+            Operation::ListTasks(request) => Answer::json(&self.list(&request).await?),
+            Operation::CancelTask(request) => {
+                check_tenant(request.tenant.as_deref())?;
+                Answer::json(&self.cancel(&request.id).await?)
+            }
+            Operation::SubscribeToTask(request) => {
+                check_tenant(request.tenant.as_deref())?;
+                let place = self.place()?;
+                let look = self.look_for(&request.id).await?;
+                if look.status().is_ended() {
+                    return Err(ended(&look));
+                }
+                let sent = self.followed(look.id, true).await?;
+                let stream = Updates::new(self, sent, Until::End, place).await?;
+                Ok(Answer::Stream(stream))
+            }
+            Operation::Callbacks => {
+                let message = "this server sends no callbacks";
+                Err(Error::new(Kind::PushNotificationNotSupported, message))
+            }
+            Operation::GetExtendedAgentCard => {
+                let message = "there is no other card than the public one";
+                Err(Error::new(Kind::UnsupportedOperation, message))
+            }
+        }
+    }
+
+    fn check_agent(&self, agent: Option<&str>) -> Result<(), Error> {
+        let setup = self.local.setup();
+        let is_known = |name: &str| {
+            let mut agents = setup.roster.iter();
+            agents.any(|agent| agent.definition.id.as_str() == name)
+        };
+        match agent.filter(|name| !is_known(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!("there is no agent {name:?}");
+                Err(Error::new(Kind::NotFound, message))
+            }
+        }
+    }
+
+    async fn send_and_wait(
+        self: &Arc<Door>,
+        agent: Option<&str>,
+        request: SendMessageRequest,
+    ) -> Result<Answer, Error> {
+        let configuration = request.configuration.as_ref();
+        let at_once = configuration.and_then(|how| how.return_immediately);
+        let extent = Extent {
+            history: history(configuration.and_then(|how| how.history_length))?,
+            ..Extent::ALL
+        };
+        let id = self.send(agent, request, false).await?.id;
+        if at_once != Some(true) {
+            follow::settled(&self.local, id).await?;
+        }
+        let task = self.look(id).await?.task(extent);
+        Answer::json(&SendMessageResponse::Task(task))
+    }
+
+    /// A task of which a client sent the id.
+    pub(super) async fn look_for(&self, id: &str) -> Result<Look, Error> {
+        let missing = || Error::task_not_found(id);
+        let parsed = id.parse().map_err(|_| missing())?;
+        let look = self.look(parsed).await;
+        look.map_err(|error| error.or_missing(missing))
+    }
+
+    /// A task as it is.
+    pub(super) async fn look(&self, id: TaskId) -> Result<Look, Error> {
+        let (session, turn) = (id.session.to_string(), id.turn.to_string());
+        let turn = self.local.turn(&session, &turn).await?;
+        if turn.task.is_none() {
+            return Err(Error::task_not_found(&id.to_string()));
+        }
+        let waiting = match turn.ended {
+            Some(_) => Vec::new(),
+            None => self.waiting(&turn).await?,
+        };
+        Ok(Look { id, turn, waiting })
+    }
+
+    /// The calls of a turn that wait for a person.
+    async fn waiting(&self, turn: &Turn) -> Result<Vec<Approval>, Error> {
+        let mut query = ApprovalQuery {
+            session: Some(turn.session.clone()),
+            ..ApprovalQuery::default()
+        };
+        let mut waiting = Vec::new();
+        loop {
+            let page = self.local.approvals(&query).await?;
+            let calls = page.items.into_iter();
+            waiting.extend(calls.filter(|call| call.turn == turn.turn));
+            if page.next.is_none() {
+                return Ok(waiting);
+            }
+            query.cursor = page.next;
+        }
+    }
+
+    async fn list(&self, request: &ListTasksRequest) -> Result<ListTasksResponse, Error> {
+        check_tenant(request.tenant.as_deref())?;
+        let limit = page_size(request.page_size)?;
+        let extent = Extent {
+            history: history(request.history_length)?,
+            artifacts: request.include_artifacts == Some(true),
+        };
+        let page_size = i32::try_from(limit).unwrap_or(i32::MAX);
+        let status = request.status.as_ref();
+        let status = status.filter(|status| **status != TaskState::Unspecified);
+        let wanted = status.map(task::status_of);
+        if wanted == Some(None) {
+            return Ok(ListTasksResponse {
+                tasks: Vec::new(),
+                next_page_token: String::new(),
+                page_size,
+                total_size: 0,
+            });
+        }
+        let since = request.status_timestamp_after;
+        let query = TaskQuery {
+            session: set(&request.context_id).map(context).transpose()?,
+            status: wanted.flatten(),
+            since: since.map(|since| Timestamp(since.timestamp_millis())),
+            after: set(&request.page_token).map(place).transpose()?,
+            limit,
+        };
+        let part = self.tasks.list(&self.local, &query).await;
+        let part = part.map_err(|error| {
+            let id = request.context_id.as_deref().unwrap_or_default();
+            Error::from(error).or_missing(|| no_context("contextId", id))
+        })?;
+        let mut tasks = Vec::new();
+        for found in &part.tasks {
+            match self.look(found.place.task).await {
+                Ok(look) => tasks.push(look.task(extent)),
+                // It was deleted meanwhile.
+                Err(error) if error.kind == Kind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ListTasksResponse {
+            tasks,
+            next_page_token: part.next.map(|next| next.to_string()).unwrap_or_default(),
+            page_size,
+            total_size: i32::try_from(part.total).unwrap_or(i32::MAX),
+        })
+    }
+
+    async fn cancel(&self, id: &str) -> Result<Task, Error> {
+        let look = self.look_for(id).await?;
+        let (session, turn) = (look.id.session.to_string(), look.id.turn.to_string());
+        if let Err(error) = self.local.cancel_turn(&session, &turn).await {
+            if error.code() != Code::NotFound {
+                return Err(error.into());
+            }
+            let state = task::state(self.look(look.id).await?.status());
+            let message = format!("the task has ended: it is {}", name(&state));
+            return Err(Error::new(Kind::TaskNotCancelable, message).about("taskId", id));
+        }
+        Ok(self.look(look.id).await?.task(Extent::ALL))
+    }
+}
+
+/// That a task takes nothing any more.
+pub(super) fn ended(look: &Look) -> Error {
+    let state = task::state(look.status());
+    let message = format!(
+        "the task has ended: it is {}; a message with its contextId alone begins another one",
+        name(&state)
+    );
+    Error::new(Kind::UnsupportedOperation, message).about("taskId", look.id.to_string())
+}
+
+fn name(state: &TaskState) -> String {
+    let name = serde_json::to_value(state).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
+}
+
+/// There are no tenants: an agent has an address of its own.
+pub(super) fn check_tenant(tenant: Option<&str>) -> Result<(), Error> {
+    match tenant.filter(|tenant| !tenant.is_empty()) {
+        None => Ok(()),
+        Some(_) => Err(Error::field("tenant", "the agent's card names none")),
+    }
+}
+
+/// A text that is set: as the protocol's fields have it, an empty one is not.
+pub(super) fn set(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
+/// How many messages of a task's history are wanted.
+pub(super) fn history(length: Option<i32>) -> Result<Option<usize>, Error> {
+    let negative = |_| Error::field("historyLength", "must not be below 0");
+    length.map(usize::try_from).transpose().map_err(negative)
+}
+
+fn page_size(size: Option<i32>) -> Result<usize, Error> {
+    let size = match size {
+        None => return Ok(USUAL_TASKS),
+        Some(size) => usize::try_from(size).unwrap_or_default(),
+    };
+    match size {
+        1..=MOST_TASKS => Ok(size),
+        _ => {
+            let why = format!("must be 1 to {MOST_TASKS}");
+            Err(Error::field("pageSize", why))
+        }
+    }
+}
+
+fn place(token: &str) -> Result<Place, Error> {
+    let wrong = |()| {
+        Error::field(
+            "pageToken",
+            "send `nextPageToken` of the part before as it is",
+        )
+    };
+    token.parse().map_err(wrong)
+}
+
+fn context(id: &str) -> Result<unisono_context::SessionId, Error> {
+    id.parse().map_err(|_| no_context("contextId", id))
+}
+
+/// That a client names a context that is not there.
+pub(super) fn no_context(field: &str, id: &str) -> Error {
+    let why = format!("there is no context {id:?}; leave it out to begin one");
+    Error::field(field, why)
+}

@@ -1,0 +1,178 @@
+//! The binding to HTTP with JSON.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::Uri;
+use axum::response::Response;
+use axum::response::sse::Event;
+use axum::routing::{get, post};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::error::{Error, Kind};
+use super::operations::{Answer, Operation};
+use super::rpc::typed;
+use super::{Door, agent, http};
+
+/// The name of the event that ends a stream with an error.
+const ERROR: &str = "error";
+/// Parameters that are numbers, and those that are flags.
+const NUMBERS: [&str; 2] = ["historyLength", "pageSize"];
+const FLAGS: [&str; 1] = ["includeArtifacts"];
+
+pub(super) fn routes() -> Router<Arc<Door>> {
+    let callbacks = "/tasks/{task}/pushNotificationConfigs";
+    let callback = "/tasks/{task}/pushNotificationConfigs/{callback}";
+    Router::new()
+        .route("/message:send", post(send))
+        .route("/message:stream", post(stream))
+        .route("/tasks", get(list))
+        .route("/tasks/{task}", get(task).post(task))
+        .route(callbacks, get(no_callbacks).post(no_callbacks))
+        .route(callback, get(no_callbacks).delete(no_callbacks))
+        .route("/extendedAgentCard", get(extended))
+}
+
+/// A request's address, and who answers.
+type At = (State<Arc<Door>>, Uri, RawPathParams);
+
+async fn send(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Request) -> Response {
+    let read = async |request| Ok(Operation::SendMessage(read(request).await?));
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn stream(
+    at: State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let read = async |request| Ok(Operation::SendStreamingMessage(read(request).await?));
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn list(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Request) -> Response {
+    let query = query(&uri);
+    let read = async |_| Ok(Operation::ListTasks(typed(Value::Object(query?))?));
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn extended(
+    at: State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let read = async |_| Ok(Operation::GetExtendedAgentCard);
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn no_callbacks(
+    at: State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let read = async |_| Ok(Operation::Callbacks);
+    carry_out((at, uri, params), request, read).await
+}
+
+/// A task, or what is to be done with it: `{id}`, `{id}:cancel`, `{id}:subscribe`.
+async fn task(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Request) -> Response {
+    let named = params.iter().find(|(name, _)| *name == "task");
+    let named = named.map(|(_, task)| task.to_owned()).unwrap_or_default();
+    let (id, verb) = match named.rsplit_once(':') {
+        Some((id, verb)) => (id.to_owned(), Some(verb.to_owned())),
+        None => (named, None),
+    };
+    let query = query(&uri);
+    let read = async |request: Request| {
+        let is_get = request.method().is_safe();
+        let mut fields = match is_get {
+            true => query?,
+            false => object(&http::body(request, true).await?)?,
+        };
+        fields.insert("id".to_owned(), id.into());
+        let fields = Value::Object(fields);
+        Ok(match (verb.as_deref(), is_get) {
+            (None, true) => Operation::GetTask(typed(fields)?),
+            (Some("cancel"), false) => Operation::CancelTask(typed(fields)?),
+            (Some("subscribe"), _) => Operation::SubscribeToTask(typed(fields)?),
+            (None | Some("cancel"), _) => {
+                let message = "GET a task, POST to cancel it";
+                return Err(Error::new(Kind::MethodNotAllowed, message));
+            }
+            (Some(_), _) => {
+                let message = "a task can be asked for, `:cancel` and `:subscribe`";
+                return Err(Error::new(Kind::NotFound, message));
+            }
+        })
+    };
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn carry_out(
+    (State(door), uri, params): At,
+    request: Request,
+    read: impl AsyncFnOnce(Request) -> Result<Operation, Error>,
+) -> Response {
+    let answered = async {
+        http::check_version(request.headers(), &uri)?;
+        let operation = read(request).await?;
+        door.carry_out(agent(&params), operation).await
+    };
+    match answered.await {
+        Ok(Answer::Value(value)) => http::answer(200, http::JSON, &value, None),
+        Ok(Answer::Stream(updates)) => http::events(updates, |update| match update {
+            Ok(update) => Event::default().data(update.to_string()),
+            Err(error) => Event::default()
+                .event(ERROR)
+                .data(error.to_http().to_string()),
+        }),
+        Err(error) => http::refused(&error),
+    }
+}
+
+/// The request of an operation that is sent as a body.
+async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Error> {
+    let body = http::body(request, false).await?;
+    typed(Value::Object(object(&body)?))
+}
+
+fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Error::new(
+            Kind::InvalidRequest,
+            "the body must be a JSON object",
+        )),
+        Err(error) => {
+            let message = format!("the body is no JSON: {error}");
+            Err(Error::new(Kind::Parse, message))
+        }
+    }
+}
+
+/// The fields of a request that stand in its address.
+fn query(uri: &Uri) -> Result<Map<String, Value>, Error> {
+    let each = http::parameters(uri).into_iter().map(|(name, text)| {
+        let value = match name.as_str() {
+            number if NUMBERS.contains(&number) => {
+                let wrong = |_| Error::field(number, "must be a whole number");
+                text.parse::<i32>().map_err(wrong)?.into()
+            }
+            flag if FLAGS.contains(&flag) => {
+                let wrong = |_| Error::field(flag, "must be `true` or `false`");
+                text.parse::<bool>().map_err(wrong)?.into()
+            }
+            _ => Value::String(text),
+        };
+        Ok((name, value))
+    });
+    each.collect()
+}

@@ -1,0 +1,213 @@
+//! The binding to JSON-RPC 2.0.
+
+use std::sync::Arc;
+
+use a2a::methods;
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::Uri;
+use axum::response::Response;
+use axum::response::sse::Event;
+use axum::routing::post;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::error::{Error, Kind};
+use super::operations::{Answer, Operation};
+use super::{Door, agent, http};
+
+/// How a response is sent.
+const JSON: &str = "application/json";
+
+pub(super) fn routes() -> Router<Arc<Door>> {
+    Router::new().route("/", post(answer))
+}
+
+/// A request, as far as it can be read.
+#[derive(Debug)]
+struct Call {
+    id: Value,
+    operation: Operation,
+}
+
+async fn answer(
+    State(door): State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let version = http::check_version(request.headers(), &uri);
+    let body = match http::body(request, false).await {
+        Ok(body) => body,
+        Err(error) => return refused(&error),
+    };
+    let call = match read(&body) {
+        Ok(call) => call,
+        Err((id, error)) => return failed(&id, &error),
+    };
+    let agent = agent(&params);
+    let answered = match version {
+        Ok(()) => door.carry_out(agent, call.operation).await,
+        Err(error) => Err(error),
+    };
+    let id = call.id;
+    match answered {
+        Ok(Answer::Value(result)) => http::answer(200, JSON, &told(&id, Ok(result)), None),
+        Ok(Answer::Stream(updates)) => {
+            let word = move |update| Event::default().data(told(&id, update).to_string());
+            http::events(updates, word)
+        }
+        Err(error) => failed(&id, &error),
+    }
+}
+
+/// An error of a request whose id is not known.
+pub(super) fn refused(error: &Error) -> Response {
+    failed(&Value::Null, error)
+}
+
+fn failed(id: &Value, error: &Error) -> Response {
+    let body = told(id, Err(error.clone()));
+    http::answer(error.rpc_status(), JSON, &body, Some(error))
+}
+
+fn told(id: &Value, result: Result<Value, Error>) -> Value {
+    match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error.to_rpc()}),
+    }
+}
+
+/// Reads a request; or says why it is none, with its id as far as that is known.
+fn read(body: &[u8]) -> Result<Call, (Value, Error)> {
+    let invalid = |id: Value, why: &str| (id, Error::new(Kind::InvalidRequest, why));
+    let request: Value = serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the body is no JSON: {error}");
+        (Value::Null, Error::new(Kind::Parse, message))
+    })?;
+    let Value::Object(mut request) = request else {
+        let why = "the body must be one request: an object of JSON-RPC 2.0";
+        return Err(invalid(Value::Null, why));
+    };
+    let id = match request.remove("id") {
+        Some(id @ (Value::String(_) | Value::Number(_))) => id,
+        _ => {
+            let why = "`id` must be a text or a number: each request is answered";
+            return Err(invalid(Value::Null, why));
+        }
+    };
+    if request.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid(id, "`jsonrpc` must be \"2.0\""));
+    }
+    let Some(method) = request
+        .get("method")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+    else {
+        return Err(invalid(id, "`method` must be a text"));
+    };
+    let params = match request.remove("params") {
+        None => Value::Object(Map::new()),
+        Some(params @ Value::Object(_)) => params,
+        Some(_) => {
+            let error = Error::new(Kind::InvalidParams, "`params` must be an object");
+            return Err((id, error));
+        }
+    };
+    match operation(&method, params) {
+        Ok(operation) => Ok(Call { id, operation }),
+        Err(error) => Err((id, error)),
+    }
+}
+
+fn operation(method: &str, params: Value) -> Result<Operation, Error> {
+    Ok(match method {
+        methods::SEND_MESSAGE => Operation::SendMessage(typed(params)?),
+        methods::SEND_STREAMING_MESSAGE => Operation::SendStreamingMessage(typed(params)?),
+        methods::GET_TASK => Operation::GetTask(typed(params)?),
+        methods::LIST_TASKS => Operation::ListTasks(typed(params)?),
+        methods::CANCEL_TASK => Operation::CancelTask(typed(params)?),
+        methods::SUBSCRIBE_TO_TASK => Operation::SubscribeToTask(typed(params)?),
+        methods::CREATE_PUSH_CONFIG
+        | methods::GET_PUSH_CONFIG
+        | methods::LIST_PUSH_CONFIGS
+        | methods::DELETE_PUSH_CONFIG => Operation::Callbacks,
+        methods::GET_EXTENDED_AGENT_CARD => Operation::GetExtendedAgentCard,
+        unknown => {
+            let shown: String = unknown.chars().take(64).collect();
+            let message = format!("there is no method {shown:?}");
+            return Err(Error::new(Kind::MethodNotFound, message));
+        }
+    })
+}
+
+/// The parameters of a method; or the first that is wrong.
+pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
+    let wrong = |error: serde_json::Error| Error::new(Kind::InvalidParams, error.to_string());
+    serde_json::from_value(params).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_request_is_refused_with_what_is_known_of_its_id() {
+        let request = |changes: Value| {
+            let mut request = json!({"jsonrpc": "2.0", "id": 7, "method": "GetTask",
+                "params": {"id": "x"}});
+            let fields = request.as_object_mut().unwrap();
+            fields.extend(changes.as_object().unwrap().clone());
+            request.to_string()
+        };
+        read(request(json!({})).as_bytes()).unwrap();
+        let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+        let rows = [
+            ("{".to_owned(), Value::Null, -32700),
+            (String::new(), Value::Null, -32700),
+            ("\u{0}".to_owned(), Value::Null, -32700),
+            (deep, Value::Null, -32700),
+            ("[]".to_owned(), Value::Null, -32600),
+            (format!("[{}]", request(json!({}))), Value::Null, -32600),
+            (request(json!({"id": null})), Value::Null, -32600),
+            (request(json!({"id": {"a": 1}})), Value::Null, -32600),
+            (request(json!({"jsonrpc": "1.0"})), json!(7), -32600),
+            (request(json!({"method": 1, "id": "a"})), json!("a"), -32600),
+            (request(json!({"method": "message/send"})), json!(7), -32601),
+            (request(json!({"method": ""})), json!(7), -32601),
+            (request(json!({"params": ["x"]})), json!(7), -32602),
+            (request(json!({"params": {}})), json!(7), -32602),
+            (request(json!({"params": {"id": 1}})), json!(7), -32602),
+            (
+                request(json!({"params": {"id": "x", "historyLength": 1.5}})),
+                json!(7),
+                -32602,
+            ),
+            (
+                request(json!({"method": "ListTasks", "params": {"status": "RUNNING"}})),
+                json!(7),
+                -32602,
+            ),
+            (
+                request(json!({"method": "SendMessage", "params": {"message": {
+                    "messageId": "m", "role": "user", "parts": []}}})),
+                json!(7),
+                -32602,
+            ),
+            (
+                request(json!({"method": "SendMessage", "params": {"message": {
+                    "messageId": "m", "role": "ROLE_USER", "parts": [{"kind": "text"}]}}})),
+                json!(7),
+                -32602,
+            ),
+        ];
+        for (body, id, code) in rows {
+            let (found, error) = read(body.as_bytes()).unwrap_err();
+            assert_eq!(
+                (found, &error.to_rpc()["code"]),
+                (id, &json!(code)),
+                "{body}"
+            );
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A turn as a task of the protocol.
+
+use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
+use serde_json::{Value, json};
+use unisono::tasks::Status;
+use unisono_api::approval::Approval;
+use unisono_api::turn::{Member, Run, Turn};
+
+use super::message::HOW;
+
+/// The id of the artifact that is the answer.
+pub(super) const ANSWER: &str = "answer";
+/// Characters of a call's arguments that a question shows; its data have them whole.
+const ARGUMENTS_CHARS: usize = 2_000;
+
+/// How much of a task is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// Messages of its history at most; none: all.
+    pub(super) history: Option<usize>,
+    /// Whether its artifacts are.
+    pub(super) artifacts: bool,
+}
+
+impl Extent {
+    pub(super) const ALL: Extent = Extent {
+        history: None,
+        artifacts: true,
+    };
+}
+
+/// A turn of which these calls wait.
+pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent) -> Task {
+    let ids = Ids {
+        task: id,
+        context: &turn.session,
+    };
+    let asked = turn
+        .task
+        .as_ref()
+        .map(|task| ids.message("task", Role::User, [Part::text(task)]));
+    let history: Vec<Message> = asked.into_iter().collect();
+    let history = match extent.history {
+        Some(0) => None,
+        _ => Some(history),
+    };
+    Task {
+        id: id.to_owned(),
+        context_id: turn.session.clone(),
+        status: status(&ids, turn, waiting),
+        artifacts: extent.artifacts.then(|| artifacts(turn)),
+        history,
+        metadata: None,
+    }
+}
+
+/// The ids that everything of a task has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ids<'i> {
+    pub(super) task: &'i str,
+    pub(super) context: &'i str,
+}
+
+impl Ids<'_> {
+    /// A message of the task; its id is the same whenever it is told.
+    pub(super) fn message(
+        &self,
+        name: &str,
+        role: Role,
+        parts: impl IntoIterator<Item = Part>,
+    ) -> Message {
+        Message {
+            message_id: format!("{}.{name}", self.task),
+            context_id: Some(self.context.to_owned()),
+            task_id: Some(self.task.to_owned()),
+            role,
+            parts: parts.into_iter().collect(),
+            metadata: None,
+            extensions: None,
+            reference_task_ids: None,
+        }
+    }
+
+    /// A message of the agent about how it goes on.
+    pub(super) fn remark(&self, name: &str, text: impl Into<String>) -> Message {
+        self.message(name, Role::Agent, [Part::text(text)])
+    }
+}
+
+/// The state that the protocol has for how far a task is.
+pub(super) fn state(status: Status) -> TaskState {
+    match status {
+        Status::Queued => TaskState::Submitted,
+        Status::Working => TaskState::Working,
+        Status::Waiting => TaskState::InputRequired,
+        Status::Answered => TaskState::Completed,
+        Status::Failed => TaskState::Failed,
+        Status::Refused => TaskState::Rejected,
+        Status::Cancelled => TaskState::Canceled,
+    }
+}
+
+/// How far a task in that state is; none where tasks here are never in it.
+pub(super) fn status_of(state: &TaskState) -> Option<Status> {
+    Some(match state {
+        TaskState::Submitted => Status::Queued,
+        TaskState::Working => Status::Working,
+        TaskState::InputRequired => Status::Waiting,
+        TaskState::Completed => Status::Answered,
+        TaskState::Failed => Status::Failed,
+        TaskState::Rejected => Status::Refused,
+        TaskState::Canceled => Status::Cancelled,
+        TaskState::AuthRequired | TaskState::Unspecified => return None,
+    })
+}
+
+/// How far a turn is, since when, and why.
+pub(super) fn status(ids: &Ids<'_>, turn: &Turn, waiting: &[Approval]) -> TaskStatus {
+    let status = Status::of_turn(turn, !waiting.is_empty());
+    let message = match status {
+        Status::Waiting => Some(question(ids, waiting)),
+        Status::Failed | Status::Refused => turn.error.as_ref().map(|error| {
+            let text = format!("{}: {}", error.code, error.reason);
+            ids.remark("error", text)
+        }),
+        _ => None,
+    };
+    let asked = waiting.iter().map(|call| &call.asked).max();
+    let since = turn.ended.as_ref().or(asked).unwrap_or(&turn.accepted);
+    TaskStatus {
+        state: state(status),
+        message,
+        timestamp: since.parse().ok(),
+    }
+}
+
+/// What a person is asked about calls that wait: as text, and as data.
+pub(super) fn question(ids: &Ids<'_>, waiting: &[Approval]) -> Message {
+    let mut text = String::new();
+    let mut newest = "";
+    for one in waiting {
+        newest = newest.max(&one.call);
+        let (agent, tool, call) = (&one.agent, &one.tool, &one.call);
+        let arguments: String = one
+            .arguments
+            .to_string()
+            .chars()
+            .take(ARGUMENTS_CHARS)
+            .collect();
+        text += &match one.waits_for.as_str() {
+            "in_doubt" => format!(
+                "Nobody knows whether {agent}'s call of {tool} with {arguments} was made before a \
+                 crash (call {call}). May it be made again?\n"
+            ),
+            _ => format!("{agent} wants to call {tool} with {arguments} (call {call}). May it?\n"),
+        };
+    }
+    text += "To decide, send a message to this task: ";
+    text += HOW;
+    text.push('.');
+    let calls: Vec<Value> = waiting.iter().map(call).collect();
+    let data = Part::data(json!({"calls": calls})).with_media_type("application/json");
+    ids.message(
+        &format!("question.{newest}"),
+        Role::Agent,
+        [Part::text(text), data],
+    )
+}
+
+fn call(one: &Approval) -> Value {
+    json!({"call": one.call, "agent": one.agent, "tool": one.tool, "arguments": one.arguments,
+        "waitsFor": one.waits_for, "contract": one.contract, "rule": one.rule,
+        "asked": one.asked, "until": one.until})
+}
+
+/// The answer, then what other agents came back with, in the order in which they were opened.
+fn artifacts(turn: &Turn) -> Vec<Artifact> {
+    let own = answer(turn).into_iter();
+    own.chain(turn.runs.iter().filter_map(other)).collect()
+}
+
+/// The answer of a turn that has one.
+pub(super) fn answer(turn: &Turn) -> Option<Artifact> {
+    let text = turn.answer.as_ref()?;
+    let lead = turn.runs.iter().find(|run| run.role == "lead");
+    let lacks = lead.and_then(|lead| lead.error.as_ref());
+    Some(Artifact {
+        metadata: lacks.map(|lacks| [("partial".to_owned(), json!(lacks.reason))].into()),
+        ..answer_of(lead.map(|lead| lead.agent.clone()), text.clone())
+    })
+}
+
+/// A piece of the answer of an agent.
+pub(super) fn answer_of(agent: Option<String>, text: String) -> Artifact {
+    Artifact {
+        artifact_id: ANSWER.to_owned(),
+        name: agent,
+        description: None,
+        parts: vec![Part::text(text).with_media_type("text/plain")],
+        metadata: None,
+        extensions: None,
+    }
+}
+
+/// What an agent beside the lead came back with.
+fn other(run: &Run) -> Option<Artifact> {
+    let is_done = matches!(run.state.as_str(), "done" | "partial");
+    let text = run
+        .text
+        .as_ref()
+        .filter(|_| is_done && run.role != "lead")?;
+    let lacks = run.error.as_ref().map(|error| error.reason.as_str());
+    Some(result(&run.run, &run.agent, text, lacks))
+}
+
+/// The same of a member of a turn that is followed.
+pub(super) fn of_member(member: &Member) -> Option<Artifact> {
+    let is_done = matches!(member.state.as_str(), "done" | "partial");
+    let text = member
+        .text
+        .as_ref()
+        .filter(|_| is_done && member.role != "lead")?;
+    let lacks = member.error.as_ref().map(|error| error.reason.as_str());
+    Some(result(member.run.as_ref()?, &member.agent, text, lacks))
+}
+
+fn result(run: &str, agent: &str, text: &str, lacks: Option<&str>) -> Artifact {
+    Artifact {
+        artifact_id: run.to_owned(),
+        name: Some(agent.to_owned()),
+        description: Some(format!("what {agent} came back with")),
+        parts: vec![Part::text(text).with_media_type("text/plain")],
+        metadata: lacks.map(|lacks| [("partial".to_owned(), json!(lacks))].into()),
+        extensions: None,
+    }
+}

@@ -1,0 +1,282 @@
+//! The events of a task, made from the updates of its turn.
+//!
+//! The answer comes piece by piece, each appended to those before it. A piece that begins an answer
+//! anew replaces what came of it before: the model was asked again, or went on after calls of tools.
+//! Where the pieces are not the answer in the end, the answer comes once more, whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use a2a::{
+    Artifact, Message, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus,
+    TaskStatusUpdateEvent,
+};
+use unisono_api::approval::Approval;
+use unisono_api::turn::Member;
+use unisono_api::turn_event::{TurnEnd, TurnEvent};
+
+use super::task::{self, Ids};
+
+/// A task, as far as it was told.
+#[derive(Debug)]
+pub(super) struct Updates {
+    task: String,
+    context: String,
+    state: TaskState,
+    /// The run that answers.
+    lead: Option<String>,
+    /// Agents by their runs.
+    agents: BTreeMap<String, String>,
+    /// Artifacts that are told, but for the answer.
+    artifacts: BTreeSet<String>,
+    answer: Answer,
+    /// Calls that wait.
+    waiting: BTreeMap<String, Approval>,
+    /// How many remarks were made.
+    remarks: u64,
+    is_ended: bool,
+}
+
+/// What was told of the answer.
+#[derive(Debug, Default)]
+struct Answer {
+    /// What the reply says that is coming, or that came last.
+    reply: String,
+    /// Whether the next piece is the first one of another reply.
+    begins: bool,
+    /// Whether pieces of this reply were missed: the others are of no use.
+    is_missed: bool,
+}
+
+impl Updates {
+    /// After that task was told, with the calls of it that wait. `from_middle`: it was begun before,
+    /// so that what its agents are saying has come in part already.
+    pub(super) fn new(told: &Task, waiting: Vec<Approval>, from_middle: bool) -> Updates {
+        let artifacts = told.artifacts.iter().flatten();
+        Updates {
+            task: told.id.clone(),
+            context: told.context_id.clone(),
+            state: told.status.state.clone(),
+            lead: None,
+            agents: BTreeMap::new(),
+            artifacts: artifacts.map(|one| one.artifact_id.clone()).collect(),
+            answer: Answer {
+                reply: String::new(),
+                begins: !from_middle,
+                is_missed: from_middle,
+            },
+            waiting: waiting
+                .into_iter()
+                .map(|one| (one.call.clone(), one))
+                .collect(),
+            remarks: 0,
+            is_ended: told.status.state.is_terminal(),
+        }
+    }
+
+    /// Whether nothing comes any more.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Whether a person is waited for.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state == TaskState::InputRequired
+    }
+
+    /// The events of the next update, which came at `now`.
+    pub(super) fn take(&mut self, event: TurnEvent, now: &str) -> Vec<StreamResponse> {
+        match event {
+            // What waits was told with the task, which is newer.
+            TurnEvent::State(state) => self.members(state.agents),
+            TurnEvent::Accepted { agents, .. } => self.members(agents),
+            TurnEvent::Runs { agents } => {
+                let mut events: Vec<_> = self.works(now).into_iter().collect();
+                events.extend(self.members(agents));
+                events
+            }
+            TurnEvent::Counted { .. } | TurnEvent::Frozen { .. } => {
+                self.works(now).into_iter().collect()
+            }
+            TurnEvent::Compacting { step, .. } => {
+                vec![self.remark(format!("the conversation is compacted: {step}"), now)]
+            }
+            TurnEvent::Progress { run, text } => {
+                let agent = self.agents.get(&run);
+                let text = match agent {
+                    Some(agent) => format!("{agent}: {text}"),
+                    None => text,
+                };
+                vec![self.remark(text, now)]
+            }
+            TurnEvent::Text { run, text } if self.is_lead(&run) => {
+                self.piece(text).into_iter().collect()
+            }
+            TurnEvent::Missed => {
+                (self.answer.begins, self.answer.is_missed) = (false, true);
+                Vec::new()
+            }
+            TurnEvent::RunStepped { run } if self.is_lead(&run) => {
+                self.answer.begins = true;
+                Vec::new()
+            }
+            TurnEvent::RunRetried { agent, .. } => {
+                if agent.run.as_deref().is_some_and(|run| self.is_lead(run)) {
+                    self.answer = Answer {
+                        begins: true,
+                        ..Answer::default()
+                    };
+                }
+                self.members(vec![agent])
+            }
+            TurnEvent::Waiting { calls } => self.waits(calls),
+            TurnEvent::Decided { call, .. } => self.decided(&call, now).into_iter().collect(),
+            TurnEvent::Ended(end) => self.end(*end),
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_lead(&self, run: &str) -> bool {
+        self.lead.as_deref() == Some(run)
+    }
+
+    fn ids(&self) -> Ids<'_> {
+        Ids {
+            task: &self.task,
+            context: &self.context,
+        }
+    }
+
+    /// Takes note of agents; the events of those that are done.
+    fn members(&mut self, members: Vec<Member>) -> Vec<StreamResponse> {
+        let mut events = Vec::new();
+        for member in members {
+            let Some(run) = member.run.clone() else {
+                continue;
+            };
+            if member.role == "lead" {
+                self.lead = Some(run.clone());
+            }
+            let result = task::of_member(&member);
+            self.agents.insert(run.clone(), member.agent);
+            if let Some(result) = result
+                && self.artifacts.insert(run)
+            {
+                events.push(self.artifact(result, false, true));
+            }
+        }
+        events
+    }
+
+    fn artifact(&self, artifact: Artifact, append: bool, is_last: bool) -> StreamResponse {
+        StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+            task_id: self.task.clone(),
+            context_id: self.context.clone(),
+            artifact,
+            append: Some(append),
+            last_chunk: Some(is_last),
+            metadata: None,
+        })
+    }
+
+    fn status(&mut self, state: TaskState, message: Option<Message>, at: &str) -> StreamResponse {
+        self.state = state.clone();
+        self.status_of(TaskStatus {
+            state,
+            message,
+            timestamp: at.parse().ok(),
+        })
+    }
+
+    fn status_of(&mut self, status: TaskStatus) -> StreamResponse {
+        self.state = status.state.clone();
+        StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
+            task_id: self.task.clone(),
+            context_id: self.context.clone(),
+            status,
+            metadata: None,
+        })
+    }
+
+    /// That it is worked on, once.
+    fn works(&mut self, now: &str) -> Option<StreamResponse> {
+        let is_new = self.state == TaskState::Submitted;
+        is_new.then(|| self.status(TaskState::Working, None, now))
+    }
+
+    /// How it goes on, in words.
+    fn remark(&mut self, text: String, now: &str) -> StreamResponse {
+        self.remarks += 1;
+        let name = format!("remark.{}", self.remarks);
+        let message = self.ids().remark(&name, text);
+        let state = match self.is_waiting() {
+            true => TaskState::InputRequired,
+            false => TaskState::Working,
+        };
+        self.status(state, Some(message), now)
+    }
+
+    /// The next piece of the lead's reply.
+    fn piece(&mut self, text: String) -> Option<StreamResponse> {
+        let begins = std::mem::take(&mut self.answer.begins);
+        if begins {
+            self.answer = Answer::default();
+        }
+        if self.answer.is_missed {
+            return None;
+        }
+        self.answer.reply.push_str(&text);
+        let lead = self.lead.as_ref();
+        let agent = lead.and_then(|lead| self.agents.get(lead)).cloned();
+        Some(self.artifact(task::answer_of(agent, text), !begins, false))
+    }
+
+    fn waits(&mut self, calls: Vec<Approval>) -> Vec<StreamResponse> {
+        let before = self.waiting.len();
+        let each = calls.into_iter();
+        self.waiting.extend(each.map(|one| (one.call.clone(), one)));
+        if self.waiting.len() == before && self.is_waiting() {
+            return Vec::new();
+        }
+        vec![self.asks()]
+    }
+
+    /// The question about all calls that wait.
+    fn asks(&mut self) -> StreamResponse {
+        let waiting: Vec<Approval> = self.waiting.values().cloned().collect();
+        let message = task::question(&self.ids(), &waiting);
+        let asked = waiting.iter().map(|one| one.asked.clone()).max();
+        let state = TaskState::InputRequired;
+        self.status(state, Some(message), &asked.unwrap_or_default())
+    }
+
+    fn decided(&mut self, call: &str, now: &str) -> Option<StreamResponse> {
+        self.waiting.remove(call)?;
+        Some(match self.waiting.is_empty() {
+            true => self.status(TaskState::Working, None, now),
+            false => self.asks(),
+        })
+    }
+
+    fn end(&mut self, end: TurnEnd) -> Vec<StreamResponse> {
+        self.is_ended = true;
+        let mut events = self.members(end.agents);
+        if let Some(answer) = task::answer(&end.turn) {
+            let text = end.turn.answer.as_deref().unwrap_or_default();
+            let is_told = !self.answer.is_missed && self.answer.reply == text;
+            events.push(match is_told && !text.is_empty() {
+                true => {
+                    let mut last = task::answer_of(answer.name, String::new());
+                    last.metadata = answer.metadata;
+                    self.artifact(last, true, true)
+                }
+                false => self.artifact(answer, false, true),
+            });
+        }
+        let status = task::status(&self.ids(), &end.turn, &[]);
+        events.push(self.status_of(status));
+        events
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Turns as the tasks of other programs: each is named by one id, begun by a message that may come
+//! twice, and listed beside those of other sessions by its last change.
+
+mod list;
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use tokio::sync::Mutex;
+use unisono_api::turn::Turn;
+use unisono_context::{Digest, SessionId, TurnId};
+use unisono_runtime::{Handle, clock};
+use unisono_session::event::Outcome;
+use unisono_session::machine::Import;
+
+use crate::Local;
+use crate::error::Error;
+use crate::labels::A2A_CHANNEL;
+
+use list::Folds;
+pub use list::{Place, Task, TaskPart, TaskQuery};
+
+/// How long a message that begins a session finds it when it comes again, in milliseconds: a day.
+const KNOWN_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Newest sessions among which it is looked for, at most.
+const LOOKED_AT: usize = 4_096;
+/// Sessions that are looked at at a time.
+const PAGE: usize = 512;
+/// Bits of a session's id that are not its time, its version and its variant.
+const RANDOM_BITS: u128 = (0xfff << 64) | ((1 << 62) - 1);
+/// Version and variant of ids that begin with their time.
+const TIMED: u128 = (7 << 76) | (2 << 62);
+
+/// The code of turns whose model declined.
+const REFUSED: &str = "refused";
+
+/// A task is a turn: its id names the session, too, so that it is found without a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+}
+
+/// What is no id of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an id of a task is two ids with a full stop between them")]
+pub struct NoTaskId;
+
+impl Display for TaskId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.session, self.turn)
+    }
+}
+
+impl FromStr for TaskId {
+    type Err = NoTaskId;
+
+    fn from_str(text: &str) -> Result<TaskId, NoTaskId> {
+        let (session, turn) = text.split_once('.').ok_or(NoTaskId)?;
+        Ok(TaskId {
+            session: session.parse().map_err(|_| NoTaskId)?,
+            turn: turn.parse().map_err(|_| NoTaskId)?,
+        })
+    }
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It waits for an earlier turn of its branch.
+    Queued,
+    /// It is worked on.
+    Working,
+    /// Calls of tools wait for a person.
+    Waiting,
+    /// It is done.
+    Answered,
+    /// It failed.
+    Failed,
+    /// The agent declined it.
+    Refused,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl Status {
+    /// That of a turn, of which calls wait for a person or do not.
+    pub fn of_turn(turn: &Turn, is_waiting: bool) -> Status {
+        match turn.state.as_str() {
+            "queued" => Status::Queued,
+            "preparing" | "working" if is_waiting => Status::Waiting,
+            "preparing" | "working" => Status::Working,
+            "cancelled" => Status::Cancelled,
+            "failed" => {
+                let code = turn.error.as_ref().map(|error| error.code.as_str());
+                Status::failed(code.unwrap_or_default())
+            }
+            _ => Status::Answered,
+        }
+    }
+
+    fn ended(outcome: &Outcome) -> Status {
+        match outcome {
+            Outcome::Failed { code, .. } => Status::failed(code),
+            Outcome::Cancelled => Status::Cancelled,
+            _ => Status::Answered,
+        }
+    }
+
+    fn failed(code: &str) -> Status {
+        match code {
+            REFUSED => Status::Refused,
+            _ => Status::Failed,
+        }
+    }
+
+    /// Whether nothing changes any more.
+    pub const fn is_ended(self) -> bool {
+        !matches!(self, Status::Queued | Status::Working | Status::Waiting)
+    }
+}
+
+/// What is kept of tasks while the program runs.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// Held while the session of a message is looked for and made.
+    beginning: Mutex<()>,
+    folds: Folds,
+}
+
+impl Tasks {
+    /// The session that a message begins, and whether it was made now. The same message begins the
+    /// same one: the end of the session's id follows from the message, and it is looked for among
+    /// the newest sessions, no older than a day.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn session(
+        &self,
+        local: &Local,
+        message: Digest,
+        title: &str,
+    ) -> Result<(Handle, bool), Error> {
+        let _one = self.beginning.lock().await;
+        let end = end(message);
+        if let Some(known) = found(local, end).await? {
+            return Ok((local.open(known).await?, false));
+        }
+        let import = Import {
+            session: Some(SessionId::from_u128(timed(now_ms()) | TIMED | end)),
+            title: title.into(),
+            labels: [(A2A_CHANNEL.0.into(), A2A_CHANNEL.1.into())].into(),
+            ..Import::default()
+        };
+        Ok((local.import(import).await?, true))
+    }
+
+    /// A part of the tasks, the one that changed last first, and how many there are.
+    ///
+    /// # Errors
+    /// `not_found`: the session; otherwise the store fails.
+    pub async fn list(&self, local: &Local, query: &TaskQuery) -> Result<TaskPart, Error> {
+        self.folds.list(local, query).await
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(clock::now().0).unwrap_or_default()
+}
+
+/// The part of an id that is its time.
+fn timed(ms: u64) -> u128 {
+    u128::from(ms & ((1 << 48) - 1)) << 80
+}
+
+/// The part of a session's id that follows from the message that begins it.
+fn end(message: Digest) -> u128 {
+    let mut end = 0_u128;
+    for byte in message.to_string().bytes().take(32) {
+        end = (end << 4) | u128::from(char::from(byte).to_digit(16).unwrap_or_default());
+    }
+    end & RANDOM_BITS
+}
+
+/// The newest session whose id ends so.
+async fn found(local: &Local, end: u128) -> Result<Option<SessionId>, Error> {
+    let oldest = timed(now_ms().saturating_sub(KNOWN_MS));
+    let (mut before, mut looked_at) = (None, 0);
+    while looked_at < LOOKED_AT {
+        let part = local.journal().newest_sessions(before, PAGE).await?;
+        looked_at += part.len();
+        for info in &part {
+            let id = SessionId::from(info.session);
+            if id.as_u128() < oldest {
+                return Ok(None);
+            }
+            if id.as_u128() & RANDOM_BITS == end && info.last_seq > 0 {
+                return Ok(Some(id));
+            }
+            before = Some(id);
+        }
+        if part.len() < PAGE {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

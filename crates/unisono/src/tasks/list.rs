@@ -1,0 +1,337 @@
+//! Tasks of many sessions, the one that changed last first.
+//!
+//! Each session's journal is read once; later only what was written since. Without a session those
+//! count that a client of the protocol began, of which the newest by change are looked at.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use tokio::sync::Mutex;
+use unisono_api::service::Sessions as _;
+use unisono_api::session::SessionQuery;
+use unisono_context::{SessionId, Timestamp, TurnId};
+use unisono_session::{Event, Fact, State};
+use unisono_store::SessionInfo;
+
+use super::{Status, TaskId};
+use crate::Local;
+use crate::error::Error;
+use crate::history::read_from;
+use crate::labels::A2A_CHANNEL;
+use crate::view::Inspect as _;
+
+/// Sessions that are looked at, at most: those that changed last.
+const SESSIONS: usize = 4_096;
+/// Sessions listed at a time.
+const PAGE: usize = 500;
+
+/// Which tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskQuery {
+    /// Only those of this session; none: of all that clients of the protocol began.
+    pub session: Option<SessionId>,
+    /// Only those that are so far.
+    pub status: Option<Status>,
+    /// Only those that changed then or later.
+    pub since: Option<Timestamp>,
+    /// Only those that come after this one.
+    pub after: Option<Place>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// A part of the tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskPart {
+    /// The part.
+    pub tasks: Vec<Task>,
+    /// How many there are, whichever part of them this is.
+    pub total: usize,
+    /// The last one, where there are more.
+    pub next: Option<Place>,
+}
+
+/// A task of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Where it stands.
+    pub place: Place,
+    /// How far it is.
+    pub status: Status,
+}
+
+/// Where a task stands: its last change, then its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// When it changed last.
+    pub at: Timestamp,
+    /// Its id.
+    pub task: TaskId,
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.at.0, self.task)
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Place, ()> {
+        let (at, task) = text.split_once('.').ok_or(())?;
+        Ok(Place {
+            at: Timestamp(at.parse().map_err(|_| ())?),
+            task: task.parse().map_err(|_| ())?,
+        })
+    }
+}
+
+/// The tasks of sessions, as far as anybody asked.
+#[derive(Debug, Default)]
+pub(super) struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
+
+/// Those of one session.
+#[derive(Debug, Default)]
+struct Fold {
+    /// When the session was made: another one may have its id after it was deleted.
+    created_unix_ms: u64,
+    /// The last event that is taken in.
+    seq: u64,
+    turns: BTreeMap<TurnId, Known>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at: Timestamp,
+    status: Status,
+}
+
+impl Folds {
+    pub(super) async fn list(&self, local: &Local, query: &TaskQuery) -> Result<TaskPart, Error> {
+        let sessions = match query.session {
+            Some(session) => vec![session],
+            None => begun_by_clients(local).await?,
+        };
+        let mut folds = self.0.lock().await;
+        let mut all = Vec::new();
+        for session in &sessions {
+            let info = local.journal().engine().session((*session).into()).await?;
+            let Some(info) = info.filter(|info| info.last_seq > 0) else {
+                if query.session.is_some() {
+                    return Err(Error::not_found("session", session));
+                }
+                continue;
+            };
+            let fold = folds.entry(*session).or_default();
+            fold.follow(local, &info).await?;
+            all.extend(fold.tasks(local, *session).await?);
+        }
+        if query.session.is_none() {
+            folds.retain(|session, _| sessions.contains(session));
+        }
+        Ok(part(all, query))
+    }
+}
+
+/// The sessions that clients of the protocol began, the one that changed last first.
+async fn begun_by_clients(local: &Local) -> Result<Vec<SessionId>, Error> {
+    let mut query = SessionQuery {
+        label: Some(format!("{}={}", A2A_CHANNEL.0, A2A_CHANNEL.1)),
+        by_change: true,
+        limit: NonZeroUsize::new(PAGE),
+        ..SessionQuery::default()
+    };
+    let mut found = Vec::new();
+    while found.len() < SESSIONS {
+        let page = local.sessions(&query).await;
+        let page = page.map_err(|error| Error::new(error.code(), error.to_string()))?;
+        let ids = page.items.iter();
+        found.extend(ids.filter_map(|listed| listed.session.parse::<SessionId>().ok()));
+        if page.next.is_none() {
+            break;
+        }
+        query.cursor = page.next;
+    }
+    found.truncate(SESSIONS);
+    Ok(found)
+}
+
+/// The part that is asked for.
+fn part(mut all: Vec<Task>, query: &TaskQuery) -> TaskPart {
+    all.retain(|task| {
+        query.status.is_none_or(|status| task.status == status)
+            && query.since.is_none_or(|since| task.place.at >= since)
+    });
+    let total = all.len();
+    all.retain(|task| query.after.is_none_or(|after| task.place < after));
+    all.sort_unstable_by_key(|task| Reverse(task.place));
+    let more = all.len() > query.limit;
+    all.truncate(query.limit);
+    let next = all.last().filter(|_| more).map(|last| last.place);
+    TaskPart {
+        tasks: all,
+        total,
+        next,
+    }
+}
+
+impl Fold {
+    /// Takes in what is new of the session.
+    async fn follow(&mut self, local: &Local, info: &SessionInfo) -> Result<(), Error> {
+        if self.created_unix_ms != info.created_unix_ms || self.seq > info.last_seq {
+            *self = Fold {
+                created_unix_ms: info.created_unix_ms,
+                ..Fold::default()
+            };
+        }
+        if self.seq == info.last_seq {
+            return Ok(());
+        }
+        let first = self.seq + 1;
+        read_from(local.journal(), info.session.into(), first, |event| {
+            self.take(event);
+            // Event by event, so that nothing is taken twice where this is left in the middle.
+            self.seq += 1;
+            Ok::<_, unisono_store::Error>(true)
+        })
+        .await?;
+        Ok(())
+    }
+
+    fn take(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::TurnAccepted { turn } if turn.work.input_text().is_some() => {
+                let queued = Known {
+                    at: event.at,
+                    status: Status::Queued,
+                };
+                self.turns.insert(turn.id, queued);
+            }
+            Fact::TurnStarted { turn, .. } => {
+                if let Some(known) = self.turns.get_mut(turn) {
+                    known.status = Status::Working;
+                }
+            }
+            Fact::TurnEnded { turn, outcome, .. } => {
+                if let Some(known) = self.turns.get_mut(turn) {
+                    let (at, status) = (event.at, Status::ended(outcome));
+                    *known = Known { at, status };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The tasks, with what those wait for that are open.
+    async fn tasks(&self, local: &Local, session: SessionId) -> Result<Vec<Task>, Error> {
+        let mut waits = BTreeMap::new();
+        if self.turns.values().any(|known| !known.status.is_ended()) {
+            let look = |state: &State| -> Vec<(TurnId, Timestamp)> {
+                let waiting = state.waiting_calls();
+                waiting.map(|one| (one.turn, one.call.asked_at)).collect()
+            };
+            let view = local.view(session).await?;
+            for (turn, asked) in view.inspect(look).await? {
+                let newest: &mut Timestamp = waits.entry(turn).or_insert(asked);
+                *newest = (*newest).max(asked);
+            }
+        }
+        let each = self.turns.iter().map(|(turn, known)| {
+            let waits = waits.get(turn).filter(|_| !known.status.is_ended());
+            let (at, status) = match waits {
+                Some(asked) => (*asked, Status::Waiting),
+                None => (known.at, known.status),
+            };
+            let task = TaskId {
+                session,
+                turn: *turn,
+            };
+            let place = Place { at, task };
+            Task { place, status }
+        });
+        Ok(each.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(at: i64, turn: u128, status: Status) -> Task {
+        let task = TaskId {
+            session: SessionId::from_u128(1),
+            turn: TurnId::from_u128(turn),
+        };
+        let at = Timestamp(at);
+        Task {
+            place: Place { at, task },
+            status,
+        }
+    }
+
+    #[test]
+    fn tasks_are_told_by_their_last_change_and_each_once() {
+        let all = vec![
+            task(10, 1, Status::Answered),
+            task(30, 2, Status::Working),
+            task(20, 3, Status::Failed),
+            task(20, 4, Status::Answered),
+            task(40, 5, Status::Answered),
+        ];
+        let mut query = TaskQuery {
+            session: None,
+            status: None,
+            since: None,
+            after: None,
+            limit: 2,
+        };
+        let mut told = Vec::new();
+        loop {
+            let part = part(all.clone(), &query);
+            assert_eq!(part.total, 5);
+            let turns = part.tasks.iter().map(|task| task.place.task.turn.as_u128());
+            told.extend(turns);
+            let Some(next) = part.next else { break };
+            assert_eq!(next.to_string().parse(), Ok(next));
+            query.after = Some(next);
+        }
+        assert_eq!(told, [5, 2, 4, 3, 1]);
+        let only = |query: TaskQuery| {
+            let part = part(all.clone(), &query);
+            let turns = part.tasks.iter().map(|task| task.place.task.turn.as_u128());
+            (turns.collect::<Vec<_>>(), part.total, part.next.is_some())
+        };
+        let all = TaskQuery {
+            after: None,
+            limit: 9,
+            ..query
+        };
+        let answered = TaskQuery {
+            status: Some(Status::Answered),
+            ..all
+        };
+        assert_eq!(only(answered), (vec![5, 4, 1], 3, false));
+        let since = TaskQuery {
+            since: Some(Timestamp(20)),
+            ..all
+        };
+        assert_eq!(only(since), (vec![5, 2, 4, 3], 4, false));
+        let both = TaskQuery {
+            status: Some(Status::Answered),
+            limit: 1,
+            ..since
+        };
+        assert_eq!(only(both), (vec![5], 2, true));
+    }
+
+    #[test]
+    fn what_is_no_place_is_not_taken_for_one() {
+        for text in ["", ".", "1", "1.2", "x.1.2", "1.1.", "-"] {
+            assert_eq!(text.parse::<Place>(), Err(()), "{text:?}");
+        }
+    }
+}

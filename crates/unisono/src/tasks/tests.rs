@@ -1,0 +1,54 @@
+//! A message begins one session, however often it comes; a turn's state is told in one way.
+
+use unisono_config::settings::Sources;
+
+use super::*;
+
+async fn local(directory: &std::path::Path) -> Local {
+    let sources = Sources {
+        env: Vec::new(),
+        ..Sources::of_process(directory)
+    };
+    let local = Local::builder().sources(sources).in_memory();
+    local.start().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_message_that_comes_again_finds_the_session_that_it_began() {
+    let directory = tempfile::tempdir().unwrap();
+    let local = local(directory.path()).await;
+    let tasks = Tasks::default();
+    let (one, other) = (Digest::of_bytes(b"one"), Digest::of_bytes(b"other"));
+    let (first, is_new) = tasks.session(&local, one, "One").await.unwrap();
+    let (second, _) = tasks.session(&local, other, "Other").await.unwrap();
+    assert!(is_new && first.id() != second.id());
+    // Also in another process, which remembers nothing.
+    let (again, is_new) = Tasks::default().session(&local, one, "").await.unwrap();
+    assert!(!is_new && again.id() == first.id());
+    let id = uuid::Uuid::from_u128(first.id().as_u128());
+    assert_eq!(id.get_version_num(), 7);
+    assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
+    let (seconds, _) = id.get_timestamp().unwrap().to_unix();
+    assert!(seconds.abs_diff(now_ms() / 1_000) < 60);
+}
+
+#[test]
+fn an_id_names_session_and_turn() {
+    let id = TaskId {
+        session: SessionId::from_u128(3),
+        turn: TurnId::from_u128(4),
+    };
+    assert_eq!(id.to_string().parse(), Ok(id));
+    let (session, turn) = (id.session, id.turn);
+    for text in [
+        String::new(),
+        ".".to_owned(),
+        session.to_string(),
+        format!("{session}."),
+        format!(".{turn}"),
+        format!("{session}.{turn}.{turn}"),
+        format!("{session}:{turn}"),
+    ] {
+        assert_eq!(text.parse::<TaskId>(), Err(NoTaskId), "{text:?}");
+    }
+}
