@@ -8,6 +8,8 @@
     reason = "tests"
 )]
 
+mod a2a;
+mod a2a_faults;
 mod acp;
 mod agents;
 mod appending;

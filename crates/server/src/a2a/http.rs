@@ -101,11 +101,9 @@ pub(super) fn answer(status: u16, kind: &str, body: &Value, error: Option<&Error
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, body.to_string()).into_response();
     let headers = response.headers_mut();
-    headers.extend(
-        HeaderValue::from_str(kind)
-            .ok()
-            .map(|kind| (header::CONTENT_TYPE, kind)),
-    );
+    if let Ok(kind) = HeaderValue::from_str(kind) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
     let Some(error) = error else {
         return response;
     };

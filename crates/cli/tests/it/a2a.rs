@@ -1,0 +1,589 @@
+//! The Agent2Agent protocol: agents are found by their cards and given tasks.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
+
+use crate::http::{Daemon, Event, Reply, head, send_to};
+use crate::support::Place;
+use crate::tools::{Scene, program};
+
+const VERSION: (&str, &str) = ("A2A-Version", "1.0");
+
+/// A client of the protocol, in either binding.
+#[derive(Clone, Copy)]
+pub(crate) struct Client<'d> {
+    pub(crate) daemon: &'d Daemon,
+    /// The address of the team, or of an agent.
+    pub(crate) base: &'d str,
+}
+
+impl<'d> Client<'d> {
+    pub(crate) fn of(daemon: &'d Daemon) -> Client<'d> {
+        let base = "/a2a";
+        Client { daemon, base }
+    }
+
+    /// The reply to a call by JSON-RPC.
+    pub(crate) fn call(&self, method: &str, params: &Value) -> Reply {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let daemon = self.daemon;
+        daemon.request_with("POST", self.base, &[VERSION], Some(&body))
+    }
+
+    /// The result of a call by JSON-RPC.
+    #[track_caller]
+    pub(crate) fn rpc(&self, method: &str, params: &Value) -> Value {
+        let answer = self.call(method, params).expect(200).json();
+        assert_eq!(
+            (&answer["jsonrpc"], &answer["id"]),
+            (&json!("2.0"), &json!(1))
+        );
+        let result = answer.get("result");
+        result.unwrap_or_else(|| panic!("{answer}")).clone()
+    }
+
+    /// The error of a call by JSON-RPC.
+    #[track_caller]
+    pub(crate) fn error(&self, method: &str, params: &Value) -> Value {
+        let answer = self.call(method, params).expect(200).json();
+        let error = answer.get("error");
+        error.unwrap_or_else(|| panic!("{answer}")).clone()
+    }
+
+    pub(crate) fn rest(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        let path = format!("{}{path}", self.base);
+        self.daemon.request_with(method, &path, &[VERSION], body)
+    }
+
+    /// The task of a message to which an answer is waited for.
+    #[track_caller]
+    pub(crate) fn send(&self, message: &Value) -> Value {
+        self.rpc("SendMessage", &json!({"message": message}))["task"].clone()
+    }
+
+    /// The task of a message, as soon as there is one.
+    #[track_caller]
+    fn begin(&self, message: &Value) -> Value {
+        let how = json!({"returnImmediately": true});
+        let sent = json!({"message": message, "configuration": how});
+        self.rpc("SendMessage", &sent)["task"].clone()
+    }
+
+    #[track_caller]
+    pub(crate) fn task(&self, task: &Value) -> Value {
+        self.rpc("GetTask", &json!({"id": task["id"]}))
+    }
+}
+
+pub(crate) fn says(id: &str, text: &str) -> Value {
+    json!({"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]})
+}
+
+/// A message of this task, or of this context.
+fn with(mut message: Value, field: &str, value: &Value) -> Value {
+    message[field] = value.clone();
+    message
+}
+
+fn state(task: &Value) -> &str {
+    let state = task["status"]["state"].as_str().unwrap();
+    state.strip_prefix("TASK_STATE_").unwrap()
+}
+
+fn artifact<'t>(task: &'t Value, id: &str) -> &'t str {
+    let mut all = task["artifacts"].as_array().unwrap().iter();
+    let found = all.find(|one| one["artifactId"] == id);
+    found.unwrap_or_else(|| panic!("{task}"))["parts"][0]["text"]
+        .as_str()
+        .unwrap()
+}
+
+/// What events of a stream have, in either binding.
+fn updates(events: impl Iterator<Item = Event>) -> Vec<Value> {
+    let updates = events.map(|event| {
+        let mut data: Value = serde_json::from_str(&event.data).unwrap();
+        match data.get("jsonrpc") {
+            Some(_) => data["result"].take(),
+            None => data,
+        }
+    });
+    updates.collect()
+}
+
+/// The answer that a client puts together from the events.
+fn put_together(updates: &[Value]) -> String {
+    let mut text = String::new();
+    for update in updates {
+        let update = &update["artifactUpdate"];
+        if update["artifact"]["artifactId"] != "answer" {
+            continue;
+        }
+        if update["append"] != true {
+            text.clear();
+        }
+        text += update["artifact"]["parts"][0]["text"].as_str().unwrap();
+    }
+    text
+}
+
+/// A model that is asked in place of the offline one.
+pub(crate) fn scripted(script: Script, more: &str) -> (FakeProvider, Place) {
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config(&format!(
+        "{more}[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n[run]\nagents = []\n",
+        provider.url()
+    ));
+    (provider, place)
+}
+
+pub(crate) fn with_key(place: &Place) -> Daemon {
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("TEST_KEY", "sk-test");
+    Daemon::of(place, command)
+}
+
+fn held(gate: &Gate, text: &str) -> Act {
+    Act::from(Answer::text(text)).hold(gate)
+}
+
+#[test]
+fn agents_are_found_by_cards_that_everybody_may_read() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let host = daemon.address.clone();
+    let public = |path: &str, more: &[(&str, &str)]| {
+        let headers = [&[("Host", host.as_str())], more].concat();
+        daemon.send(&head("GET", path, &headers, 0), b"")
+    };
+    let reply = public("/.well-known/agent-card.json", &[]).expect(200);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(reply.header("cache-control"), Some("public, max-age=60"));
+    let tag = reply.header("etag").unwrap().to_owned();
+    let card = reply.json();
+    let url = format!("http://{host}/a2a");
+    let interfaces = json!([
+        {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+        {"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+    ]);
+    assert_eq!(card["supportedInterfaces"], interfaces);
+    assert_eq!(card["capabilities"]["streaming"], true);
+    let scheme = &card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"];
+    assert_eq!(scheme, "Bearer");
+    let needed = json!([{"schemes": {"bearer": {"list": []}}}]);
+    assert_eq!(card["securityRequirements"], needed);
+    let skills = card["skills"].as_array().unwrap();
+    let facts = skills.iter().find(|skill| skill["id"] == "facts").unwrap();
+    assert!(!facts["description"].as_str().unwrap().is_empty());
+    assert!(!facts["tags"].as_array().unwrap().is_empty());
+    public("/.well-known/agent-card.json", &[("If-None-Match", &tag)]).expect(304);
+
+    let own = public("/a2a/agents/facts/.well-known/agent-card.json", &[]).expect(200);
+    let own = own.json();
+    assert_eq!(own["name"], "facts");
+    assert_eq!(own["skills"], json!([facts]));
+    let url = format!("http://{host}/a2a/agents/facts");
+    assert_eq!(own["supportedInterfaces"][1]["url"], url);
+    let none = public("/a2a/agents/nobody/.well-known/agent-card.json", &[]);
+    assert_eq!(none.expect(404).json()["error"]["status"], "NOT_FOUND");
+    daemon.stop();
+}
+
+#[test]
+fn cards_have_the_address_by_which_others_reach_the_server() {
+    let place = Place::with_config("[server]\npublic_url = \"https://agents.example.com/\"\n");
+    let daemon = Daemon::start(&place);
+    let card = daemon
+        .get("/.well-known/agent-card.json")
+        .expect(200)
+        .json();
+    let url = &card["supportedInterfaces"][0]["url"];
+    assert_eq!(url, "https://agents.example.com/a2a");
+    daemon.stop();
+}
+
+#[test]
+fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
+    let place = Place::with_config("[run]\nagents = [\"risks\", \"facts\"]\n");
+    let daemon = Daemon::start(&place);
+    let team = Client::of(&daemon);
+    let message = says("m1", "The move is on Friday 6 March. When is the move?");
+    let task = team.send(&message);
+    assert_eq!(state(&task), "COMPLETED", "{task}");
+    assert!(artifact(&task, "answer").contains("6 March"), "{task}");
+    let names = task["artifacts"].as_array().unwrap().iter();
+    let names: Vec<&Value> = names.map(|one| &one["name"]).collect();
+    assert_eq!(names, ["lead", "risks", "facts"]);
+    let history = &task["history"][0];
+    assert_eq!(history["parts"], message["parts"]);
+    assert_eq!(
+        (&history["role"], &history["taskId"]),
+        (&json!("ROLE_USER"), &task["id"])
+    );
+
+    // The same message is the same task, in either binding; another one under its id is refused.
+    assert_eq!(team.send(&message), task);
+    let sent = team.rest("POST", "/message:send", Some(&json!({"message": message})));
+    let sent = sent.expect(200);
+    assert_eq!(sent.header("content-type"), Some("application/a2a+json"));
+    assert_eq!(sent.json()["task"], task);
+    let other = team.error("SendMessage", &json!({"message": says("m1", "Who?")}));
+    assert_eq!(other["code"], -32602, "{other}");
+    // Another agent is given it as another task.
+    let facts = Client {
+        base: "/a2a/agents/facts",
+        ..team
+    };
+    let of_facts = facts.send(&message);
+    assert_ne!(of_facts["contextId"], task["contextId"]);
+    let alone = of_facts["artifacts"].as_array().unwrap();
+    assert_eq!((alone.len(), &alone[0]["name"]), (1, &json!("facts")));
+
+    // The context goes on.
+    let next = with(says("m2", "On which day?"), "contextId", &task["contextId"]);
+    let next = facts.send(&next);
+    assert_eq!(next["contextId"], task["contextId"]);
+    assert_ne!(next["id"], task["id"]);
+    let short = team.rpc("GetTask", &json!({"id": task["id"], "historyLength": 0}));
+    assert_eq!(short.get("history"), None);
+    assert_eq!(short["artifacts"], task["artifacts"]);
+
+    daemon.going.signal("KILL");
+    daemon.going.finish();
+    let daemon = Daemon::start(&place);
+    let team = Client::of(&daemon);
+    assert_eq!(team.task(&task), task);
+    let path = format!("/tasks/{}", task["id"].as_str().unwrap());
+    assert_eq!(team.rest("GET", &path, None).expect(200).json(), task);
+    assert_eq!(team.send(&message), task, "it is known after the restart");
+    let listed = place.json(&["sessions", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    daemon.stop();
+}
+
+#[test]
+fn a_task_that_was_open_when_the_program_was_killed_goes_on() {
+    let gate = Gate::new();
+    let acts = [
+        held(&gate, "Lost."),
+        Act::answer(Answer::text("The answer.")),
+    ];
+    let (provider, place) = scripted(Script::sequence(acts), "");
+    let daemon = with_key(&place);
+    let task = Client::of(&daemon).begin(&says("m1", "Wait."));
+    assert!(["SUBMITTED", "WORKING"].contains(&state(&task)), "{task}");
+    block_on(provider.wait_for(1));
+    assert_eq!(state(&Client::of(&daemon).task(&task)), "WORKING");
+    daemon.going.signal("KILL");
+    daemon.going.finish();
+    let daemon = with_key(&place);
+    let same = Client::of(&daemon).send(&says("m1", "Wait."));
+    assert_eq!((&same["id"], state(&same)), (&task["id"], "COMPLETED"));
+    assert_eq!(artifact(&same, "answer"), "The answer.");
+    gate.open();
+    daemon.stop();
+}
+
+#[test]
+fn a_message_that_many_send_at_once_begins_one_task() {
+    let (provider, place) = scripted(Script::by(|_| Act::answer(Answer::text("Yes."))), "");
+    let daemon = with_key(&place);
+    let token = format!("Bearer {}", daemon.token);
+    let address = daemon.address.as_str();
+    let body = json!({"message": says("m1", "Is it so?")}).to_string();
+    let headers = [
+        ("Host", address),
+        ("Authorization", &*token),
+        ("Content-Type", "application/json"),
+        VERSION,
+    ];
+    let head = head("POST", "/a2a/message:send", &headers, body.len());
+    let ids: Vec<Value> = std::thread::scope(|scope| {
+        let send = || send_to(address, &head, body.as_bytes()).expect(200).json();
+        let all: Vec<_> = (0..6).map(|_| scope.spawn(send)).collect();
+        let all = all.into_iter();
+        all.map(|one| one.join().unwrap()["task"]["id"].clone())
+            .collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(provider.requests().len(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn a_task_is_streamed_to_whoever_began_it_and_to_others() {
+    let (first, gate) = (Gate::new(), Gate::new());
+    let answer = || Act::from(Answer::pieces(["The move ", "is on ", "Friday."]));
+    let script = Script::sequence([answer().hold(&first), answer().hold(&gate)]);
+    let (provider, place) = scripted(script, "");
+    let daemon = with_key(&place);
+    let team = Client::of(&daemon);
+    let sent = json!({"message": says("m1", "When?")});
+    let reply = team
+        .rest("POST", "/message:stream", Some(&sent))
+        .expect(200);
+    assert_eq!(reply.header("content-type"), Some("text/event-stream"));
+    first.open();
+    let told = updates(reply.events());
+    let task = &told[0]["task"];
+    assert_eq!(put_together(&told), "The move is on Friday.");
+    let last = &told.last().unwrap()["statusUpdate"];
+    assert_eq!((state(last), &last["taskId"]), ("COMPLETED", &task["id"]));
+    let chunks = told
+        .iter()
+        .filter(|one| one["artifactUpdate"]["lastChunk"] == true);
+    assert_eq!(chunks.count(), 1);
+    // Sent again, it is told as it is.
+    let again = updates(
+        team.call("SendStreamingMessage", &sent)
+            .expect(200)
+            .events(),
+    );
+    assert_eq!(again, [json!({"task": team.task(task)})]);
+
+    let begun = team.begin(&with(says("m2", "Sure?"), "contextId", &task["contextId"]));
+    block_on(provider.wait_for(2));
+    let by_rpc = team
+        .call("SubscribeToTask", &json!({"id": begun["id"]}))
+        .expect(200);
+    let path = format!("/tasks/{}:subscribe", begun["id"].as_str().unwrap());
+    let by_post = team.rest("POST", &path, None).expect(200);
+    let by_get = team.rest("GET", &path, None).expect(200);
+    gate.open();
+    for reply in [by_rpc, by_post, by_get] {
+        let told = updates(reply.events());
+        assert_eq!(told[0]["task"]["id"], begun["id"]);
+        assert_eq!(put_together(&told), "The move is on Friday.");
+        assert_eq!(state(&told.last().unwrap()["statusUpdate"]), "COMPLETED");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_task_is_cancelled_and_takes_nothing_any_more() {
+    let gate = Gate::new();
+    let (provider, place) = scripted(Script::sequence([held(&gate, "Too late.")]), "");
+    let daemon = with_key(&place);
+    let team = Client::of(&daemon);
+    let task = team.begin(&says("m1", "Wait."));
+    block_on(provider.wait_for(1));
+    let queued = team.begin(&with(
+        says("m2", "And then?"),
+        "contextId",
+        &task["contextId"],
+    ));
+    assert_eq!(state(&queued), "SUBMITTED");
+    let busy = team.error(
+        "SendMessage",
+        &json!({"message": with(says("m3", "?"), "taskId", &task["id"])}),
+    );
+    assert_eq!(busy["code"], -32004, "{busy}");
+    let path = format!("/tasks/{}:cancel", queued["id"].as_str().unwrap());
+    let cancelled = team.rest("POST", &path, None).expect(200).json();
+    assert_eq!(state(&cancelled), "CANCELED");
+    let subscribed = team
+        .call("SubscribeToTask", &json!({"id": task["id"]}))
+        .expect(200);
+    let cancelled = team.rpc("CancelTask", &json!({"id": task["id"]}));
+    assert_eq!(state(&cancelled), "CANCELED", "{cancelled}");
+    let told = updates(subscribed.events());
+    assert_eq!(state(&told.last().unwrap()["statusUpdate"]), "CANCELED");
+    gate.open();
+
+    let again = team.error("CancelTask", &json!({"id": task["id"]}));
+    assert_eq!(
+        (&again["code"], &again["data"][0]["reason"]),
+        (&json!(-32002), &json!("TASK_NOT_CANCELABLE"))
+    );
+    let refused = team
+        .rest("POST", &path, Some(&json!({})))
+        .expect(400)
+        .json();
+    assert_eq!(
+        refused["error"]["details"][0]["reason"],
+        "TASK_NOT_CANCELABLE"
+    );
+    let late = with(says("m4", "And now?"), "taskId", &task["id"]);
+    for (method, params) in [
+        ("SendMessage", json!({"message": late})),
+        ("SendStreamingMessage", json!({"message": late})),
+        ("SubscribeToTask", json!({"id": task["id"]})),
+    ] {
+        let error = team.error(method, &params);
+        assert_eq!(error["code"], -32004, "{method}: {error}");
+        assert_eq!(error["data"][0]["metadata"]["taskId"], task["id"]);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_task_that_failed_says_why() {
+    let refusal = Act::json(
+        401,
+        r#"{"error": {"message": "no such key", "type": "invalid_request_error"}}"#,
+    );
+    let (_provider, place) = scripted(Script::sequence([refusal]), "");
+    let daemon = with_key(&place);
+    let task = Client::of(&daemon).send(&says("m1", "Why?"));
+    assert_eq!(state(&task), "FAILED", "{task}");
+    let message = &task["status"]["message"];
+    assert_eq!(message["role"], "ROLE_AGENT");
+    let text = message["parts"][0]["text"].as_str().unwrap();
+    assert!(text.contains("no such key"), "{text}");
+    daemon.stop();
+}
+
+#[test]
+fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
+    let send = ("files__send", json!({"text": "the invoice"}));
+    let rows = [
+        (json!([{"text": "approve"}]), "Told: send: the invoice", 1),
+        (
+            json!([{"data": {"decision": "deny", "text": "too dear"}}]),
+            "too dear",
+            0,
+        ),
+    ];
+    for (parts, answer, made) in rows {
+        let scene = Scene::new(&[&[send.clone()]], &program("approve = [\"send\"]"), "");
+        let daemon = Daemon::of(
+            &scene.place,
+            scene.command(&["serve", "--bind", "127.0.0.1:0"]),
+        );
+        let team = Client::of(&daemon);
+        let task = team.send(&says("m1", "Do it."));
+        assert_eq!(state(&task), "INPUT_REQUIRED", "{task}");
+        let asked = task["status"]["message"]["parts"].as_array().unwrap();
+        let text = asked[0]["text"].as_str().unwrap();
+        assert!(
+            text.contains("files__send") && text.contains("approve"),
+            "{text}"
+        );
+        let call = &asked[1]["data"]["calls"][0];
+        assert_eq!(
+            (&call["tool"], &call["arguments"]["text"]),
+            (&json!("files__send"), &json!("the invoice"))
+        );
+        let waits = team.rpc("ListTasks", &json!({"status": "TASK_STATE_INPUT_REQUIRED"}));
+        assert_eq!(waits["tasks"][0]["id"], task["id"], "{waits}");
+
+        let unclear = with(says("m2", "Well, perhaps"), "taskId", &task["id"]);
+        let unclear = team.error("SendMessage", &json!({"message": unclear}));
+        assert_eq!(unclear["code"], -32602, "{unclear}");
+        let elsewhere = with(
+            with(says("m3", "approve"), "taskId", &task["id"]),
+            "contextId",
+            &json!("x"),
+        );
+        let elsewhere = team.error("SendMessage", &json!({"message": elsewhere}));
+        assert!(
+            elsewhere["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("message.contextId")
+        );
+
+        let decision = with(
+            json!({"messageId": "m4", "role": "ROLE_USER", "parts": parts}),
+            "taskId",
+            &task["id"],
+        );
+        let reply = team.call("SendStreamingMessage", &json!({"message": decision}));
+        let told = updates(reply.expect(200).events());
+        assert_eq!(told[0]["task"]["id"], task["id"]);
+        let said = put_together(&told);
+        assert!(said.contains(answer), "{said}");
+        assert_eq!(state(&told.last().unwrap()["statusUpdate"]), "COMPLETED");
+        assert_eq!(scene.count("call send "), made);
+        daemon.stop();
+    }
+}
+
+#[test]
+fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
+    let place = Place::with_config("[run]\nagents = []\n");
+    place.talk();
+    let elsewhere = place.json(&["import", "talk.json"])["session"].clone();
+    let daemon = Daemon::start(&place);
+    let team = Client::of(&daemon);
+    let empty = team.rpc("ListTasks", &json!({}));
+    assert_eq!(
+        empty,
+        json!({"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0})
+    );
+    let first = team.send(&says("m1", "We ship on Friday. When?"));
+    let second = team.send(&says("m2", "The box is red. Which colour?"));
+    let third = team.send(&with(
+        says("m3", "What ships?"),
+        "contextId",
+        &first["contextId"],
+    ));
+    let other = team.send(&with(
+        says("m4", "When do we ship?"),
+        "contextId",
+        &elsewhere,
+    ));
+
+    let mut told = Vec::new();
+    let mut token = String::new();
+    loop {
+        let path = format!("/tasks?pageSize=2&pageToken={token}");
+        let part = team.rest("GET", &path, None).expect(200).json();
+        assert_eq!(
+            (&part["pageSize"], &part["totalSize"]),
+            (&json!(2), &json!(3))
+        );
+        let tasks = part["tasks"].as_array().unwrap();
+        assert!(tasks.iter().all(|task| task.get("artifacts").is_none()));
+        told.extend(tasks.iter().map(|task| task["id"].clone()));
+        token = part["nextPageToken"].as_str().unwrap().to_owned();
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(
+        told,
+        [&third, &second, &first].map(|task| task["id"].clone())
+    );
+    let listed = |params: Value| {
+        let listed = team.rpc("ListTasks", &params);
+        let tasks = listed["tasks"].as_array().unwrap().iter();
+        let ids: Vec<Value> = tasks.map(|task| task["id"].clone()).collect();
+        assert_eq!(listed["totalSize"], ids.len(), "{listed}");
+        ids
+    };
+    let ids = |tasks: &[&Value]| {
+        tasks
+            .iter()
+            .map(|task| task["id"].clone())
+            .collect::<Vec<_>>()
+    };
+    let context = &first["contextId"];
+    assert_eq!(
+        listed(json!({"contextId": context})),
+        ids(&[&third, &first])
+    );
+    // A session that was begun elsewhere is listed by its name.
+    assert_eq!(listed(json!({"contextId": elsewhere})), ids(&[&other]));
+    let since = &third["status"]["timestamp"];
+    assert_eq!(
+        listed(json!({"statusTimestampAfter": since})),
+        ids(&[&third])
+    );
+    assert_eq!(listed(json!({"status": "TASK_STATE_FAILED"})), ids(&[]));
+    assert_eq!(
+        listed(json!({"status": "TASK_STATE_AUTH_REQUIRED"})),
+        ids(&[])
+    );
+    let whole = team.rest("GET", "/tasks?includeArtifacts=true&historyLength=0", None);
+    let whole = whole.expect(200).json();
+    assert_eq!(whole["tasks"][0]["artifacts"], third["artifacts"]);
+    assert_eq!(whole["tasks"][0].get("history"), None);
+    // What is deleted is gone.
+    let path = format!("/v1/sessions/{}", context.as_str().unwrap());
+    daemon.request("DELETE", &path, None).expect(204);
+    assert_eq!(listed(json!({})), ids(&[&second]));
+    let gone = team.error("GetTask", &json!({"id": first["id"]}));
+    assert_eq!(gone["code"], -32001);
+    daemon.stop();
+}
