@@ -1,0 +1,132 @@
+"""The Agent2Agent protocol's Python client, unchanged, against the daemon."""
+
+import asyncio
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+import uuid
+
+import httpx
+from a2a.client import ClientConfig, ClientFactory
+from a2a.helpers.proto_helpers import get_artifact_text, new_text_message
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskState,
+)
+from a2a.utils.constants import TransportProtocol
+from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("UNISONO", str(ROOT / "target/debug/unisono"))
+QUESTION = "We move the orders database on Friday 6 March. When does it move?"
+BINDINGS = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
+
+
+def says(text, **more):
+    message = new_text_message(text, role=Role.ROLE_USER)
+    message.message_id = str(uuid.uuid4())
+    for name, value in more.items():
+        setattr(message, name, value)
+    return SendMessageRequest(message=message)
+
+
+def answer(task):
+    return next(get_artifact_text(one) for one in task.artifacts if one.artifact_id == "answer")
+
+
+class A2A(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory()
+        path = pathlib.Path(cls.place.name)
+        (path / "config").mkdir()
+        (path / "config/unisono.toml").write_text('[models]\ndefault = "extractive"\n[run]\nagents = ["facts"]\n')
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(path),
+            "XDG_CONFIG_HOME": str(path / "settings"),
+            "XDG_DATA_HOME": str(path / "data"),
+        }
+        cls.daemon = subprocess.Popen(
+            [BINARY, "serve", "--bind", "127.0.0.1:0"],
+            cwd=path, env=env, text=True, stderr=subprocess.PIPE,
+        )
+        for line in cls.daemon.stderr:
+            found = re.search(r"listening\s+(http://\S+)", line)
+            if found:
+                cls.url = found[1]
+                break
+        else:
+            raise AssertionError("the daemon did not start")
+        cls.token = (path / "settings/unisono/token").read_text().strip()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.terminate()
+        cls.daemon.communicate(timeout=60)
+        cls.place.cleanup()
+
+    def each(self, work, path=""):
+        """Does that with a client of each binding, streaming and not."""
+
+        async def one(binding, streaming):
+            headers = {"Authorization": f"Bearer {self.token}"}
+            async with httpx.AsyncClient(headers=headers, timeout=60) as http:
+                config = ClientConfig(
+                    httpx_client=http, supported_protocol_bindings=[binding], streaming=streaming,
+                )
+                client = await ClientFactory(config).create_from_url(self.url + path)
+                await work(client, streaming)
+
+        for binding in BINDINGS:
+            for streaming in (False, True):
+                with self.subTest(binding=binding, streaming=streaming):
+                    asyncio.run(one(binding, streaming))
+
+    def test_a_task_is_given_continued_listed_and_not_cancelled_once_it_has_ended(self):
+        async def work(client, streaming):
+            events = [event async for event in client.send_message(says(QUESTION))]
+            self.assertEqual(events[0].WhichOneof("payload"), "task")
+            task = await client.get_task(GetTaskRequest(id=events[0].task.id))
+            self.assertEqual(task.status.state, TaskState.TASK_STATE_COMPLETED)
+            self.assertIn("6 March", answer(task))
+            self.assertEqual([one.name for one in task.artifacts], ["lead", "facts"])
+
+            async for _ in client.send_message(says("On which weekday?", context_id=task.context_id)):
+                pass
+            listed = await client.list_tasks(ListTasksRequest(context_id=task.context_id, page_size=1))
+            self.assertEqual((listed.total_size, len(listed.tasks)), (2, 1))
+            self.assertNotEqual(listed.next_page_token, "")
+            with self.assertRaises(TaskNotCancelableError):
+                await client.cancel_task(CancelTaskRequest(id=task.id))
+            with self.assertRaises(TaskNotFoundError):
+                await client.get_task(GetTaskRequest(id="nothing"))
+            if streaming:
+                with self.assertRaises(UnsupportedOperationError):
+                    async for _ in client.subscribe(SubscribeToTaskRequest(id=task.id)):
+                        pass
+            with self.assertRaises(UnsupportedOperationError):
+                async for _ in client.send_message(says("And now?", task_id=task.id)):
+                    pass
+
+        self.each(work)
+
+    def test_an_agent_works_alone(self):
+        async def work(client, _):
+            events = [event async for event in client.send_message(says(QUESTION))]
+            task = await client.get_task(GetTaskRequest(id=events[0].task.id))
+            self.assertEqual([one.name for one in task.artifacts], ["facts"])
+
+        self.each(work, "/a2a/agents/facts")
+
+
+if __name__ == "__main__":
+    unittest.main()
