@@ -12,7 +12,8 @@
 //!             └────────────── wait ◄── retry::decide ◄────┘
 //! ```
 //!
-//! A [`Post`] is a document for an address that is not a provider's, over the same connections.
+//! A [`Post`] is a document for an address that is not a provider's, over the same connections; a
+//! [`Callback`] one for an address that a client names, whose host must be allowed.
 //!
 //! Dropping the future of a call drops its connection. API keys are in the headers of requests and
 //! nowhere else: not in errors, logs or debug output.
@@ -22,6 +23,7 @@ mod attempt;
 mod body;
 pub mod breaker;
 pub mod breakers;
+mod callback;
 pub mod cooldown;
 pub mod gate;
 pub mod headers;
@@ -52,6 +54,7 @@ use crate::language::{self, Class, Listener, Reply, Stage, Usage};
 use crate::provider::{self, Settings};
 use admission::{Admission, Admitted};
 use attempt::{Answer, Failed};
+pub use callback::{Callback, Undelivered};
 pub use limits::Share;
 pub use post::Post;
 use progress::ReplyProgress;

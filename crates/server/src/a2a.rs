@@ -12,7 +12,9 @@
 //! `/a2a` is the team, `/a2a/agents/{agent}` one agent that works alone. Both bindings are at the
 //! same address. All of it wants the token but the cards.
 
+mod callbacks;
 mod card;
+mod deliver;
 mod error;
 mod follow;
 mod http;
@@ -37,6 +39,7 @@ use unisono::tasks::Tasks;
 use unisono_api::Problem;
 use unisono_context::Digest;
 
+use callbacks::Callbacks;
 use card::Able;
 use error::{Error, Kind};
 
@@ -86,16 +89,21 @@ pub(crate) struct Door {
     tasks: Tasks,
     /// The address by which others reach the server; empty: that which a request names.
     public_url: String,
+    /// Addresses that are told how tasks go on; none: they are not.
+    callbacks: Option<Callbacks>,
 }
 
 impl Door {
     pub(crate) fn new(local: &Arc<Local>, streams: Arc<Semaphore>) -> Door {
-        let public_url = local.setup().loaded.config.server.public_url.clone();
+        let setup = local.setup();
+        let settings = &setup.loaded.config.server;
+        let callbacks = Callbacks::open(&settings.callback_hosts, local.directory());
         Door {
             local: local.clone(),
             streams,
             tasks: Tasks::default(),
-            public_url: public_url.trim_end_matches('/').to_owned(),
+            public_url: settings.public_url.trim_end_matches('/').to_owned(),
+            callbacks,
         }
     }
 
@@ -111,12 +119,14 @@ impl Door {
     }
 
     fn able(&self) -> Able {
-        Able { callbacks: false }
+        Able {
+            callbacks: self.callbacks.is_some(),
+        }
     }
 }
 
 /// All routes.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Door) -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Arc<Door>) -> Router<S> {
     let each = || {
         rest::routes()
             .merge(rpc::routes())
@@ -126,7 +136,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Door) -> Router<S> 
         .route(CARD, get(card_of))
         .nest(BASE, each())
         .nest("/a2a/agents/{agent}", each())
-        .with_state(Arc::new(door))
+        .with_state(door)
 }
 
 /// The agent that an address names; none: the team.

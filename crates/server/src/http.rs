@@ -149,6 +149,8 @@ pub struct Server {
     /// What connections get that are too many.
     full: Router,
     shared: Arc<Shared>,
+    /// What answers the Agent2Agent protocol.
+    door: Arc<Door>,
     /// Calls of tools at the same time.
     calls: Arc<Semaphore>,
     stop: watch::Sender<bool>,
@@ -211,13 +213,11 @@ impl Server {
             taken_over: AtomicU64::new(0),
             ephemeral_sessions: EphemeralSessions::new(),
         });
+        let door = Arc::new(Door::new(&shared.local, shared.streams.clone()));
         let router = router
             .merge(page(&shared))
             .merge(mcp::routes(&shared, &calls))
-            .merge(a2a::routes(Door::new(
-                &shared.local,
-                shared.streams.clone(),
-            )))
+            .merge(a2a::routes(door.clone()))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
@@ -234,6 +234,7 @@ impl Server {
             router,
             full,
             shared,
+            door,
             calls,
             stop,
             limits: connections::Limits {
@@ -290,7 +291,8 @@ impl Server {
     /// the runtime gave up, if it did.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let shared = &self.shared;
-        let upkeep = upkeep::begin(shared, self.reached.clone());
+        let mut upkeep = upkeep::begin(shared, self.reached.clone());
+        upkeep.push(tokio::spawn(self.door.clone().resume_callbacks()));
         self.answer_beside(upkeep, stop).await
     }
 
@@ -310,6 +312,7 @@ impl Server {
             shared,
             router,
             full,
+            door,
             ..
         } = self;
         let calls_at_a_time = shared.local.setup().loaded.config.server.streams;
@@ -331,6 +334,8 @@ impl Server {
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
         }
+        door.stop().await;
+        drop(door);
         let leaving = shared.ephemeral_sessions.left();
         if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
             tracing::warn!("sessions for one request are left until the next start");

@@ -225,6 +225,7 @@ const SERVER: &[Key] = &[
     key("allow_remote", Kind::Flag),
     key("hosts", Kind::Texts),
     key("public_url", Kind::AnyText),
+    key("callback_hosts", Kind::Texts),
     key("token_file", Kind::Path),
     key("requests", SOME),
     key("streams", SOME),

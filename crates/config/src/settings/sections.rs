@@ -185,6 +185,8 @@ pub struct Server {
     pub hosts: Vec<String>,
     /// The address by which others reach it, with its scheme; empty: the host of a request.
     pub public_url: String,
+    /// Hosts that may receive callbacks, as names or addresses; none: no callbacks.
+    pub callback_hosts: Vec<String>,
     /// The token file, absolute.
     pub token_file: PathBuf,
     /// Maximum simultaneous requests; more get 429.

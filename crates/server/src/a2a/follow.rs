@@ -117,7 +117,10 @@ pub(super) async fn settled(local: &Local, id: TaskId) -> Result<(), Error> {
 }
 
 /// What comes next of a task; or that nothing does any more.
-async fn next(local: &Local, follower: &mut Follower) -> Result<Option<TurnEvent>, Error> {
+pub(super) async fn next(
+    local: &Local,
+    follower: &mut Follower,
+) -> Result<Option<TurnEvent>, Error> {
     tokio::select! {
         next = follower.next() => Ok(next?.map(|update| update.event)),
         reason = local.failed() => {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use a2a::{
-    CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, SendMessageRequest,
-    SendMessageResponse, SubscribeToTaskRequest, Task, TaskState,
+    CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
+    ListTasksRequest, ListTasksResponse, SendMessageRequest, SendMessageResponse,
+    SubscribeToTaskRequest, Task, TaskPushNotificationConfig, TaskState,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono::tasks::{Place, Status, TaskId, TaskQuery};
 use unisono_api::Code;
 use unisono_api::approval::{Approval, ApprovalQuery};
@@ -33,8 +35,10 @@ pub(super) enum Operation {
     ListTasks(ListTasksRequest),
     CancelTask(CancelTaskRequest),
     SubscribeToTask(SubscribeToTaskRequest),
-    /// Those about callbacks, none of which can be had.
-    Callbacks,
+    CreateCallback(TaskPushNotificationConfig),
+    GetCallback(GetTaskPushNotificationConfigRequest),
+    ListCallbacks(ListTaskPushNotificationConfigsRequest),
+    DeleteCallback(DeleteTaskPushNotificationConfigRequest),
     GetExtendedAgentCard,
 }
 
@@ -112,9 +116,16 @@ impl Door {
                 let stream = Updates::new(self, sent, Until::End, place).await?;
                 Ok(Answer::Stream(stream))
             }
-            Operation::Callbacks => {
-                let message = "this server sends no callbacks";
-                Err(Error::new(Kind::PushNotificationNotSupported, message))
+            Operation::CreateCallback(config) => Answer::json(&self.create_callback(config).await?),
+            Operation::GetCallback(asked) => {
+                Answer::json(&self.callback(&asked.task_id, &asked.id).await?)
+            }
+            Operation::ListCallbacks(asked) => {
+                Answer::json(&self.callbacks_of(&asked.task_id).await?)
+            }
+            Operation::DeleteCallback(asked) => {
+                self.delete_callback(&asked.task_id, &asked.id).await?;
+                Ok(Answer::Value(json!({})))
             }
             Operation::GetExtendedAgentCard => {
                 let message = "there is no other card than the public one";

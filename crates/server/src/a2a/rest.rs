@@ -30,8 +30,8 @@ pub(super) fn routes() -> Router<Arc<Door>> {
         .route("/message:stream", post(stream))
         .route("/tasks", get(list))
         .route("/tasks/{task}", get(task).post(task))
-        .route(callbacks, get(no_callbacks).post(no_callbacks))
-        .route(callback, get(no_callbacks).delete(no_callbacks))
+        .route(callbacks, get(callbacks_of).post(create_callback))
+        .route(callback, get(callback_of).delete(delete_callback))
         .route("/extendedAgentCard", get(extended))
 }
 
@@ -69,14 +69,62 @@ async fn extended(
     carry_out((at, uri, params), request, read).await
 }
 
-async fn no_callbacks(
+async fn create_callback(
     at: State<Arc<Door>>,
     uri: Uri,
     params: RawPathParams,
     request: Request,
 ) -> Response {
-    let read = async |_| Ok(Operation::Callbacks);
+    let named = named(&params);
+    let read = async |request| {
+        let mut fields = object(&http::body(request, false).await?)?;
+        fields.extend(named);
+        Ok(Operation::CreateCallback(typed(Value::Object(fields))?))
+    };
     carry_out((at, uri, params), request, read).await
+}
+
+async fn callbacks_of(
+    at: State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let named = named(&params);
+    let read = async |_| Ok(Operation::ListCallbacks(typed(Value::Object(named))?));
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn callback_of(
+    at: State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let named = named(&params);
+    let read = async |_| Ok(Operation::GetCallback(typed(Value::Object(named))?));
+    carry_out((at, uri, params), request, read).await
+}
+
+async fn delete_callback(
+    at: State<Arc<Door>>,
+    uri: Uri,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
+    let named = named(&params);
+    let read = async |_| Ok(Operation::DeleteCallback(typed(Value::Object(named))?));
+    carry_out((at, uri, params), request, read).await
+}
+
+/// The task and the callback that an address names.
+fn named(params: &RawPathParams) -> Map<String, Value> {
+    let named = params.iter().filter_map(|(name, value)| match name {
+        "task" => Some(("taskId".to_owned(), value.into())),
+        "callback" => Some(("id".to_owned(), value.into())),
+        _ => None,
+    });
+    named.collect()
 }
 
 /// A task, or what is to be done with it: `{id}`, `{id}:cancel`, `{id}:subscribe`.

@@ -128,10 +128,10 @@ fn operation(method: &str, params: Value) -> Result<Operation, Error> {
         methods::LIST_TASKS => Operation::ListTasks(typed(params)?),
         methods::CANCEL_TASK => Operation::CancelTask(typed(params)?),
         methods::SUBSCRIBE_TO_TASK => Operation::SubscribeToTask(typed(params)?),
-        methods::CREATE_PUSH_CONFIG
-        | methods::GET_PUSH_CONFIG
-        | methods::LIST_PUSH_CONFIGS
-        | methods::DELETE_PUSH_CONFIG => Operation::Callbacks,
+        methods::CREATE_PUSH_CONFIG => Operation::CreateCallback(typed(params)?),
+        methods::GET_PUSH_CONFIG => Operation::GetCallback(typed(params)?),
+        methods::LIST_PUSH_CONFIGS => Operation::ListCallbacks(typed(params)?),
+        methods::DELETE_PUSH_CONFIG => Operation::DeleteCallback(typed(params)?),
         methods::GET_EXTENDED_AGENT_CARD => Operation::GetExtendedAgentCard,
         unknown => {
             let shown: String = unknown.chars().take(64).collect();

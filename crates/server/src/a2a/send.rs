@@ -1,6 +1,8 @@
 //! Messages of clients: each begins a task, or answers calls of one that wait.
 
-use a2a::{Message, SendMessageConfiguration, SendMessageRequest};
+use std::sync::Arc;
+
+use a2a::{Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotificationConfig};
 use unisono::follow::Follower;
 use unisono::short;
 use unisono::tasks::TaskId;
@@ -31,7 +33,7 @@ pub(super) struct Sent {
 impl Door {
     /// Takes a message to an agent, or to the team.
     pub(super) async fn send(
-        &self,
+        self: &Arc<Door>,
         agent: Option<&str>,
         request: SendMessageRequest,
         is_followed: bool,
@@ -39,12 +41,38 @@ impl Door {
         check_tenant(request.tenant.as_deref())?;
         let message = &request.message;
         message::check(message)?;
-        if let Some(configuration) = &request.configuration {
+        let configuration = request.configuration;
+        if let Some(configuration) = &configuration {
             check_configuration(configuration)?;
         }
-        match set(&message.task_id) {
-            Some(id) => self.answer(id, message, is_followed).await,
-            None => self.begin(agent, message, is_followed).await,
+        let callback = configuration.and_then(|how| how.task_push_notification_config);
+        if let Some(callback) = &callback {
+            self.check_callback(callback)?;
+        }
+        let sent = match set(&message.task_id) {
+            Some(id) => self.answer(id, message, is_followed).await?,
+            None => self.begin(agent, message, is_followed).await?,
+        };
+        if let Some(callback) = callback {
+            self.add_callback(sent.id, callback).await?;
+        }
+        Ok(sent)
+    }
+
+    /// Keeps the callback that a message brings along. A task that has ended meanwhile is told whole
+    /// in the response.
+    async fn add_callback(
+        self: &Arc<Door>,
+        id: TaskId,
+        callback: TaskPushNotificationConfig,
+    ) -> Result<(), Error> {
+        let config = TaskPushNotificationConfig {
+            task_id: id.to_string(),
+            ..callback
+        };
+        match self.create_callback(config).await {
+            Err(error) if error.kind == Kind::UnsupportedOperation => Ok(()),
+            created => created.map(drop),
         }
     }
 
@@ -169,10 +197,6 @@ fn check_configuration(configuration: &SendMessageConfiguration) -> Result<(), E
             card::OUTPUT
         );
         return Err(Error::new(Kind::ContentTypeNotSupported, error));
-    }
-    if configuration.task_push_notification_config.is_some() {
-        let error = "this server sends no callbacks";
-        return Err(Error::new(Kind::PushNotificationNotSupported, error));
     }
     Ok(())
 }

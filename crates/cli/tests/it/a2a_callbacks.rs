@@ -1,0 +1,279 @@
+//! Callbacks of the Agent2Agent protocol: addresses that are told how tasks go on.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
+
+use crate::a2a::{Client, says, scripted, with_key};
+use crate::support::PATIENCE;
+
+/// What a receiver was told: its headers and its body.
+struct Told {
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Told {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut named = self.headers.iter().filter(|(known, _)| known == name);
+        named.next().map(|(_, value)| value.as_str())
+    }
+
+    fn task(&self) -> Value {
+        serde_json::from_str::<Value>(&self.body).unwrap()["task"].take()
+    }
+
+    fn state(&self) -> String {
+        self.task()["status"]["state"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A server that takes what it is told, after it has refused it with these statuses.
+struct Receiving {
+    url: String,
+    told: Receiver<Told>,
+}
+
+impl Receiving {
+    fn start(refusals: &'static [u16]) -> Receiving {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook?of=me", listener.local_addr().unwrap());
+        let (send, told) = mpsc::channel();
+        thread::spawn(move || {
+            let mut refusals = refusals.iter();
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut reader = BufReader::new(stream);
+                let (mut headers, mut line) = (Vec::new(), String::new());
+                reader.read_line(&mut line).unwrap();
+                assert!(line.starts_with("POST /hook?of=me "), "{line}");
+                loop {
+                    let mut line = String::new();
+                    reader.read_line(&mut line).unwrap();
+                    let Some((name, value)) = line.trim_end().split_once(": ") else {
+                        break;
+                    };
+                    headers.push((name.to_lowercase(), value.to_owned()));
+                }
+                let mut told = Told {
+                    headers,
+                    body: String::new(),
+                };
+                let length = told.header("content-length").unwrap().parse().unwrap();
+                reader
+                    .by_ref()
+                    .take(length)
+                    .read_to_string(&mut told.body)
+                    .unwrap();
+                let status = refusals.next().copied().unwrap_or(204);
+                let reply = format!(
+                    "HTTP/1.1 {status} So\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                );
+                reader.get_mut().write_all(reply.as_bytes()).unwrap();
+                if send.send(told).is_err() {
+                    return;
+                }
+            }
+        });
+        Receiving { url, told }
+    }
+
+    #[track_caller]
+    fn next(&self) -> Told {
+        self.told.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+const ALLOWED: &str = "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
+
+fn held(gate: &Gate, text: &str) -> Act {
+    Act::from(Answer::text(text)).hold(gate)
+}
+
+#[test]
+fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() {
+    let gate = Gate::new();
+    let (provider, place) = scripted(Script::sequence([held(&gate, "On Friday.")]), ALLOWED);
+    let daemon = with_key(&place);
+    let team = Client::of(&daemon);
+    let card = daemon
+        .get("/.well-known/agent-card.json")
+        .expect(200)
+        .json();
+    assert_eq!(card["capabilities"]["pushNotifications"], true);
+    let receiving = Receiving::start(&[]);
+    let callback = json!({"url": receiving.url, "token": "mine",
+        "authentication": {"scheme": "Bearer", "credentials": "secret"}});
+    let sent = json!({"message": says("m1", "When?"), "configuration": {
+        "returnImmediately": true, "taskPushNotificationConfig": callback}});
+    let task = team.rpc("SendMessage", &sent)["task"].clone();
+    block_on(provider.wait_for(1));
+    let first = receiving.next();
+    assert!(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&&*first.state()));
+    assert_eq!(first.task()["id"], task["id"]);
+    assert_eq!(first.header("authorization"), Some("Bearer secret"));
+    assert_eq!(first.header("x-a2a-notification-token"), Some("mine"));
+    assert_eq!(first.header("content-type"), Some("application/a2a+json"));
+
+    let of_task = json!({"taskId": task["id"]});
+    let listed = team.rpc("ListTaskPushNotificationConfigs", &of_task);
+    let kept = &listed["configs"][0];
+    assert_eq!(
+        (&kept["url"], &kept["token"]),
+        (&json!(receiving.url), &json!("mine"))
+    );
+    assert_eq!(
+        kept["authentication"],
+        json!({"scheme": "Bearer"}),
+        "no credentials"
+    );
+    gate.open();
+    let mut told = vec![first];
+    while told.last().unwrap().state() != "TASK_STATE_COMPLETED" {
+        told.push(receiving.next());
+    }
+    let last = told.last().unwrap();
+    assert_eq!(last.task(), team.task(&task));
+    let ids: std::collections::BTreeSet<_> =
+        told.iter().map(|one| one.header("webhook-id")).collect();
+    assert_eq!(ids.len(), told.len());
+    assert!(last.header("webhook-signature").unwrap().starts_with("v1,"));
+    let seconds: u64 = last.header("webhook-timestamp").unwrap().parse().unwrap();
+    assert!(seconds > 1_700_000_000);
+    // What is over is forgotten.
+    let deadline = Instant::now() + PATIENCE;
+    while team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array() {
+        assert!(Instant::now() < deadline);
+    }
+    daemon.stop();
+    let file = std::fs::read_to_string(place.path("data/unisono/callbacks")).unwrap();
+    assert_eq!(file, "[]");
+}
+
+#[test]
+fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refused() {
+    let gate = Gate::new();
+    let acts = [
+        held(&gate, "Lost."),
+        Act::answer(Answer::text("The answer.")),
+    ];
+    let (provider, place) = scripted(Script::sequence(acts), ALLOWED);
+    let daemon = with_key(&place);
+    let team = Client::of(&daemon);
+    let how = json!({"returnImmediately": true});
+    let sent = json!({"message": says("m1", "When?"), "configuration": how});
+    let task = team.rpc("SendMessage", &sent)["task"].clone();
+    block_on(provider.wait_for(1));
+    let receiving = Receiving::start(&[503, 302]);
+    let path = format!(
+        "/tasks/{}/pushNotificationConfigs",
+        task["id"].as_str().unwrap()
+    );
+    let made = team.rest("POST", &path, Some(&json!({"url": receiving.url})));
+    let made = made.expect(200).json();
+    assert_eq!(made["taskId"], task["id"]);
+    // Without a token of its own it is given a secret, which is not sent.
+    let secret = made["token"].as_str().unwrap();
+    assert_eq!(secret.len(), 64);
+    let again = team.rest("POST", &path, Some(&json!({"url": receiving.url})));
+    assert_eq!(again.expect(200).json(), made, "the same again is the same");
+    let one = format!("{path}/{}", made["id"].as_str().unwrap());
+    assert_eq!(team.rest("GET", &one, None).expect(200).json(), made);
+    let first = receiving.next();
+    assert_eq!(first.state(), "TASK_STATE_WORKING");
+    assert_eq!(first.header("x-a2a-notification-token"), None);
+    daemon.going.signal("KILL");
+    daemon.going.finish();
+
+    let daemon = with_key(&place);
+    loop {
+        let told = receiving.next();
+        if told.state() == "TASK_STATE_COMPLETED" {
+            assert_eq!(
+                told.task()["artifacts"][0]["parts"][0]["text"],
+                "The answer."
+            );
+            break;
+        }
+    }
+    gate.open();
+    let over = Client::of(&daemon).error(
+        "CreateTaskPushNotificationConfig",
+        &json!({"taskId": task["id"], "url": receiving.url}),
+    );
+    assert_eq!(over["code"], -32004, "{over}");
+    daemon.stop();
+}
+
+#[test]
+fn callbacks_go_to_hosts_that_are_listed_and_nowhere_else() {
+    let gate = Gate::new();
+    let (provider, place) = scripted(Script::sequence([held(&gate, "So.")]), ALLOWED);
+    let daemon = with_key(&place);
+    let team = Client::of(&daemon);
+    let callback = |url: &str| {
+        json!({"message": says("m1", "When?"), "configuration": {
+        "taskPushNotificationConfig": {"url": url}}})
+    };
+    for url in [
+        "https://evil.example/",
+        "http://localhost:1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::ffff:10.0.0.1]/",
+        "http://user@127.0.0.1/",
+        "ftp://127.0.0.1/",
+        "nothing",
+    ] {
+        let refused = team.error("SendMessage", &callback(url));
+        assert_eq!(refused["code"], -32602, "{url}: {refused}");
+        let field = "configuration.taskPushNotificationConfig.url";
+        assert!(
+            refused["message"].as_str().unwrap().starts_with(field),
+            "{refused}"
+        );
+    }
+    assert_eq!(
+        team.rpc("ListTasks", &json!({}))["totalSize"],
+        0,
+        "nothing was begun"
+    );
+    let how = json!({"returnImmediately": true});
+    let sent = json!({"message": says("m1", "When?"), "configuration": how});
+    let task = team.rpc("SendMessage", &sent)["task"]["id"].clone();
+    block_on(provider.wait_for(1));
+    // Nobody listens there: that is tried again, and the task goes on.
+    let made = json!({"taskId": task, "url": "http://127.0.0.1:1/", "id": "mine"});
+    let made = team.rpc("CreateTaskPushNotificationConfig", &made);
+    let named = json!({"taskId": task, "id": "mine"});
+    assert_eq!(team.rpc("GetTaskPushNotificationConfig", &named), made);
+    let none = team.error(
+        "GetTaskPushNotificationConfig",
+        &json!({"taskId": task, "id": "x"}),
+    );
+    assert_eq!(none["code"], -32001);
+    for _ in 0..2 {
+        assert_eq!(
+            team.rpc("DeleteTaskPushNotificationConfig", &named),
+            json!({})
+        );
+    }
+    assert_eq!(
+        team.error("GetTaskPushNotificationConfig", &named)["code"],
+        -32001
+    );
+    let of_none = json!({"taskId": "x", "url": "http://127.0.0.1:1/"});
+    assert_eq!(
+        team.error("CreateTaskPushNotificationConfig", &of_none)["code"],
+        -32001
+    );
+    gate.open();
+    assert_eq!(
+        team.send(&says("m1", "When?"))["status"]["state"],
+        "TASK_STATE_COMPLETED"
+    );
+    daemon.stop();
+}

@@ -1,0 +1,331 @@
+//! Documents for addresses that clients name: to hosts that are allowed and nowhere else.
+//!
+//! What a name stands for is looked up once, checked, and connected to as it was checked, so that it
+//! cannot be another address by then. Nothing is sent through a proxy, and no redirection is
+//! followed.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Url, redirect};
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long all of it may take.
+const TOTAL: Duration = Duration::from_secs(10);
+/// Bytes of the longest address.
+const URL_BYTES: usize = 2_048;
+
+/// An address that documents may be sent to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Callback {
+    url: Url,
+    /// Addresses that are allowed though they are private, because they are named.
+    named: Vec<IpAddr>,
+}
+
+impl std::fmt::Debug for Callback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What follows the host may be secret.
+        f.debug_tuple("Callback")
+            .field(&self.url.host_str())
+            .finish()
+    }
+}
+
+/// Why a document did not arrive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Undelivered {
+    /// It never will: the host stands for an address that is not allowed.
+    #[error("{0}")]
+    Refused(String),
+    /// It may when it is sent again.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Callback {
+    /// An address, if its host is one of `hosts`. It must be encrypted, but for private addresses that
+    /// are named as they are.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub fn new(text: &str, hosts: &[String]) -> Result<Callback, String> {
+        if text.len() > URL_BYTES {
+            return Err(format!("has more than {URL_BYTES} bytes"));
+        }
+        let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("has a user in it; use `authentication`".to_owned());
+        }
+        let host = url.host_str().unwrap_or_default();
+        let is_listed = |name: &str| hosts.iter().any(|known| plain(known) == plain(name));
+        if host.is_empty() || !is_listed(host) {
+            return Err(format!(
+                "host {host:?} is none of those that callbacks may be sent to; \
+                 `server.callback_hosts` lists them"
+            ));
+        }
+        let named: Vec<IpAddr> = hosts.iter().filter_map(|host| ip(host)).collect();
+        let is_private = ip(host).is_some_and(|ip| !is_public(ip));
+        match (url.scheme(), is_private) {
+            ("https", _) | ("http", true) => Ok(Callback { url, named }),
+            ("http", false) => Err("must be encrypted: https".to_owned()),
+            (scheme, _) => Err(format!("begins with {scheme:?}; it must be https")),
+        }
+    }
+
+    /// Sends a document. Dropping the future drops the connection.
+    ///
+    /// # Errors
+    /// It was not taken: what was answered, or why nothing was.
+    pub async fn send(&self, headers: &[(&str, String)], body: Bytes) -> Result<(), Undelivered> {
+        let sending = self.exchange(headers, body);
+        let late = |_| Undelivered::Failed(format!("no answer within {} s", TOTAL.as_secs()));
+        timeout(TOTAL, sending).await.map_err(late)?
+    }
+
+    async fn exchange(&self, headers: &[(&str, String)], body: Bytes) -> Result<(), Undelivered> {
+        let failed = |error: &dyn std::fmt::Display| Undelivered::Failed(error.to_string());
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            let wrong = || Undelivered::Refused(format!("header {name} cannot be sent"));
+            let name = HeaderName::try_from(*name).map_err(|_| wrong())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            all.insert(name, value);
+        }
+        let http = self.connection(self.addresses().await?)?;
+        let request = http.post(self.url.clone()).headers(all).body(body);
+        let response = request
+            .send()
+            .await
+            .map_err(|error| failed(&error.without_url()))?;
+        match response.status().as_u16() {
+            200..300 => Ok(()),
+            status => Err(Undelivered::Failed(format!(
+                "it was answered with status {status}"
+            ))),
+        }
+    }
+
+    /// What the host stands for, all of it allowed.
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, Undelivered> {
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port_or_known_default().unwrap_or(443);
+        let found: Vec<SocketAddr> = match ip(host) {
+            Some(ip) => vec![SocketAddr::new(ip, port)],
+            None => {
+                let found = lookup_host((host, port)).await;
+                let unknown = |error| Undelivered::Failed(format!("{host} is not found: {error}"));
+                found.map_err(unknown)?.collect()
+            }
+        };
+        let private = found
+            .iter()
+            .map(SocketAddr::ip)
+            .find(|ip| !self.is_allowed(*ip));
+        match private {
+            None => Ok(found),
+            Some(ip) => Err(Undelivered::Refused(format!(
+                "{host} stands for {ip}, which is private; list that in `server.callback_hosts` if \
+                 callbacks may be sent there"
+            ))),
+        }
+    }
+
+    fn is_allowed(&self, ip: IpAddr) -> bool {
+        is_public(ip) || self.named.contains(&ip.to_canonical())
+    }
+
+    fn connection(&self, addresses: Vec<SocketAddr>) -> Result<reqwest::Client, Undelivered> {
+        // Fails if one is installed already, which then is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .no_proxy()
+            .connect_timeout(CONNECT)
+            .resolve_to_addrs(self.url.host_str().unwrap_or_default(), &addresses);
+        if self.url.scheme() == "http" {
+            builder = builder.tls_certs_only([]);
+        }
+        let failed = |error: reqwest::Error| Undelivered::Failed(error.to_string());
+        builder.build().map_err(failed)
+    }
+}
+
+/// A host as it is compared.
+fn plain(host: &str) -> String {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// The address that a host is.
+fn ip(host: &str) -> Option<IpAddr> {
+    let ip: IpAddr = plain(host).parse().ok()?;
+    Some(ip.to_canonical())
+}
+
+/// Whether an address is one of the public internet.
+fn is_public(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    let is_reserved = match (a, b, c) {
+        // This network, shared addresses, protocol assignments, benchmarks, the future.
+        (0, ..) | (100, 64..128, _) | (192, 0, 0) | (198, 18..20, _) | (240.., ..) => true,
+        // What was relays of IPv6.
+        (192, 88, 99) => true,
+        _ => false,
+    };
+    !(is_reserved
+        || ip.is_loopback()
+        || ip.is_private()
+        || ip.is_link_local()
+        || ip.is_multicast()
+        || ip.is_broadcast()
+        || ip.is_documentation())
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let [a, b, c, d, e, f, g, h] = ip.segments();
+    let within = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_public_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match (a, b) {
+        // An address of IPv4 behind a gateway.
+        (0x0064, 0xff9b) if (c, d, e, f) == (0, 0, 0, 0) => within(g, h),
+        (0x2002, _) => within(b, c),
+        // Documentation, Teredo and other assignments.
+        (0x2001, 0x0db8) | (0x2001, 0..0x0200) | (0x3fff, 0..0x1000) => false,
+        // All that is routed.
+        (0x2000..0x4000, _) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn addresses_of_private_networks_are_not_public() {
+        for ip in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "192.0.0.8",
+            "198.18.0.1",
+            "203.0.113.9",
+            "224.0.0.1",
+            "255.255.255.255",
+            "240.0.0.1",
+            "::",
+            "::1",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "ff02::1",
+            "::ffff:10.0.0.1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:a00:1::1",
+            "2001:db8::1",
+            "2001::1",
+            "::10.0.0.1",
+        ] {
+            assert!(!is_public(ip.parse().unwrap()), "{ip}");
+        }
+        for ip in [
+            "1.1.1.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "64:ff9b::101:101",
+        ] {
+            assert!(is_public(ip.parse().unwrap()), "{ip}");
+        }
+    }
+
+    #[test]
+    fn only_hosts_that_are_listed_are_taken_and_encrypted_ones() {
+        let listed = hosts(&["Hooks.example.com", "127.0.0.1", "::1", "1.1.1.1"]);
+        for url in [
+            "https://hooks.example.com/a?b=c",
+            "https://HOOKS.example.com.:8443/",
+            "http://127.0.0.1:9/hook",
+            "http://[::1]/hook",
+            "https://1.1.1.1/",
+        ] {
+            Callback::new(url, &listed).unwrap();
+        }
+        for (url, why) in [
+            ("", "no address"),
+            ("hooks.example.com", "no address"),
+            ("https://other.example.com/", "server.callback_hosts"),
+            (
+                "https://hooks.example.com.evil.example/",
+                "server.callback_hosts",
+            ),
+            (
+                "https://evil.example/?hooks.example.com",
+                "server.callback_hosts",
+            ),
+            ("https://hooks.example.com@evil.example/", "has a user"),
+            ("https://a:b@hooks.example.com/", "has a user"),
+            ("http://hooks.example.com/", "must be encrypted"),
+            ("http://1.1.1.1/", "must be encrypted"),
+            ("http://2130706434/", "server.callback_hosts"),
+            ("http://0x7f.0.0.2/", "server.callback_hosts"),
+            ("file:///etc/passwd", "server.callback_hosts"),
+            ("ftp://127.0.0.1/", "must be https"),
+        ] {
+            let refused = Callback::new(url, &listed).unwrap_err();
+            assert!(refused.contains(why), "{url}: {refused}");
+        }
+        let none = Callback::new("https://hooks.example.com/", &[]).unwrap_err();
+        assert!(none.contains("server.callback_hosts"));
+        let long = format!("https://hooks.example.com/{}", "a".repeat(URL_BYTES));
+        assert!(Callback::new(&long, &listed).unwrap_err().contains("bytes"));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_stands_for_a_private_address_is_refused_unless_that_is_named() {
+        let url = "https://localhost:9/";
+        let refused = Callback::new(url, &hosts(&["localhost"])).unwrap();
+        let refused = refused.send(&[], Bytes::new()).await.unwrap_err();
+        assert!(matches!(&refused, Undelivered::Refused(why) if why.contains("is private")));
+        let named = hosts(&["localhost", "127.0.0.1", "::1"]);
+        let named = Callback::new(url, &named).unwrap();
+        assert!(
+            named
+                .addresses()
+                .await
+                .unwrap()
+                .iter()
+                .all(|at| at.ip().is_loopback())
+        );
+    }
+}

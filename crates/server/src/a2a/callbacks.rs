@@ -1,0 +1,450 @@
+//! Callbacks (push notifications): addresses that are told how a task goes on.
+//!
+//! Each change of a task's state is told with the whole task, so that what comes twice or is missed
+//! does no harm. Which addresses are told is kept in a file of the store's directory until the task
+//! has ended; after a start they are told of the state as it is then.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use a2a::{ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig};
+use axum::http::HeaderValue;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use unisono::Callback;
+use unisono::replace::replace;
+use unisono::tasks::TaskId;
+use unisono_context::digest::Hasher;
+
+use super::Door;
+use super::deliver::{self, Told};
+use super::error::{Error, Kind};
+use super::operations::{check_tenant, ended, set};
+
+/// The file in the store's directory.
+const FILE: &str = "callbacks";
+/// Callbacks of one task, and of all tasks, at most.
+const OF_TASK: usize = 8;
+const IN_ALL: usize = 1_024;
+/// Bytes of the longest id, token and credentials.
+const ID_BYTES: usize = 64;
+const TOKEN_BYTES: usize = 1_024;
+const CREDENTIALS_BYTES: usize = 8_192;
+/// Hex digits of an id that is made here.
+const ID_DIGITS: usize = 32;
+
+/// A callback by its task and its id.
+type Name = (TaskId, String);
+
+/// A callback as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    config: TaskPushNotificationConfig,
+    /// Whether the token was made here: it signs, and is not sent.
+    is_token_made: bool,
+}
+
+/// The callbacks of a server.
+#[derive(Debug)]
+pub(super) struct Callbacks {
+    hosts: Vec<String>,
+    file: PathBuf,
+    kept: Mutex<BTreeMap<Name, (Kept, CancellationToken)>>,
+    /// Held while the file is written.
+    writing: tokio::sync::Mutex<()>,
+    work: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Callbacks {
+    /// None: there are no hosts that may be told, or no directory to keep callbacks in.
+    pub(super) fn open(hosts: &[String], directory: Option<&Path>) -> Option<Callbacks> {
+        let directory = directory.filter(|_| !hosts.is_empty())?;
+        Some(Callbacks {
+            hosts: hosts.to_vec(),
+            file: directory.join(FILE),
+            kept: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
+            work: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    fn kept<T>(&self, look: impl FnOnce(&mut BTreeMap<Name, (Kept, CancellationToken)>) -> T) -> T {
+        // Nothing in it can be half done.
+        look(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A callback that may be kept; or what is wrong with it.
+    fn check(&self, config: &TaskPushNotificationConfig, field: &str) -> Result<Callback, Error> {
+        let field = |name: &str| match field.is_empty() {
+            true => name.to_owned(),
+            false => format!("{field}.{name}"),
+        };
+        let id = set(&config.id).unwrap_or_default();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if id.len() > ID_BYTES || !id.bytes().all(is_plain) {
+            let why = format!("has at most {ID_BYTES} letters, digits, and -._");
+            return Err(Error::field(field("id"), why));
+        }
+        let token = set(&config.token).unwrap_or_default();
+        if token.len() > TOKEN_BYTES || HeaderValue::from_str(token).is_err() {
+            let why = format!("must be {TOKEN_BYTES} bytes at most that a header can have");
+            return Err(Error::field(field("token"), why));
+        }
+        if let Some(how) = &config.authentication {
+            let credentials = set(&how.credentials).unwrap_or_default();
+            let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+".contains(&byte);
+            let is_short = how.scheme.len() <= ID_BYTES && credentials.len() <= CREDENTIALS_BYTES;
+            let is_scheme = !how.scheme.is_empty() && how.scheme.bytes().all(is_scheme);
+            if !is_short || !is_scheme || HeaderValue::from_str(credentials).is_err() {
+                let why = "must be a scheme of HTTP with its credentials";
+                return Err(Error::field(field("authentication"), why));
+            }
+        }
+        let url = Callback::new(&config.url, &self.hosts);
+        url.map_err(|why| Error::field(field("url"), why))
+    }
+
+    /// Keeps a callback, in place of one of the same id; that it is told is left to whoever calls.
+    fn keep(&self, name: &Name, kept: Kept) -> Result<CancellationToken, Error> {
+        self.kept(|all| {
+            let of_task = all.keys().filter(|(task, _)| *task == name.0).count();
+            if !all.contains_key(name) && (of_task >= OF_TASK || all.len() >= IN_ALL) {
+                let message = format!(
+                    "a task has {OF_TASK} callbacks at most, and all tasks {IN_ALL} together"
+                );
+                return Err(Error::new(Kind::Busy, message));
+            }
+            let stop = self.stop.child_token();
+            let before = all.insert(name.clone(), (kept, stop.clone()));
+            if let Some((_, before)) = before {
+                before.cancel();
+            }
+            Ok(stop)
+        })
+    }
+
+    /// Forgets a callback; one that has another token by now stays.
+    fn forget(&self, name: &Name, only: Option<&Kept>) {
+        self.kept(|all| {
+            let is_it = |kept: &Kept| only.is_none_or(|only| only == kept);
+            if all.get(name).is_some_and(|(kept, _)| is_it(kept))
+                && let Some((_, stop)) = all.remove(name)
+            {
+                stop.cancel();
+            }
+        });
+    }
+
+    /// Puts all on disk.
+    async fn write(&self) -> Result<(), Error> {
+        let _one = self.writing.lock().await;
+        let all: Vec<Kept> = self.kept(|all| all.values().map(|(kept, _)| kept.clone()).collect());
+        let file = self.file.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let text = serde_json::to_string(&all).map_err(io::Error::other)?;
+            replace(&file, &text)
+        });
+        let written = written
+            .await
+            .map_err(io::Error::other)
+            .and_then(|done| done);
+        written.map_err(|error| {
+            let message = format!("the callback cannot be kept: {error}");
+            Error::new(Kind::Unavailable, message)
+        })
+    }
+
+    /// Those of the file.
+    fn read(&self) -> Vec<Kept> {
+        let text = match fs::read_to_string(&self.file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+            Err(error) => {
+                tracing::warn!(%error, "callbacks of open tasks are not known");
+                return Vec::new();
+            }
+        };
+        serde_json::from_str(&text).unwrap_or_else(|error| {
+            tracing::warn!(%error, file = %self.file.display(), "callbacks cannot be read");
+            Vec::new()
+        })
+    }
+}
+
+/// A callback as a client is told of it: without what only its receiver has to know.
+fn shown(kept: &Kept) -> TaskPushNotificationConfig {
+    let mut config = kept.config.clone();
+    if let Some(how) = &mut config.authentication {
+        how.credentials = None;
+    }
+    config
+}
+
+impl Door {
+    /// The callbacks, where there can be any.
+    pub(super) fn callbacks(&self) -> Result<&Callbacks, Error> {
+        let none = || {
+            let message = "this server sends no callbacks; `server.callback_hosts` says to where \
+                           some may be sent";
+            Error::new(Kind::PushNotificationNotSupported, message)
+        };
+        self.callbacks.as_ref().ok_or_else(none)
+    }
+
+    /// Refuses a callback that a message brings along, before that begins anything.
+    pub(super) fn check_callback(&self, config: &TaskPushNotificationConfig) -> Result<(), Error> {
+        let field = "configuration.taskPushNotificationConfig";
+        self.callbacks()?.check(config, field).map(drop)
+    }
+
+    /// Keeps a callback of a task, and tells it from now on. The same one again is the same.
+    pub(super) async fn create_callback(
+        self: &Arc<Door>,
+        mut config: TaskPushNotificationConfig,
+    ) -> Result<TaskPushNotificationConfig, Error> {
+        let callbacks = self.callbacks()?;
+        check_tenant(config.tenant.as_deref())?;
+        let callback = callbacks.check(&config, "")?;
+        let look = self.look_for(&config.task_id).await?;
+        if look.status().is_ended() {
+            return Err(ended(&look));
+        }
+        let id = match set(&config.id) {
+            Some(id) => id.to_owned(),
+            None => made_id(&config),
+        };
+        config.id = Some(id.clone());
+        config.tenant = None;
+        let is_token_made = set(&config.token).is_none();
+        if is_token_made {
+            let known = callbacks.kept(|all| {
+                let known = all.get(&(look.id, id.clone()))?;
+                known
+                    .0
+                    .is_token_made
+                    .then(|| known.0.config.token.clone())?
+            });
+            config.token = Some(match known {
+                Some(token) => token,
+                None => secret()?,
+            });
+        }
+        let (name, kept) = (
+            (look.id, id),
+            Kept {
+                config,
+                is_token_made,
+            },
+        );
+        let shown = shown(&kept);
+        let stop = callbacks.keep(&name, kept.clone())?;
+        if let Err(error) = callbacks.write().await {
+            callbacks.forget(&name, Some(&kept));
+            return Err(error);
+        }
+        self.tell(name, kept, callback, stop);
+        Ok(shown)
+    }
+
+    /// Tells a callback until its task has ended.
+    fn tell(self: &Arc<Door>, name: Name, kept: Kept, callback: Callback, stop: CancellationToken) {
+        let Ok(callbacks) = self.callbacks() else {
+            return;
+        };
+        let door = self.clone();
+        let told = Told {
+            task: name.0,
+            callback,
+            config: kept.config.clone(),
+            is_token_sent: !kept.is_token_made,
+        };
+        callbacks.work.spawn(async move {
+            let telling = deliver::tell(&door, told);
+            if stop.run_until_cancelled(telling).await.is_none() {
+                return;
+            }
+            if let Some(callbacks) = &door.callbacks {
+                callbacks.forget(&name, Some(&kept));
+                if let Err(error) = callbacks.write().await {
+                    tracing::warn!(%error, "a callback of a task that has ended is left");
+                }
+            }
+        });
+    }
+
+    /// A callback of a task.
+    pub(super) async fn callback(
+        &self,
+        task: &str,
+        id: &str,
+    ) -> Result<TaskPushNotificationConfig, Error> {
+        let callbacks = self.callbacks()?;
+        let look = self.look_for(task).await?;
+        let name = (look.id, id.to_owned());
+        let found = callbacks.kept(|all| all.get(&name).map(|(kept, _)| shown(kept)));
+        found.ok_or_else(|| {
+            let message = format!("the task has no callback {id:?}");
+            Error::new(Kind::TaskNotFound, message).about("taskId", task)
+        })
+    }
+
+    /// The callbacks of a task, which are few.
+    pub(super) async fn callbacks_of(
+        &self,
+        task: &str,
+    ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
+        let callbacks = self.callbacks()?;
+        let look = self.look_for(task).await?;
+        let configs = callbacks.kept(|all| {
+            let own = all.iter().filter(|((task, _), _)| *task == look.id);
+            own.map(|(_, (kept, _))| shown(kept)).collect()
+        });
+        Ok(ListTaskPushNotificationConfigsResponse {
+            configs,
+            next_page_token: Some(String::new()),
+        })
+    }
+
+    /// Forgets a callback of a task, if there is one.
+    pub(super) async fn delete_callback(&self, task: &str, id: &str) -> Result<(), Error> {
+        let callbacks = self.callbacks()?;
+        let look = self.look_for(task).await?;
+        callbacks.forget(&(look.id, id.to_owned()), None);
+        callbacks.write().await
+    }
+
+    /// Goes on to tell the callbacks that an earlier process had.
+    pub(crate) async fn resume_callbacks(self: Arc<Door>) {
+        let Ok(callbacks) = self.callbacks() else {
+            return;
+        };
+        for kept in callbacks.read() {
+            let task: Option<TaskId> = kept.config.task_id.parse().ok();
+            let (Some(task), Some(id)) = (task, kept.config.id.clone()) else {
+                continue;
+            };
+            let callback = match callbacks.check(&kept.config, "") {
+                Ok(callback) => callback,
+                Err(error) => {
+                    tracing::warn!(%task, %error, "a callback is not told any more");
+                    continue;
+                }
+            };
+            match callbacks.keep(&(task, id.clone()), kept.clone()) {
+                Ok(stop) => self.tell((task, id), kept, callback, stop),
+                Err(error) => tracing::warn!(%task, %error, "a callback is not told any more"),
+            }
+        }
+    }
+
+    /// Tells nothing any more; the next process goes on with it.
+    pub(crate) async fn stop(&self) {
+        if let Some(callbacks) = &self.callbacks {
+            callbacks.stop.cancel();
+            callbacks.work.close();
+            callbacks.work.wait().await;
+        }
+    }
+}
+
+/// The id of a callback that has none: the same for the same address and token.
+fn made_id(config: &TaskPushNotificationConfig) -> String {
+    let mut hasher = Hasher::new("unisono/a2a-callback", 1);
+    hasher
+        .bytes(config.url.as_bytes())
+        .bytes(set(&config.token).unwrap_or_default().as_bytes());
+    let mut id = hasher.finish().to_string();
+    id.truncate(ID_DIGITS);
+    id
+}
+
+/// A secret that signs what a callback is told.
+fn secret() -> Result<String, Error> {
+    let mut bytes = [0_u8; 32];
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|error| Error::new(Kind::Internal, format!("no secret can be had: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn callbacks(directory: &Path) -> Callbacks {
+        let hosts = ["hooks.example.com".to_owned()];
+        Callbacks::open(&hosts, Some(directory)).unwrap()
+    }
+
+    fn config(more: Value) -> TaskPushNotificationConfig {
+        let mut config = json!({"url": "https://hooks.example.com/a", "taskId": "t"});
+        let fields = config.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        serde_json::from_value(config).unwrap()
+    }
+
+    #[test]
+    fn callbacks_that_cannot_be_sent_are_refused_by_field() {
+        let directory = tempfile::tempdir().unwrap();
+        let callbacks = callbacks(directory.path());
+        let auth = |scheme: &str, credentials: &str| json!({"authentication": {"scheme": scheme, "credentials": credentials}});
+        callbacks.check(&config(json!({})), "").unwrap();
+        callbacks.check(&config(auth("Bearer", "abc")), "").unwrap();
+        for (more, field) in [
+            (json!({"url": "https://evil.example/"}), "at.url"),
+            (json!({"id": "a/b"}), "at.id"),
+            (json!({"id": "a".repeat(65)}), "at.id"),
+            (json!({"token": "a\r\nX-Evil: 1"}), "at.token"),
+            (json!({"token": "a".repeat(1_025)}), "at.token"),
+            (auth("", "x"), "at.authentication"),
+            (auth("Bearer x", "x"), "at.authentication"),
+            (auth("Bearer", "a\nb"), "at.authentication"),
+        ] {
+            let refused = callbacks
+                .check(&config(more), "at")
+                .unwrap_err()
+                .to_string();
+            assert!(refused.starts_with(field), "{refused}");
+        }
+        assert!(Callbacks::open(&[], Some(directory.path())).is_none());
+        assert!(Callbacks::open(&["a.example".to_owned()], None).is_none());
+    }
+
+    #[tokio::test]
+    async fn callbacks_are_kept_and_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let before = callbacks(directory.path());
+        let task = TaskId {
+            session: unisono_context::SessionId::from_u128(1),
+            turn: unisono_context::TurnId::from_u128(2),
+        };
+        let kept = |n: usize| Kept {
+            config: config(json!({"id": n.to_string(), "taskId": task.to_string()})),
+            is_token_made: false,
+        };
+        for n in 0..OF_TASK {
+            before.keep(&(task, n.to_string()), kept(n)).unwrap();
+        }
+        let more = before.keep(&(task, "more".into()), kept(9)).unwrap_err();
+        assert_eq!(more.kind, Kind::Busy);
+        // Another one of the same id stops the first.
+        let first = before.keep(&(task, "0".into()), kept(0)).unwrap();
+        let second = before.keep(&(task, "0".into()), kept(0)).unwrap();
+        assert!(first.is_cancelled() && !second.is_cancelled());
+        before.write().await.unwrap();
+        let after = callbacks(directory.path());
+        assert_eq!(after.read().len(), OF_TASK);
+        before.forget(&(task, "0".into()), None);
+        assert!(second.is_cancelled());
+        before.write().await.unwrap();
+        assert_eq!(after.read().len(), OF_TASK - 1);
+        fs::write(directory.path().join(FILE), "nonsense").unwrap();
+        assert!(after.read().is_empty());
+    }
+}

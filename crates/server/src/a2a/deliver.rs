@@ -1,0 +1,171 @@
+//! A callback that is told: each change of its task's state, until the task has ended.
+
+use std::time::Duration;
+
+use a2a::{StreamResponse, TaskPushNotificationConfig, TaskState};
+use axum::body::Bytes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+use unisono::tasks::TaskId;
+use unisono::{Callback, Undelivered};
+use unisono_api::turn_event::TurnEvent;
+use unisono_context::digest::Hasher;
+use unisono_runtime::clock;
+
+use super::Door;
+use super::error::Error;
+use super::follow;
+use super::http::JSON;
+use super::operations::set;
+use super::task::Extent;
+
+/// How often the same is sent, at most.
+const ATTEMPTS: u32 = 6;
+/// How long the second attempt waits; each later one waits twice as long as the one before.
+const WAIT: Duration = Duration::from_millis(250);
+/// The header of a client's own token.
+const TOKEN: &str = "x-a2a-notification-token";
+/// Hex digits of the id of what is told.
+const ID_DIGITS: usize = 32;
+
+/// A callback, and what it is told of.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) task: TaskId,
+    pub(super) callback: Callback,
+    pub(super) config: TaskPushNotificationConfig,
+    /// Whether its token is sent: else it only signs.
+    pub(super) is_token_sent: bool,
+}
+
+/// Tells a callback of each state of its task up to the last one. It ends with the task.
+pub(super) async fn tell(door: &Door, told: Told) {
+    if let Err(error) = follow(door, &told).await {
+        let task = told.task;
+        tracing::warn!(%task, %error, "a callback is not told any more");
+    }
+}
+
+async fn follow(door: &Door, told: &Told) -> Result<(), Error> {
+    let handle = door.local.open(told.task.session).await?;
+    let mut follower = door.local.follower(handle, told.task.turn, None).await?;
+    let mut last = None;
+    loop {
+        let look = door.look(told.task).await?;
+        let task = look.task(Extent::ALL);
+        let state = task.status.state.clone();
+        if last.as_ref() != Some(&state) {
+            let changed = task.status.timestamp.map(|at| at.timestamp_millis());
+            let id = id(told, &state, changed.unwrap_or_default());
+            // Serialising a task does not fail.
+            let body = serde_json::to_vec(&StreamResponse::Task(task)).unwrap_or_default();
+            deliver(told, &id, body.into()).await;
+            last = Some(state.clone());
+        }
+        if state.is_terminal() {
+            return Ok(());
+        }
+        loop {
+            let Some(event) = follow::next(&door.local, &mut follower).await? else {
+                return Ok(());
+            };
+            if may_change(&event, &state) {
+                break;
+            }
+        }
+    }
+}
+
+/// Whether the state may be another one after that.
+fn may_change(event: &TurnEvent, state: &TaskState) -> bool {
+    match event {
+        TurnEvent::Waiting { .. } | TurnEvent::Decided { .. } | TurnEvent::Ended(_) => true,
+        TurnEvent::Frozen { .. } | TurnEvent::Runs { .. } => *state == TaskState::Submitted,
+        _ => false,
+    }
+}
+
+/// Sends it until it is taken, as often as that is tried.
+async fn deliver(told: &Told, id: &str, body: Bytes) {
+    let mut wait = WAIT;
+    for attempt in 1..=ATTEMPTS {
+        let seconds = clock::now().0 / 1_000;
+        let headers = headers(told, id, seconds, &body);
+        let task = told.task;
+        match told.callback.send(&headers, body.clone()).await {
+            Ok(()) => return,
+            Err(Undelivered::Failed(reason)) if attempt < ATTEMPTS => {
+                tracing::debug!(%task, reason, attempt, "a callback did not take what it is told");
+                tokio::time::sleep(wait).await;
+                wait *= 2;
+            }
+            Err(error) => {
+                tracing::warn!(%task, %error, attempt, "a callback was not told of its task");
+                return;
+            }
+        }
+    }
+}
+
+/// The same for the same state of a task, however often it is sent.
+fn id(told: &Told, state: &TaskState, changed_ms: i64) -> String {
+    let mut hasher = Hasher::new("unisono/a2a-notification", 1);
+    let callback = told.config.id.as_deref().unwrap_or_default();
+    let state = serde_json::to_string(state).unwrap_or_default();
+    hasher
+        .bytes(told.task.to_string().as_bytes())
+        .bytes(callback.as_bytes())
+        .bytes(state.as_bytes())
+        .bytes(&changed_ms.to_be_bytes());
+    let mut id = hasher.finish().to_string();
+    id.truncate(ID_DIGITS);
+    id
+}
+
+/// What is sent with it: who it is from, and a signature as the Standard Webhooks have it.
+fn headers(told: &Told, id: &str, seconds: i64, body: &[u8]) -> Vec<(&'static str, String)> {
+    let config = &told.config;
+    let token = set(&config.token).unwrap_or_default();
+    let mut headers = vec![
+        ("content-type", JSON.to_owned()),
+        ("a2a-version", a2a::VERSION.to_owned()),
+        ("webhook-id", id.to_owned()),
+        ("webhook-timestamp", seconds.to_string()),
+        ("webhook-signature", signature(token, id, seconds, body)),
+    ];
+    if told.is_token_sent {
+        headers.push((TOKEN, token.to_owned()));
+    }
+    if let Some(how) = &config.authentication {
+        let credentials = set(&how.credentials).unwrap_or_default();
+        let value = format!("{} {credentials}", how.scheme);
+        headers.push(("authorization", value.trim_end().to_owned()));
+    }
+    headers
+}
+
+fn signature(secret: &str, id: &str, seconds: i64, body: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let mut signing = hmac::Context::with_key(&key);
+    signing.update(format!("{id}.{seconds}.").as_bytes());
+    signing.update(body);
+    format!("v1,{}", STANDARD.encode(signing.sign()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value is that of `printf 'msg_1.1614265330.{"test": 2432232314}' | openssl dgst -sha256
+    /// -hmac secret -binary | base64`.
+    #[test]
+    fn what_is_told_is_signed_over_its_id_its_time_and_its_body() {
+        let body = br#"{"test": 2432232314}"#;
+        let signed = signature("secret", "msg_1", 1_614_265_330, body);
+        assert_eq!(signed, "v1,T49pOLi9Y59Pd0W8q5zvP9qTIc61pr4XaCUOi3i6Wj4=");
+        assert_ne!(signed, signature("secret", "msg_2", 1_614_265_330, body));
+        assert_ne!(signed, signature("secret", "msg_1", 1_614_265_331, body));
+        assert_ne!(signed, signature("other", "msg_1", 1_614_265_330, body));
+    }
+}
