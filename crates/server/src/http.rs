@@ -32,6 +32,7 @@ mod login;
 mod mcp;
 mod messages;
 mod metrics;
+mod names;
 mod open_files;
 mod openai;
 mod part;
@@ -76,8 +77,9 @@ use utoipa_axum::routes;
 use crate::a2a::{self, Door};
 use bodies::Bodies;
 use login::Logins;
+pub(crate) use names::authority;
+use names::hosts;
 use openai::ephemeral::EphemeralSessions;
-pub(crate) use problem::ApiError;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
@@ -383,33 +385,11 @@ async fn off_thread<T: Send + 'static>(
     done.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))
 }
 
-/// How an address is asked for from this machine: one that stands for all addresses is none itself.
-pub(crate) fn authority(address: SocketAddr) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("localhost:{}", address.port()),
-        false => address.to_string(),
-    }
-}
-
 /// Tells the service manager, where there is one.
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::debug!(%error, "the service manager was not told");
     }
-}
-
-/// The names it may be asked by.
-fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
-    let own = match address {
-        SocketAddr::V4(v4) => v4.ip().to_string(),
-        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
-    };
-    let mut hosts = vec![own, "localhost".to_owned()];
-    if address.ip().is_loopback() || address.ip().is_unspecified() {
-        hosts.extend(["127.0.0.1".to_owned(), "[::1]".to_owned()]);
-    }
-    hosts.extend(more.iter().map(|host| host.to_ascii_lowercase()));
-    hosts
 }
 
 /// Every route, with its description.
@@ -482,38 +462,4 @@ pub fn description() -> String {
 /// The description of all routes.
 async fn openapi(State(shared): State<Arc<Shared>>) -> Json<OpenApi> {
     Json(shared.openapi.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_asked_by_its_address_and_from_this_machine_where_that_leads_to_it() {
-        let named = |address: &str| hosts(address.parse().unwrap(), &["Unisono".to_owned()]);
-        let own = ["localhost", "127.0.0.1", "[::1]", "unisono"];
-        for (address, first) in [
-            ("127.0.0.1:7007", "127.0.0.1"),
-            ("[::1]:7007", "[::1]"),
-            ("0.0.0.0:7007", "0.0.0.0"),
-            ("[::]:7007", "[::]"),
-        ] {
-            let named = named(address);
-            assert_eq!(named[0], first);
-            assert!(own.iter().all(|own| named.iter().any(|name| name == own)));
-        }
-        assert_eq!(named("192.0.2.1:80"), ["192.0.2.1", "localhost", "unisono"]);
-    }
-
-    #[test]
-    fn programs_of_this_machine_are_sent_to_an_address_that_they_can_go_to() {
-        for (address, host) in [
-            ("127.0.0.1:7007", "127.0.0.1:7007"),
-            ("[::1]:7007", "[::1]:7007"),
-            ("0.0.0.0:7007", "localhost:7007"),
-            ("[::]:7007", "localhost:7007"),
-        ] {
-            assert_eq!(authority(address.parse().unwrap()), host);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Callbacks of the Agent2Agent protocol: addresses that are told how tasks go on.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Instant;
@@ -33,6 +33,31 @@ impl Told {
     }
 }
 
+/// What is told on a connection, if all of it comes.
+fn read(reader: &mut BufReader<TcpStream>) -> Option<Told> {
+    let (mut headers, mut line) = (Vec::new(), String::new());
+    reader.read_line(&mut line).ok()?;
+    if line.is_empty() {
+        return None;
+    }
+    assert!(line.starts_with("POST /hook?of=me "), "{line}");
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            break;
+        };
+        headers.push((name.to_lowercase(), value.to_owned()));
+    }
+    let mut told = Told {
+        headers,
+        body: String::new(),
+    };
+    let length: u64 = told.header("content-length")?.parse().unwrap();
+    let read = reader.by_ref().take(length).read_to_string(&mut told.body);
+    (read.ok()? as u64 == length).then_some(told)
+}
+
 /// A server that takes what it is told, after it has refused it with these statuses.
 struct Receiving {
     url: String,
@@ -48,32 +73,15 @@ impl Receiving {
             let mut refusals = refusals.iter();
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut reader = BufReader::new(stream);
-                let (mut headers, mut line) = (Vec::new(), String::new());
-                reader.read_line(&mut line).unwrap();
-                assert!(line.starts_with("POST /hook?of=me "), "{line}");
-                loop {
-                    let mut line = String::new();
-                    reader.read_line(&mut line).unwrap();
-                    let Some((name, value)) = line.trim_end().split_once(": ") else {
-                        break;
-                    };
-                    headers.push((name.to_lowercase(), value.to_owned()));
-                }
-                let mut told = Told {
-                    headers,
-                    body: String::new(),
+                // A program that is killed breaks off.
+                let Some(told) = read(&mut reader) else {
+                    continue;
                 };
-                let length = told.header("content-length").unwrap().parse().unwrap();
-                reader
-                    .by_ref()
-                    .take(length)
-                    .read_to_string(&mut told.body)
-                    .unwrap();
                 let status = refusals.next().copied().unwrap_or(204);
                 let reply = format!(
                     "HTTP/1.1 {status} So\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                 );
-                reader.get_mut().write_all(reply.as_bytes()).unwrap();
+                reader.get_mut().write_all(reply.as_bytes()).ok();
                 if send.send(told).is_err() {
                     return;
                 }

@@ -145,6 +145,18 @@ fn other_programs_are_connected_as_the_page_says() {
     assert!(done.stdout.contains("\"delegate\""), "{done:#?}");
 }
 
+#[test]
+fn agents_are_given_tasks_as_the_page_says() {
+    let done = run("how-to/a2a.md").expect(0);
+    for said in [
+        "\"protocolBinding\":\"HTTP+JSON\"",
+        "TASK_STATE_COMPLETED",
+        "\"totalSize\":1",
+    ] {
+        assert!(done.stdout.contains(said), "{said}: {done:#?}");
+    }
+}
+
 /// A page as a reader of the book has it: files that it includes are in it.
 fn page_text(page: &Path) -> String {
     let text = std::fs::read_to_string(page).unwrap();

@@ -6,8 +6,6 @@ use a2a::{ERROR_INFO_TYPE, PROTOCOL_DOMAIN, error_code};
 use serde_json::{Value, json};
 use unisono_api::{Code, Problem, service};
 
-use crate::http::ApiError;
-
 /// The domain of reasons that are not the protocol's own.
 const OWN_DOMAIN: &str = "unisono";
 /// The code of JSON-RPC for what the protocol has no code of its own for.
@@ -41,126 +39,77 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Its code of JSON-RPC, its status of HTTP, its name in Google's RPC, its reason, and whether the
-    /// reason is the protocol's.
-    const fn row(self) -> (i32, u16, &'static str, &'static str, bool) {
-        use error_code as code;
+    /// Its code of JSON-RPC.
+    const fn code(self) -> i32 {
         match self {
-            Kind::TaskNotFound => (
-                code::TASK_NOT_FOUND,
-                404,
-                "NOT_FOUND",
-                "TASK_NOT_FOUND",
-                true,
-            ),
-            Kind::TaskNotCancelable => (
-                code::TASK_NOT_CANCELABLE,
-                400,
-                "FAILED_PRECONDITION",
-                "TASK_NOT_CANCELABLE",
-                true,
-            ),
-            Kind::PushNotificationNotSupported => (
-                code::PUSH_NOTIFICATION_NOT_SUPPORTED,
-                400,
-                "FAILED_PRECONDITION",
-                "PUSH_NOTIFICATION_NOT_SUPPORTED",
-                true,
-            ),
-            Kind::UnsupportedOperation => (
-                code::UNSUPPORTED_OPERATION,
-                400,
-                "FAILED_PRECONDITION",
-                "UNSUPPORTED_OPERATION",
-                true,
-            ),
-            Kind::ContentTypeNotSupported => (
-                code::CONTENT_TYPE_NOT_SUPPORTED,
-                400,
-                "INVALID_ARGUMENT",
-                "CONTENT_TYPE_NOT_SUPPORTED",
-                true,
-            ),
-            Kind::VersionNotSupported => (
-                code::VERSION_NOT_SUPPORTED,
-                400,
-                "FAILED_PRECONDITION",
-                "VERSION_NOT_SUPPORTED",
-                true,
-            ),
-            Kind::Parse => (
-                code::PARSE_ERROR,
-                400,
-                "INVALID_ARGUMENT",
-                "PARSE_ERROR",
-                false,
-            ),
-            Kind::InvalidRequest => (
-                code::INVALID_REQUEST,
-                400,
-                "INVALID_ARGUMENT",
-                "INVALID_REQUEST",
-                false,
-            ),
-            Kind::MethodNotFound => (
-                code::METHOD_NOT_FOUND,
-                404,
-                "UNIMPLEMENTED",
-                "METHOD_NOT_FOUND",
-                false,
-            ),
-            Kind::InvalidParams => (
-                code::INVALID_PARAMS,
-                400,
-                "INVALID_ARGUMENT",
-                "INVALID_PARAMS",
-                false,
-            ),
-            Kind::Unauthenticated => (
-                SERVER_ERROR,
-                401,
-                "UNAUTHENTICATED",
-                "UNAUTHENTICATED",
-                false,
-            ),
-            Kind::PermissionDenied => (
-                SERVER_ERROR,
-                403,
-                "PERMISSION_DENIED",
-                "PERMISSION_DENIED",
-                false,
-            ),
-            Kind::NotFound => (SERVER_ERROR, 404, "NOT_FOUND", "NOT_FOUND", false),
-            Kind::MethodNotAllowed => (
-                SERVER_ERROR,
-                405,
-                "UNIMPLEMENTED",
-                "METHOD_NOT_ALLOWED",
-                false,
-            ),
-            Kind::TooLarge => (
-                code::INVALID_REQUEST,
-                413,
-                "INVALID_ARGUMENT",
-                "TOO_LARGE",
-                false,
-            ),
-            Kind::MediaType => (
-                code::INVALID_REQUEST,
-                415,
-                "INVALID_ARGUMENT",
-                "UNSUPPORTED_MEDIA_TYPE",
-                false,
-            ),
-            Kind::Busy => (SERVER_ERROR, 429, "RESOURCE_EXHAUSTED", "BUSY", false),
-            Kind::Unavailable => (SERVER_ERROR, 503, "UNAVAILABLE", "UNAVAILABLE", false),
-            Kind::Internal => (
-                code::INTERNAL_ERROR,
-                500,
-                "INTERNAL",
-                "INTERNAL_ERROR",
-                false,
-            ),
+            Kind::TaskNotFound => error_code::TASK_NOT_FOUND,
+            Kind::TaskNotCancelable => error_code::TASK_NOT_CANCELABLE,
+            Kind::PushNotificationNotSupported => error_code::PUSH_NOTIFICATION_NOT_SUPPORTED,
+            Kind::UnsupportedOperation => error_code::UNSUPPORTED_OPERATION,
+            Kind::ContentTypeNotSupported => error_code::CONTENT_TYPE_NOT_SUPPORTED,
+            Kind::VersionNotSupported => error_code::VERSION_NOT_SUPPORTED,
+            Kind::Parse => error_code::PARSE_ERROR,
+            Kind::InvalidRequest | Kind::TooLarge | Kind::MediaType => error_code::INVALID_REQUEST,
+            Kind::MethodNotFound => error_code::METHOD_NOT_FOUND,
+            Kind::InvalidParams => error_code::INVALID_PARAMS,
+            Kind::Internal => error_code::INTERNAL_ERROR,
+            Kind::Unauthenticated
+            | Kind::PermissionDenied
+            | Kind::NotFound
+            | Kind::MethodNotAllowed
+            | Kind::Busy
+            | Kind::Unavailable => SERVER_ERROR,
+        }
+    }
+
+    /// Its status of HTTP, and its name in Google's RPC.
+    const fn status(self) -> (u16, &'static str) {
+        match self {
+            Kind::TaskNotFound | Kind::NotFound => (404, "NOT_FOUND"),
+            Kind::TaskNotCancelable
+            | Kind::PushNotificationNotSupported
+            | Kind::UnsupportedOperation
+            | Kind::VersionNotSupported => (400, "FAILED_PRECONDITION"),
+            Kind::ContentTypeNotSupported
+            | Kind::Parse
+            | Kind::InvalidRequest
+            | Kind::InvalidParams => (400, "INVALID_ARGUMENT"),
+            Kind::TooLarge => (413, "INVALID_ARGUMENT"),
+            Kind::MediaType => (415, "INVALID_ARGUMENT"),
+            Kind::MethodNotFound => (404, "UNIMPLEMENTED"),
+            Kind::MethodNotAllowed => (405, "UNIMPLEMENTED"),
+            Kind::Unauthenticated => (401, "UNAUTHENTICATED"),
+            Kind::PermissionDenied => (403, "PERMISSION_DENIED"),
+            Kind::Busy => (429, "RESOURCE_EXHAUSTED"),
+            Kind::Unavailable => (503, "UNAVAILABLE"),
+            Kind::Internal => (500, "INTERNAL"),
+        }
+    }
+
+    /// Its reason, and the domain of that.
+    const fn reason(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::TaskNotFound => ("TASK_NOT_FOUND", PROTOCOL_DOMAIN),
+            Kind::TaskNotCancelable => ("TASK_NOT_CANCELABLE", PROTOCOL_DOMAIN),
+            Kind::PushNotificationNotSupported => {
+                ("PUSH_NOTIFICATION_NOT_SUPPORTED", PROTOCOL_DOMAIN)
+            }
+            Kind::UnsupportedOperation => ("UNSUPPORTED_OPERATION", PROTOCOL_DOMAIN),
+            Kind::ContentTypeNotSupported => ("CONTENT_TYPE_NOT_SUPPORTED", PROTOCOL_DOMAIN),
+            Kind::VersionNotSupported => ("VERSION_NOT_SUPPORTED", PROTOCOL_DOMAIN),
+            Kind::Parse => ("PARSE_ERROR", OWN_DOMAIN),
+            Kind::InvalidRequest => ("INVALID_REQUEST", OWN_DOMAIN),
+            Kind::MethodNotFound => ("METHOD_NOT_FOUND", OWN_DOMAIN),
+            Kind::InvalidParams => ("INVALID_PARAMS", OWN_DOMAIN),
+            Kind::Unauthenticated => ("UNAUTHENTICATED", OWN_DOMAIN),
+            Kind::PermissionDenied => ("PERMISSION_DENIED", OWN_DOMAIN),
+            Kind::NotFound => ("NOT_FOUND", OWN_DOMAIN),
+            Kind::MethodNotAllowed => ("METHOD_NOT_ALLOWED", OWN_DOMAIN),
+            Kind::TooLarge => ("TOO_LARGE", OWN_DOMAIN),
+            Kind::MediaType => ("UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN),
+            Kind::Busy => ("BUSY", OWN_DOMAIN),
+            Kind::Unavailable => ("UNAVAILABLE", OWN_DOMAIN),
+            Kind::Internal => ("INTERNAL_ERROR", OWN_DOMAIN),
         }
     }
 
@@ -252,25 +201,21 @@ impl Error {
 
     /// The status of HTTP.
     pub(super) const fn status(&self) -> u16 {
-        self.kind.row().1
+        self.kind.status().0
     }
 
     /// The same where JSON-RPC is spoken over it.
     pub(super) const fn rpc_status(&self) -> u16 {
         match self.kind.is_of_http() {
-            true => self.kind.row().1,
+            true => self.kind.status().0,
             false => 200,
         }
     }
 
     fn details(&self) -> Vec<Value> {
-        let (.., reason, is_of_protocol) = self.kind.row();
+        let (reason, domain) = self.kind.reason();
         let about = self.about.iter();
         let about = about.map(|(name, what)| ((*name).to_owned(), Value::from(what.as_str())));
-        let domain = match is_of_protocol {
-            true => PROTOCOL_DOMAIN,
-            false => OWN_DOMAIN,
-        };
         let info = json!({"@type": ERROR_INFO_TYPE, "reason": reason, "domain": domain,
             "metadata": about.collect::<serde_json::Map<_, _>>()});
         let wrong = self.field.as_ref().map(|field| {
@@ -282,12 +227,12 @@ impl Error {
 
     /// The error object of JSON-RPC.
     pub(super) fn to_rpc(&self) -> Value {
-        json!({"code": self.kind.row().0, "message": self.message, "data": self.details()})
+        json!({"code": self.kind.code(), "message": self.message, "data": self.details()})
     }
 
     /// The body of the binding to HTTP.
     pub(super) fn to_http(&self) -> Value {
-        let (_, code, status, ..) = self.kind.row();
+        let (code, status) = self.kind.status();
         json!({"error": {"code": code, "status": status, "message": self.message,
             "details": self.details()}})
     }
@@ -305,12 +250,6 @@ impl From<&Problem> for Error {
             retry_after: problem.retry_after,
             ..Error::new(Kind::of_code(problem.code), problem.detail.clone())
         }
-    }
-}
-
-impl From<ApiError> for Error {
-    fn from(error: ApiError) -> Error {
-        error.problem().into()
     }
 }
 

@@ -72,7 +72,8 @@ pub(super) async fn body(request: Request, may_be_empty: bool) -> Result<Bytes, 
         }
         Err(rejection) => return Err(Error::new(Kind::InvalidRequest, rejection.body_text())),
     };
-    if !is_json && !(may_be_empty && body.is_empty()) {
+    let is_left_out = may_be_empty && body.is_empty();
+    if !is_json && !is_left_out {
         let message =
             format!("the body must be sent as `Content-Type: {JSON}`, or application/json");
         return Err(Error::new(Kind::MediaType, message));

@@ -220,7 +220,8 @@ mod tests {
             let each = each.map(|answer| (answer.call, answer.is_approved, answer.reason));
             Ok::<_, Error>(each.collect::<Vec<_>>())
         };
-        let rows: [(Value, &[Approval], &[(&str, bool, Option<&str>)]); 6] = [
+        type Decided<'d> = (&'d str, bool, Option<&'d str>);
+        let rows: [(Value, &[Approval], &[Decided<'_>]); 6] = [
             (json!([{"text": " Approve\n"}]), &one, &[("c1", true, None)]),
             (
                 json!([{"text": "deny: too dear: 9 EUR"}]),

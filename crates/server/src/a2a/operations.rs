@@ -45,7 +45,7 @@ pub(super) enum Operation {
 /// What is answered.
 pub(super) enum Answer {
     Value(Value),
-    Stream(Updates),
+    Stream(Box<Updates>),
 }
 
 impl Answer {
@@ -88,7 +88,7 @@ impl Door {
                 let sent = self.send(agent, request, true).await?;
                 let until = Until::EndOrQuestion;
                 let stream = Updates::new(self, sent, until, place).await?;
-                Ok(Answer::Stream(stream))
+                Ok(Answer::Stream(stream.into()))
             }
             Operation::GetTask(request) => {
                 check_tenant(request.tenant.as_deref())?;
@@ -114,7 +114,7 @@ impl Door {
                 }
                 let sent = self.followed(look.id, true).await?;
                 let stream = Updates::new(self, sent, Until::End, place).await?;
-                Ok(Answer::Stream(stream))
+                Ok(Answer::Stream(stream.into()))
             }
             Operation::CreateCallback(config) => Answer::json(&self.create_callback(config).await?),
             Operation::GetCallback(asked) => {

@@ -173,7 +173,7 @@ async fn carry_out(
     };
     match answered.await {
         Ok(Answer::Value(value)) => http::answer(200, http::JSON, &value, None),
-        Ok(Answer::Stream(updates)) => http::events(updates, |update| match update {
+        Ok(Answer::Stream(updates)) => http::events(*updates, |update| match update {
             Ok(update) => Event::default().data(update.to_string()),
             Err(error) => Event::default()
                 .event(ERROR)

@@ -43,7 +43,7 @@ async fn answer(
     };
     let call = match read(&body) {
         Ok(call) => call,
-        Err((id, error)) => return failed(&id, &error),
+        Err(unread) => return failed(&unread.id, &unread.error),
     };
     let agent = agent(&params);
     let answered = match version {
@@ -52,10 +52,10 @@ async fn answer(
     };
     let id = call.id;
     match answered {
-        Ok(Answer::Value(result)) => http::answer(200, JSON, &told(&id, Ok(result)), None),
+        Ok(Answer::Value(result)) => http::answer(200, JSON, &response(&id, Ok(result)), None),
         Ok(Answer::Stream(updates)) => {
-            let word = move |update| Event::default().data(told(&id, update).to_string());
-            http::events(updates, word)
+            let word = move |update| Event::default().data(response(&id, update).to_string());
+            http::events(*updates, word)
         }
         Err(error) => failed(&id, &error),
     }
@@ -67,23 +67,31 @@ pub(super) fn refused(error: &Error) -> Response {
 }
 
 fn failed(id: &Value, error: &Error) -> Response {
-    let body = told(id, Err(error.clone()));
+    let body = response(id, Err(error.clone()));
     http::answer(error.rpc_status(), JSON, &body, Some(error))
 }
 
-fn told(id: &Value, result: Result<Value, Error>) -> Value {
+fn response(id: &Value, result: Result<Value, Error>) -> Value {
     match result {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error.to_rpc()}),
     }
 }
 
-/// Reads a request; or says why it is none, with its id as far as that is known.
-fn read(body: &[u8]) -> Result<Call, (Value, Error)> {
-    let invalid = |id: Value, why: &str| (id, Error::new(Kind::InvalidRequest, why));
+/// What is no request, with its id as far as that is known.
+#[derive(Debug)]
+struct Unread {
+    id: Value,
+    error: Error,
+}
+
+/// Reads a request; or says why it is none.
+fn read(body: &[u8]) -> Result<Call, Box<Unread>> {
+    let unread = |id: Value, error: Error| Box::new(Unread { id, error });
+    let invalid = |id: Value, why: &str| unread(id, Error::new(Kind::InvalidRequest, why));
     let request: Value = serde_json::from_slice(body).map_err(|error| {
         let message = format!("the body is no JSON: {error}");
-        (Value::Null, Error::new(Kind::Parse, message))
+        unread(Value::Null, Error::new(Kind::Parse, message))
     })?;
     let Value::Object(mut request) = request else {
         let why = "the body must be one request: an object of JSON-RPC 2.0";
@@ -111,12 +119,12 @@ fn read(body: &[u8]) -> Result<Call, (Value, Error)> {
         Some(params @ Value::Object(_)) => params,
         Some(_) => {
             let error = Error::new(Kind::InvalidParams, "`params` must be an object");
-            return Err((id, error));
+            return Err(unread(id, error));
         }
     };
     match operation(&method, params) {
         Ok(operation) => Ok(Call { id, operation }),
-        Err(error) => Err((id, error)),
+        Err(error) => Err(unread(id, error)),
     }
 }
 
@@ -202,7 +210,7 @@ mod tests {
             ),
         ];
         for (body, id, code) in rows {
-            let (found, error) = read(body.as_bytes()).unwrap_err();
+            let Unread { id: found, error } = *read(body.as_bytes()).unwrap_err();
             assert_eq!(
                 (found, &error.to_rpc()["code"]),
                 (id, &json!(code)),

@@ -47,7 +47,7 @@ impl ApiError {
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    pub(crate) fn problem(&self) -> &Problem {
+    pub(super) fn problem(&self) -> &Problem {
         &self.0
     }
 }

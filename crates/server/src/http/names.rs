@@ -1,0 +1,59 @@
+//! The names by which the server is asked.
+
+use std::net::SocketAddr;
+
+/// How an address is asked for from this machine: one that stands for all addresses is none itself.
+pub(crate) fn authority(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    }
+}
+
+/// The names it may be asked by.
+pub(super) fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
+    let own = match address {
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    let mut hosts = vec![own, "localhost".to_owned()];
+    if address.ip().is_loopback() || address.ip().is_unspecified() {
+        hosts.extend(["127.0.0.1".to_owned(), "[::1]".to_owned()]);
+    }
+    hosts.extend(more.iter().map(|host| host.to_ascii_lowercase()));
+    hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_asked_by_its_address_and_from_this_machine_where_that_leads_to_it() {
+        let named = |address: &str| hosts(address.parse().unwrap(), &["Unisono".to_owned()]);
+        let own = ["localhost", "127.0.0.1", "[::1]", "unisono"];
+        for (address, first) in [
+            ("127.0.0.1:7007", "127.0.0.1"),
+            ("[::1]:7007", "[::1]"),
+            ("0.0.0.0:7007", "0.0.0.0"),
+            ("[::]:7007", "[::]"),
+        ] {
+            let named = named(address);
+            assert_eq!(named[0], first);
+            assert!(own.iter().all(|own| named.iter().any(|name| name == own)));
+        }
+        assert_eq!(named("192.0.2.1:80"), ["192.0.2.1", "localhost", "unisono"]);
+    }
+
+    #[test]
+    fn programs_of_this_machine_are_sent_to_an_address_that_they_can_go_to() {
+        for (address, host) in [
+            ("127.0.0.1:7007", "127.0.0.1:7007"),
+            ("[::1]:7007", "[::1]:7007"),
+            ("0.0.0.0:7007", "localhost:7007"),
+            ("[::]:7007", "localhost:7007"),
+        ] {
+            assert_eq!(authority(address.parse().unwrap()), host);
+        }
+    }
+}
