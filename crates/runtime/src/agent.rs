@@ -4,6 +4,7 @@
 //! is carried out by it. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
 //! cancellation, progress and durable steps.
 
+pub(crate) mod a2a;
 mod actor;
 pub(crate) mod command;
 mod ctx;

@@ -13,7 +13,7 @@ use unisono_context::{AgentId, Digest, RunId, Tokens};
 use unisono_model::language::{LanguageModel, Models, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
-use unisono_session::agent::Kind;
+use unisono_session::agent::{A2a, Command, Http, Kind};
 use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::pending_effects::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
@@ -174,10 +174,9 @@ fn one(
         return (requests, checks);
     };
     match &assignment.definition.kind {
-        Kind::Command(command) => {
-            requests.sent = documents(&assignment, prefix, &command.program);
-        }
-        Kind::Http(http) => requests.sent = documents(&assignment, prefix, &http.url),
+        Kind::Command(Command { program: to, .. })
+        | Kind::Http(Http { url: to, .. })
+        | Kind::A2a(A2a { url: to, .. }) => requests.sent = documents(&assignment, prefix, to),
         // It is given results, and hands the last one on.
         Kind::Pipeline => {}
         Kind::Custom(kind) => {

@@ -8,6 +8,8 @@ use unisono_context::call::CacheWarm;
 use unisono_context::digest::Hasher;
 use unisono_context::{AgentId, Digest};
 
+use crate::tool::Contract;
+
 /// What carries an agent out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -19,6 +21,8 @@ pub enum Kind {
     Custom(Arc<str>),
     /// A server: the assignment as JSON by POST, its answer in the reply.
     Http(Http),
+    /// An agent of another program, asked over the Agent2Agent protocol.
+    A2a(A2a),
     /// Nobody: what came of the last stage of its pipeline is its answer.
     Pipeline,
 }
@@ -33,6 +37,20 @@ pub struct Http {
     pub headers: BTreeMap<Arc<str>, Arc<str>>,
 }
 
+/// How an agent of another program is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct A2a {
+    /// The address of its card, or the one that has a card below it.
+    pub url: Arc<str>,
+    /// Headers of each request. `${NAME}` stands for a variable of the environment, so that no
+    /// secret is recorded.
+    pub headers: BTreeMap<Arc<str>, Arc<str>>,
+    /// The digest that its card must have.
+    pub card_digest: Option<Arc<str>>,
+    /// What giving it the same message twice does.
+    pub contract: Contract,
+}
+
 impl Kind {
     /// As definitions write it.
     pub fn name(&self) -> &str {
@@ -40,6 +58,7 @@ impl Kind {
             Kind::Llm => "llm",
             Kind::Command(_) => "command",
             Kind::Http(_) => "http",
+            Kind::A2a(_) => "a2a",
             Kind::Pipeline => "pipeline",
             Kind::Custom(name) => name,
         }
@@ -160,6 +179,7 @@ impl Definition {
             Kind::Custom(name) => h.u64(2).str(name),
             Kind::Http(http) => http.digest_into(h.u64(3)),
             Kind::Pipeline => h.u64(4),
+            Kind::A2a(remote) => remote.digest_into(h.u64(5)),
         };
         h.str(&self.model)
             .u64(self.limits.window.0)
@@ -224,6 +244,15 @@ impl Http {
         h.str(&self.url);
         map(h, &self.headers);
         h
+    }
+}
+
+impl A2a {
+    fn digest_into<'h>(&self, h: &'h mut Hasher) -> &'h mut Hasher {
+        h.str(&self.url);
+        map(h, &self.headers);
+        h.opt_str(self.card_digest.as_deref())
+            .u64(self.contract as u64)
     }
 }
 

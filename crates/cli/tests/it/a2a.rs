@@ -445,7 +445,11 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
         ),
     ];
     for (parts, answer, made) in rows {
-        let scene = Scene::new(&[&[send.clone()]], &program("approve = [\"send\"]"), "");
+        let scene = Scene::new(
+            &[std::slice::from_ref(&send)],
+            &program("approve = [\"send\"]"),
+            "",
+        );
         let daemon = Daemon::of(
             &scene.place,
             scene.command(&["serve", "--bind", "127.0.0.1:0"]),

@@ -9,6 +9,7 @@
 )]
 
 mod a2a;
+mod a2a_agents;
 mod a2a_callbacks;
 mod a2a_faults;
 mod acp;

@@ -17,7 +17,8 @@ use crate::schema::duration_ms;
 use crate::settings::{Loaded, dollars, models};
 
 /// The kinds that need no registration.
-pub(crate) const BUILT_IN_KINDS: [&str; 5] = ["llm", EXTRACTIVE, "command", "http", pipeline::KIND];
+pub(crate) const BUILT_IN_KINDS: [&str; 6] =
+    ["llm", EXTRACTIVE, "command", "http", "a2a", pipeline::KIND];
 
 /// The environment of definitions.
 pub(super) struct Setting<'l> {
@@ -95,6 +96,7 @@ impl Setting<'_> {
             pipeline::KIND => Kind::Pipeline,
             "command" => return self.command(source, found),
             "http" => return http::of(source, &self.loaded.sources().variables, found),
+            "a2a" => return http::a2a(source, &self.loaded.sources().variables, found),
             registered if own.contains(registered) => Kind::Custom(registered.into()),
             unknown => {
                 let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);
@@ -194,6 +196,13 @@ pub(super) fn no_program_keys(source: &Source, kind: &str, found: &mut Diagnosti
 fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"http\" to ask a server";
     without_effect(source, &["url", "headers"], kind, help, found);
+    no_remote_keys(source, kind, found);
+}
+
+/// Warns of keys that say how an agent of another program is asked.
+pub(super) fn no_remote_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"a2a\" to ask an agent of another program";
+    without_effect(source, &["card_digest", "contract"], kind, help, found);
 }
 
 /// Warns of keys that only apply to models.

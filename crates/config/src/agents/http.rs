@@ -1,12 +1,14 @@
-//! The keys of an agent that is a server.
+//! The keys of agents behind an address: a server, or an agent of another program.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_model::provider::{Address, Header};
 use unisono_runtime::agent::template::Template;
-use unisono_session::agent::{Http, Kind};
+use unisono_session::agent::{A2a, Http, Kind};
+use unisono_session::tool::Contract;
 
-use super::define::{no_model_keys, no_program_keys, texts_by_name};
+use super::define::{no_model_keys, no_program_keys, no_remote_keys, texts_by_name};
 use super::files::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::settings::Variables;
@@ -14,16 +16,61 @@ use crate::settings::Variables;
 /// Parts of a header's name that indicate a secret value.
 const SECRET: [&str; 6] = ["auth", "cookie", "key", "password", "secret", "token"];
 /// Headers that every request has already.
-const SET: [&str; 2] = ["accept", "idempotency-key"];
+const SET: [&str; 3] = ["accept", "idempotency-key", "a2a-version"];
+/// Hex digits of a digest.
+const DIGEST_DIGITS: usize = 64;
 const WRITE: &str = "write its value as ${VARIABLE}, and set that variable";
 
-/// The kind, if its address and headers can be used.
+/// A server, if its address and headers can be used.
 pub(super) fn of(source: &Source, set: &Variables, found: &mut Diagnostics) -> Option<Kind> {
-    no_model_keys(source, "http", found);
-    no_program_keys(source, "http", found);
+    no_remote_keys(source, "http", found);
+    let (url, headers) = server(source, "http", set, found)?;
+    Some(Kind::Http(Http { url, headers }))
+}
+
+/// An agent of another program, if its address, headers and digest can be used.
+pub(super) fn a2a(source: &Source, set: &Variables, found: &mut Diagnostics) -> Option<Kind> {
+    let server = server(source, "a2a", set, found);
+    let card_digest = source.text("card_digest").map(str::trim);
+    let is_digest = |text: &str| text.len() == DIGEST_DIGITS && text.bytes().all(is_digit);
+    if card_digest.is_some_and(|text| !is_digest(text)) {
+        let problem = format!("agent `{}`: `card_digest` is no digest", source.id);
+        let diagnostic = Diagnostic::error(source.at("card_digest"), problem).on("card_digest");
+        let help = "write the 64 hex digits that a run of the agent tells when it begins";
+        found.push(diagnostic.help(help));
+        return None;
+    }
+    let (url, headers) = server?;
+    Some(Kind::A2a(A2a {
+        url,
+        headers,
+        card_digest: card_digest.map(Arc::from),
+        contract: match source.text("contract") {
+            Some("idempotent") => Contract::Idempotent,
+            _ => Contract::AtMostOnce,
+        },
+    }))
+}
+
+fn is_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// An address and its headers.
+type Endpoint = (Arc<str>, BTreeMap<Arc<str>, Arc<str>>);
+
+/// What is asked by an agent of that kind, if its address and headers can be used.
+fn server(
+    source: &Source,
+    kind: &str,
+    set: &Variables,
+    found: &mut Diagnostics,
+) -> Option<Endpoint> {
+    no_model_keys(source, kind, found);
+    no_program_keys(source, kind, found);
     let Some(url) = source.text("url") else {
         if !found.has(&source.place.origin, "url") {
-            let problem = format!("agent `{}` of kind `http` has no `url`", source.id);
+            let problem = format!("agent `{}` of kind `{kind}` has no `url`", source.id);
             found.push(Diagnostic::error(source.at("kind"), problem).help("name its address"));
         }
         return None;
@@ -61,8 +108,7 @@ pub(super) fn of(source: &Source, set: &Variables, found: &mut Diagnostics) -> O
         let diagnostic = Diagnostic::warning(source.at("url"), problem).on("url");
         found.push(diagnostic.help("use https"));
     }
-    let url = url.trim().into();
-    usable.then_some(Kind::Http(Http { url, headers }))
+    usable.then(|| (url.trim().into(), headers))
 }
 
 /// The variables of a header's value, or an error with its remedy. Definitions are recorded and

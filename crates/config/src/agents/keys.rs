@@ -36,6 +36,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),
+    key("card_digest", Kind::Text),
+    key("contract", Kind::Choice(&["at_most_once", "idempotent"])),
 ];
 
 #[cfg(test)]

@@ -150,6 +150,12 @@ impl Ctx {
         self.inner.port.progress(self.run(), text.into());
     }
 
+    /// Whether its session goes on: else the program ends, and the next one goes on with the run.
+    pub(crate) async fn has_session(&self) -> bool {
+        let known = self.inner.port.read_result(self.run(), String::new());
+        known.await.is_ok()
+    }
+
     /// Waits for a tool, which has a time limit of its own.
     pub(crate) async fn while_tools_work<T>(&self, tools: impl Future<Output = T>) -> T {
         let _pause = self.inner.waiting.watchdog.pause();

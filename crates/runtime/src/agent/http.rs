@@ -6,6 +6,8 @@
 //! request of a run has the same header `Idempotency-Key`, so that a server whose work has
 //! effects can do it once.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use unisono_context::digest::Hasher;
@@ -63,7 +65,7 @@ impl Agent for HttpAgent {
 }
 
 /// The same for every attempt of the run, and for no other run.
-fn key(assignment: &RunAssignment) -> String {
+pub(super) fn key(assignment: &RunAssignment) -> String {
     let mut hasher = Hasher::new("unisono/idempotency-key", 1);
     hasher
         .bytes(&assignment.turn.as_u128().to_be_bytes())
@@ -90,8 +92,25 @@ fn server(
     let definition = &assignment.definition;
     let address = Address::endpoint(&http.url).map_err(|error| wrong(error.to_string()))?;
     let mut settings = Settings::of_endpoint(definition.id.as_str(), address);
-    let mut secrets = Vec::new();
-    for (name, value) in &http.headers {
+    let (headers, secrets) = headers(&http.headers, look)?;
+    settings.headers = headers;
+    // Until the attempt's own limit ends it, the server is waited for.
+    let limit = Duration::from_millis(definition.timeout_ms) + GRACE;
+    settings.timeouts.first_byte = limit;
+    settings.timeouts.idle = limit;
+    settings.timeouts.total = limit;
+    settings.caps.response = MAX_OUTPUT_BYTES;
+    Ok(Server { settings, secrets })
+}
+
+/// Headers with the values of the variables that they name, and those values.
+pub(super) fn headers(
+    written: &BTreeMap<Arc<str>, Arc<str>>,
+    look: impl Fn(&str) -> Option<String>,
+) -> Result<(Vec<Header>, Vec<String>), Failure> {
+    let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+    let (mut headers, mut secrets) = (Vec::new(), Vec::new());
+    for (name, value) in written {
         let template = Template::parse(value).map_err(wrong)?;
         secrets.extend(template.variables().filter_map(&look));
         let value = template.fill(&look).map_err(|variable| {
@@ -100,15 +119,9 @@ fn server(
             ))
         })?;
         let header = Header::new(name, &value).map_err(|error| wrong(error.to_string()))?;
-        settings.headers.push(header);
+        headers.push(header);
     }
-    // Until the attempt's own limit ends it, the server is waited for.
-    let limit = Duration::from_millis(definition.timeout_ms) + GRACE;
-    settings.timeouts.first_byte = limit;
-    settings.timeouts.idle = limit;
-    settings.timeouts.total = limit;
-    settings.caps.response = MAX_OUTPUT_BYTES;
-    Ok(Server { settings, secrets })
+    Ok((headers, secrets))
 }
 
 #[cfg(test)]

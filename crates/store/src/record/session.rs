@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_session::agent::{
-    Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage,
+    A2a, Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage,
 };
 use unisono_session::budget::{Amount, Caps, Grant, Reservation, TurnCaps};
 use unisono_session::event::{
@@ -107,9 +107,10 @@ layout! {
         max_concurrent, context, prefix, on_failure, delegates, tags, output_schema,
         temperature_milli, cache_warm; pipeline
     }
-    enum Kind { 0 Llm, 1 Command(command), 2 Custom(name), 3 Http(http), 4 Pipeline }
+    enum Kind { 0 Llm, 1 Command(command), 2 Custom(name), 3 Http(http), 4 Pipeline, 5 A2a(remote) }
     struct Command { program, args, env, cwd; env_pass }
     struct Http { url, headers }
+    struct A2a { url, headers, card_digest, contract }
     struct Stage { agent, task }
 }
 

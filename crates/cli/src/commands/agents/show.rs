@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono::models;
 use unisono_config::agents::Agent;
 use unisono_context::Tokens;
-use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure, Stage};
+use unisono_session::agent::{A2a, Command, ContextMode, Http, Kind, OnFailure, Stage};
 
 use crate::app::{App, learnt_here};
 use crate::problem::{Problem, Result};
@@ -70,6 +70,7 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
             format!("command: {}", all.join(" "))
         }
         Kind::Http(Http { url, .. }) => format!("http: {url}"),
+        Kind::A2a(A2a { url, .. }) => format!("a2a: {url}"),
         other => other.name().to_owned(),
     };
     let window = show::tokens(window);
@@ -161,6 +162,10 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
         }
         Kind::Http(Http { url, headers }) => {
             value["http"] = json!({"url": url, "headers": headers});
+        }
+        Kind::A2a(remote) => {
+            value["a2a"] = json!({"url": remote.url, "headers": remote.headers,
+                "card_digest": remote.card_digest, "contract": remote.contract.name()});
         }
         Kind::Llm | Kind::Custom(_) | Kind::Pipeline => {}
     }

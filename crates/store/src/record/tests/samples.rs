@@ -236,6 +236,15 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             })),
         ),
         ("defined_http", defined(agent::Kind::Http(http()))),
+        (
+            "defined_a2a",
+            defined(agent::Kind::A2a(agent::A2a {
+                url: http().url,
+                headers: http().headers,
+                card_digest: Some("5056db06".into()),
+                contract: unisono_session::tool::Contract::AtMostOnce,
+            })),
+        ),
         ("defined_pipeline", pipeline()),
         (
             "defined_custom",

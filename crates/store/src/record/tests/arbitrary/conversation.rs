@@ -155,7 +155,20 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         env_pass,
     });
     let http = (text(), text_map()).prop_map(|(url, headers)| agent::Http { url, headers });
+    let remote = (
+        text(),
+        text_map(),
+        option::of(text()),
+        select(&unisono_session::tool::Contract::ALL[..]),
+    );
+    let remote = remote.prop_map(|(url, headers, card_digest, contract)| agent::A2a {
+        url,
+        headers,
+        card_digest,
+        contract,
+    });
     let kind = prop_oneof![
+        remote.prop_map(agent::Kind::A2a),
         Just(agent::Kind::Llm),
         command.prop_map(agent::Kind::Command),
         text().prop_map(agent::Kind::Custom),

@@ -1,0 +1,389 @@
+//! An agent of another program, given its task over the Agent2Agent protocol (1.0).
+//!
+//! ```text
+//! card ─► send ─► follow ─► answer
+//!          │        └ cancelled: so is the remote task
+//!          └ journaled before it is sent, and with the task that came of it
+//! ```
+//!
+//! A later attempt and a later process follow the task that is journaled, and send nothing again. Where
+//! nobody knows whether a message arrived, the agent's contract decides: `idempotent` sends it
+//! again under the same id, `at_most_once` fails.
+
+mod card;
+mod journaled;
+mod outcome;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{SendMessageResponse, StreamResponse, Task as RemoteTask, error_code};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use unisono_model::client::Post;
+use unisono_model::language::Class;
+use unisono_model::provider::{Address, Settings};
+use unisono_session::agent::A2a;
+use unisono_session::run::Cause;
+use unisono_session::tool::Contract;
+
+use super::command::MAX_OUTPUT_BYTES;
+use super::{Agent, Answer, Ctx, Failure, Task, failure, http, request};
+use card::Peer;
+use journaled::{Begun, Sending};
+use outcome::Outcome;
+
+/// The version of the protocol.
+const VERSION: [(&str, &str); 2] = [
+    ("A2A-Version", a2a::VERSION),
+    ("Content-Type", "application/json"),
+];
+/// Bytes of the largest card.
+const CARD_BYTES: usize = 1024 * 1024;
+/// How long a request may take that waits for nothing.
+const EXCHANGE: Duration = Duration::from_secs(30);
+/// How long a stream may say nothing before the task is asked for.
+const QUIET: Duration = Duration::from_secs(60);
+/// How long it is waited before the task is asked for again: at first, and at most.
+const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Carries out definitions of kind `a2a`.
+#[derive(Clone, Debug)]
+pub(crate) struct A2aAgent {
+    remote: A2a,
+}
+
+impl A2aAgent {
+    pub(crate) fn new(remote: A2a) -> A2aAgent {
+        A2aAgent { remote }
+    }
+}
+
+impl Agent for A2aAgent {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        ctx.check_prefix()?;
+        let peer = self.peer(&ctx).await?;
+        let remote = Arc::new(Remote {
+            post: self.post(&ctx, &peer.url, MAX_OUTPUT_BYTES)?,
+            peer,
+            ctx,
+        });
+        let number = journaled::number(&remote.ctx.assignment().steps);
+        let begun = remote.begun(number, self.remote.contract).await?;
+        match begun {
+            Begun::Message(text) => Ok(Answer::text(text)),
+            Begun::Task(id) => remote.follow(number, id).await,
+        }
+    }
+}
+
+impl A2aAgent {
+    /// Reads the card, and finds where the agent is asked.
+    async fn peer(&self, ctx: &Ctx) -> Result<Peer, Failure> {
+        let at = card::address(&self.remote.url);
+        let post = self.post(ctx, &at, CARD_BYTES)?;
+        let card = post.fetch().await.map_err(|failed| broken(&at, &failed))?;
+        let pinned = self.remote.card_digest.as_deref();
+        let peer = card::read(&card, &self.remote.url, pinned);
+        let peer = peer.map_err(|(cause, why)| Failure::new(cause, format!("{at}: {why}")))?;
+        ctx.progress(format!("asking {} (card {})", peer.name, peer.digest));
+        Ok(peer)
+    }
+
+    fn post(&self, ctx: &Ctx, url: &str, most: usize) -> Result<Post, Failure> {
+        let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+        let address = Address::endpoint(url).map_err(|error| wrong(error.to_string()))?;
+        let mut settings = Settings::of_endpoint(ctx.definition().id.as_str(), address);
+        let look = |name: &str| std::env::var(name).ok();
+        let (headers, secrets) = http::headers(&self.remote.headers, look)?;
+        settings.headers = headers;
+        settings.timeouts.first_byte = EXCHANGE;
+        settings.timeouts.idle = QUIET;
+        settings.caps.response = most;
+        settings.caps.stream.line = most;
+        settings.caps.stream.event = most;
+        Post::new(settings, &secrets).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// An agent elsewhere, and the run that asks it.
+struct Remote {
+    post: Post,
+    peer: Peer,
+    ctx: Ctx,
+}
+
+/// An error of JSON-RPC.
+#[derive(Debug, Deserialize)]
+struct RpcError {
+    code: i64,
+    message: String,
+}
+
+/// A response of JSON-RPC.
+#[derive(Debug, Deserialize)]
+struct Response {
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<RpcError>,
+}
+
+/// Why a call gave nothing.
+enum Uncalled {
+    /// The other side says why.
+    Refused(RpcError),
+    /// Nobody knows whether it arrived.
+    Broken(Failure),
+}
+
+impl Remote {
+    /// What came of the message that is sent: as it is journaled, or by sending it now.
+    async fn begun(&self, number: u32, contract: Contract) -> Result<Begun, Failure> {
+        let steps = &self.ctx.assignment().steps;
+        let sending = Sending::read(steps, number);
+        if let Some(begun) = sending.begun {
+            return Ok(begun);
+        }
+        if sending.is_sent && contract == Contract::AtMostOnce {
+            let reason = "nobody knows whether the remote agent was given the task before the \
+                          program ended or the connection broke; it is not given it twice, because \
+                          its contract is `at_most_once`. Set `contract = \"idempotent\"` if it \
+                          knows messages by their ids";
+            return Err(Failure::new(Cause::BadInput, reason));
+        }
+        let id = format!("{}-{number}", http::key(self.ctx.assignment()));
+        let name = journaled::sending(number);
+        let id: String = self.ctx.step(&name, async { Ok(id) }).await?;
+        let params = json!({"message": self.message(&id),
+            "configuration": {"returnImmediately": true, "acceptedOutputModes": self.peer.output}});
+        let sent = match self.call("SendMessage", params).await {
+            Ok(sent) => sent,
+            Err(Uncalled::Refused(error)) => {
+                let reason = format!("the remote agent refuses the task: {}", error.message);
+                let cause = Cause::Rejected;
+                return Err(self.over(number, Failure::new(cause, reason)).await);
+            }
+            Err(Uncalled::Broken(failed)) if failed.cause == Cause::Rejected => {
+                return Err(self.over(number, failed).await);
+            }
+            Err(Uncalled::Broken(failed)) => return Err(failed),
+        };
+        let begun = match sent {
+            SendMessageResponse::Task(task) => Begun::Task(task.id),
+            SendMessageResponse::Message(message) => {
+                Begun::Message(outcome::text_of(&message.parts))
+            }
+        };
+        let name = journaled::begun(number);
+        self.ctx.step(&name, async { Ok(begun) }).await
+    }
+
+    /// The task with what the agent is given of the conversation.
+    fn message(&self, id: &str) -> Value {
+        let assignment = self.ctx.assignment();
+        let document = request::document(assignment, self.ctx.prefix()).concat();
+        let task = json!({"text": &*assignment.task});
+        let context = match (
+            self.peer.takes_data,
+            serde_json::from_slice::<Value>(&document),
+        ) {
+            (true, Ok(document)) => json!({"data": document, "mediaType": "application/json"}),
+            _ => json!({"text": String::from_utf8_lossy(&document)}),
+        };
+        json!({"messageId": id, "role": "ROLE_USER", "parts": [task, context]})
+    }
+
+    /// Follows a task up to its end.
+    async fn follow(self: &Arc<Remote>, number: u32, id: String) -> Result<Answer, Failure> {
+        let mut watch = Watch::new(self, &id);
+        let mut wait = WAIT.0;
+        loop {
+            match self.look(&id).await {
+                Ok(Outcome::Answered { text, partial }) => {
+                    watch.is_over = true;
+                    return Ok(Answer {
+                        partial: partial.map(Into::into),
+                        ..Answer::text(text)
+                    });
+                }
+                Ok(Outcome::Ended(ended)) => {
+                    watch.is_over = true;
+                    return Err(self.over(number, ended).await);
+                }
+                Ok(Outcome::Asks(question)) => {
+                    watch.is_over = true;
+                    self.cancel(&id).await;
+                    let reason =
+                        format!("the remote agent asks what nobody here can answer: {question}");
+                    let asks = Failure::new(Cause::Rejected, reason);
+                    return Err(self.over(number, asks).await);
+                }
+                Ok(Outcome::Working) => {}
+                Err(failed) if failed.cause == Cause::Unavailable => {
+                    self.ctx
+                        .progress(format!("asked again soon: {}", failed.reason));
+                }
+                Err(failed) => return Err(failed),
+            }
+            if self.peer.is_streaming && self.listen(&id).await {
+                continue;
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(WAIT.1);
+        }
+    }
+
+    /// The task as it is.
+    async fn look(&self, id: &str) -> Result<Outcome, Failure> {
+        match self.call::<RemoteTask>("GetTask", json!({"id": id})).await {
+            Ok(task) => Ok(outcome::read(&task)),
+            Err(Uncalled::Refused(error)) => {
+                let gone = error.code == i64::from(error_code::TASK_NOT_FOUND);
+                let reason = format!(
+                    "the remote agent does not tell of task {id}: {}",
+                    error.message
+                );
+                let failure = Failure::new(Cause::Rejected, reason);
+                match gone {
+                    true => Ok(Outcome::Ended(failure)),
+                    false => Err(failure),
+                }
+            }
+            Err(Uncalled::Broken(failed)) => Err(failed),
+        }
+    }
+
+    /// Tells what the remote agent says of its task, as long as it does; whether it said that the task
+    /// has ended, or waits.
+    async fn listen(&self, id: &str) -> bool {
+        let body = rpc("SubscribeToTask", &json!({"id": id}));
+        let (mut settled, mut bytes) = (false, 0_usize);
+        let streamed = self.post.stream(&VERSION, body, |data| {
+            let response: Option<Response> = serde_json::from_str(data).ok();
+            let update = response.and_then(|response| response.result);
+            let Some(Ok(update)) = update.map(serde_json::from_value::<StreamResponse>) else {
+                return ControlFlow::Break(());
+            };
+            settled = match &update {
+                StreamResponse::Task(task) => outcome::is_settled(&task.status.state),
+                StreamResponse::StatusUpdate(update) => {
+                    let said = update.status.message.as_ref();
+                    if let Some(said) = said.map(|said| outcome::text_of(&said.parts)) {
+                        self.ctx.progress(said);
+                    }
+                    outcome::is_settled(&update.status.state)
+                }
+                StreamResponse::ArtifactUpdate(update) => {
+                    bytes += outcome::text_of(&update.artifact.parts).len();
+                    self.ctx
+                        .progress(format!("answering, {} KB so far", bytes.div_ceil(1_000)));
+                    false
+                }
+                StreamResponse::Message(_) => true,
+            };
+            match settled {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        if let Err(error) = streamed.await {
+            tracing::debug!(error = error.reason, "a remote task is not streamed");
+            return false;
+        }
+        settled
+    }
+
+    /// Has the remote task cancelled, if it can be.
+    async fn cancel(&self, id: &str) {
+        if let Err(Uncalled::Broken(failed)) =
+            self.call::<Value>("CancelTask", json!({"id": id})).await
+        {
+            tracing::warn!(task = id, error = %failed.reason, "a remote task is not cancelled");
+        }
+    }
+
+    /// Journals that nothing comes of what was sent any more: another attempt sends anew.
+    async fn over(&self, number: u32, failure: Failure) -> Failure {
+        let name = journaled::over(number);
+        let reason = failure.reason.to_string();
+        match self.ctx.step(&name, async { Ok(reason) }).await {
+            Ok(_) => failure,
+            Err(unwritten) => unwritten,
+        }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: &str, params: Value) -> Result<T, Uncalled> {
+        let answered = self.post.call(&VERSION, rpc(method, &params)).await;
+        let url = &self.peer.url;
+        let answered = answered.map_err(|failed| Uncalled::Broken(broken(url, &failed)))?;
+        let garbled = |error: serde_json::Error| {
+            let reason =
+                format!("{url} answers {method} with what is not of the protocol: {error}");
+            Uncalled::Broken(Failure::new(Cause::BadOutput, reason))
+        };
+        let response: Response = serde_json::from_slice(&answered).map_err(garbled)?;
+        match (response.error, response.result) {
+            (Some(error), _) => Err(Uncalled::Refused(error)),
+            (None, result) => serde_json::from_value(result.unwrap_or_default()).map_err(garbled),
+        }
+    }
+}
+
+/// A request of JSON-RPC.
+fn rpc(method: &str, params: &Value) -> Vec<u8> {
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    request.to_string().into_bytes()
+}
+
+fn broken(url: &str, failed: &unisono_model::dialect::Failure) -> Failure {
+    let cause = match failed.class {
+        Class::BadRequest | Class::Unauthorised => Cause::Rejected,
+        class => failure::cause(class),
+    };
+    Failure {
+        wait_ms: failed.class.retry_after_ms(),
+        ..Failure::new(cause, format!("{url}: {}", failed.reason))
+    }
+}
+
+/// A remote task that is followed. Where the run is cancelled meanwhile, or gives it up, the task is
+/// cancelled; where the program ends, it is followed again by the next one.
+struct Watch {
+    remote: Arc<Remote>,
+    id: String,
+    is_over: bool,
+}
+
+impl Watch {
+    fn new(remote: &Arc<Remote>, id: &str) -> Watch {
+        Watch {
+            remote: remote.clone(),
+            id: id.to_owned(),
+            is_over: false,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let ctx = &self.remote.ctx;
+        let is_last = ctx.attempt() > ctx.definition().retries;
+        if self.is_over || !(ctx.cancelled().is_cancelled() || is_last) {
+            return;
+        }
+        let (remote, id) = (self.remote.clone(), std::mem::take(&mut self.id));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if remote.ctx.has_session().await {
+                    remote.cancel(&id).await;
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

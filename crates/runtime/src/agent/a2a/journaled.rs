@@ -1,0 +1,118 @@
+//! What a run's journal tells of its messages to a remote agent.
+//!
+//! The first one has number 1. A message is over when it was refused, or when its task has ended
+//! without an answer; the next one has the next number.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unisono_session::run::Step;
+
+/// What came of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Begun {
+    /// A task of this id.
+    Task(String),
+    /// The answer itself.
+    Message(String),
+}
+
+/// How far a message is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sending {
+    /// Whether it may have been sent.
+    pub(super) is_sent: bool,
+    /// What came of it.
+    pub(super) begun: Option<Begun>,
+}
+
+pub(super) fn sending(number: u32) -> String {
+    format!("a2a.sending.{number}")
+}
+
+pub(super) fn begun(number: u32) -> String {
+    format!("a2a.begun.{number}")
+}
+
+pub(super) fn over(number: u32) -> String {
+    format!("a2a.over.{number}")
+}
+
+/// The number of the message that is sent, or to be sent.
+pub(super) fn number(steps: &[Arc<Step>]) -> u32 {
+    let mut number = 1;
+    while result(steps, &over(number)).is_some() {
+        number += 1;
+    }
+    number
+}
+
+impl Sending {
+    pub(super) fn read(steps: &[Arc<Step>], number: u32) -> Sending {
+        let begun = result(steps, &begun(number));
+        Sending {
+            is_sent: result(steps, &sending(number)).is_some(),
+            begun: begun.and_then(|json| serde_json::from_str(json).ok()),
+        }
+    }
+}
+
+fn result<'s>(steps: &'s [Arc<Step>], wanted: &str) -> Option<&'s str> {
+    steps.iter().find_map(|step| match &**step {
+        Step::Named { name, result } if &**name == wanted => Some(&**result),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_known_by_its_steps() {
+        let steps = |names: &[(&str, &str)]| -> Vec<Arc<Step>> {
+            let steps = names.iter();
+            let steps = steps.map(|(name, result)| Step::Named {
+                name: (*name).into(),
+                result: (*result).into(),
+            });
+            steps.map(Arc::new).collect()
+        };
+        let task = Some(Begun::Task("t".into()));
+        let rows: [(&[(&str, &str)], u32, bool, Option<Begun>); 5] = [
+            (&[], 1, false, None),
+            (&[("a2a.sending.1", "\"m\"")], 1, true, None),
+            (
+                &[
+                    ("a2a.sending.1", "\"m\""),
+                    ("a2a.begun.1", "{\"task\":\"t\"}"),
+                ],
+                1,
+                true,
+                task.clone(),
+            ),
+            (
+                &[("a2a.sending.1", "\"m\""), ("a2a.over.1", "\"no\"")],
+                2,
+                false,
+                None,
+            ),
+            (
+                &[
+                    ("a2a.over.1", "\"no\""),
+                    ("a2a.sending.2", "\"m\""),
+                    ("a2a.begun.2", "{\"task\":\"t\"}"),
+                ],
+                2,
+                true,
+                task,
+            ),
+        ];
+        for (names, expected, is_sent, begun) in rows {
+            let steps = steps(names);
+            assert_eq!(number(&steps), expected, "{names:?}");
+            assert_eq!(Sending::read(&steps, expected), Sending { is_sent, begun });
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a remote task has come to.
+
+use a2a::{Artifact, Part, PartContent, Role, Task, TaskState};
+use unisono_session::run::Cause;
+
+use crate::agent::Failure;
+
+/// The artifact that is the answer where there are several: this program calls it so.
+const ANSWER: &str = "answer";
+/// The metadata of an artifact that says what it lacks: this program does.
+const PARTIAL: &str = "partial";
+
+/// What a remote task has come to.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// An answer, and what it lacks.
+    Answered {
+        text: String,
+        partial: Option<String>,
+    },
+    /// Nothing: it failed, was declined or cancelled.
+    Ended(Failure),
+    /// Its agent asks a person.
+    Asks(String),
+    /// It goes on.
+    Working,
+}
+
+/// What a task has come to.
+pub(super) fn read(task: &Task) -> Outcome {
+    let said = task
+        .status
+        .message
+        .as_ref()
+        .map(|said| text_of(&said.parts));
+    let why = || {
+        said.clone()
+            .unwrap_or_else(|| "it does not say why".to_owned())
+    };
+    let ended = |cause, what: &str| {
+        Outcome::Ended(Failure::new(
+            cause,
+            format!("the remote agent {what}: {}", why()),
+        ))
+    };
+    match task.status.state {
+        TaskState::Completed => answer(task, said),
+        TaskState::Failed => ended(Cause::Exit, "failed"),
+        TaskState::Rejected => ended(Cause::Refused, "declined the task"),
+        TaskState::Canceled => ended(Cause::Rejected, "cancelled the task"),
+        TaskState::InputRequired | TaskState::AuthRequired => Outcome::Asks(why()),
+        TaskState::Submitted | TaskState::Working | TaskState::Unspecified => Outcome::Working,
+    }
+}
+
+/// Whether a task in that state does not go on by itself.
+pub(super) fn is_settled(state: &TaskState) -> bool {
+    let is_asking = matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
+    state.is_terminal() || is_asking
+}
+
+/// The artifacts; where there are none, what the agent said last.
+fn answer(task: &Task, said: Option<String>) -> Outcome {
+    let artifacts = task.artifacts.as_deref().unwrap_or_default();
+    let named = artifacts.iter().find(|one| one.artifact_id == ANSWER);
+    let chosen: Vec<&Artifact> = match named {
+        Some(answer) => vec![answer],
+        None => artifacts.iter().collect(),
+    };
+    let texts: Vec<String> = chosen.iter().map(|one| text_of(&one.parts)).collect();
+    let text = texts.join("\n\n");
+    let partial = chosen.iter().find_map(|one| {
+        let lacks = one.metadata.as_ref()?.get(PARTIAL)?.as_str()?;
+        Some(lacks.to_owned())
+    });
+    let history = task.history.iter().flatten().rev();
+    let last = || {
+        let mut own = history.filter(|message| message.role == Role::Agent);
+        own.next().map(|message| text_of(&message.parts))
+    };
+    let full = |text: &String| !text.trim().is_empty();
+    match Some(text)
+        .filter(full)
+        .or(said.filter(full))
+        .or_else(last)
+        .filter(full)
+    {
+        Some(text) => Outcome::Answered { text, partial },
+        None => {
+            let reason = "the remote agent completed the task and says nothing that is text";
+            Outcome::Ended(Failure::new(Cause::BadOutput, reason))
+        }
+    }
+}
+
+/// Texts, and data as JSON; files are left out.
+pub(super) fn text_of(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.clone()),
+        PartContent::Data(data) => Some(data.to_string()),
+        PartContent::Raw(_) | PartContent::Url(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn outcome(state: &str, more: Value) -> String {
+        let mut task = json!({"id": "t", "contextId": "c",
+            "status": {"state": format!("TASK_STATE_{state}")}});
+        if let Some(said) = more.get("said") {
+            task["status"]["message"] =
+                json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]});
+        }
+        task["artifacts"] = more["artifacts"].clone();
+        match read(&serde_json::from_value(task).unwrap()) {
+            Outcome::Answered { text, partial } => match partial {
+                Some(partial) => format!("{text} but {partial}"),
+                None => text,
+            },
+            Outcome::Ended(failure) => format!("{}: {}", failure.cause.code(), failure.reason),
+            Outcome::Asks(question) => format!("asks {question}"),
+            Outcome::Working => "works".to_owned(),
+        }
+    }
+
+    fn artifact(id: &str, parts: Value) -> Value {
+        json!({"artifactId": id, "parts": parts})
+    }
+
+    #[test]
+    fn an_answer_is_what_the_artifacts_say() {
+        let two = [
+            artifact(
+                "a",
+                json!([{"text": "One."}, {"url": "https://example.com"}]),
+            ),
+            artifact("b", json!([{"data": {"n": 2}}])),
+        ];
+        let completed = |artifacts: Value| outcome("COMPLETED", json!({"artifacts": artifacts}));
+        assert_eq!(completed(json!(two)), "One.\n\n{\"n\":2}");
+        let own = artifact("answer", json!([{"text": "So."}]));
+        assert_eq!(completed(json!([two[0], own])), "So.");
+        let mut partial = own.clone();
+        partial["metadata"] = json!({"partial": "no map"});
+        assert_eq!(completed(json!([partial])), "So. but no map");
+        let said = json!({"said": "Done.", "artifacts": []});
+        assert_eq!(outcome("COMPLETED", said), "Done.");
+        let nothing = completed(json!([artifact(
+            "a",
+            json!([{"url": "https://example.com"}])
+        )]));
+        assert!(nothing.starts_with("bad_output: "), "{nothing}");
+    }
+
+    #[test]
+    fn what_is_no_answer_says_why() {
+        let said = json!({"said": "no map", "artifacts": null});
+        for (state, expected) in [
+            ("FAILED", "exit_failure: the remote agent failed: no map"),
+            (
+                "REJECTED",
+                "refused: the remote agent declined the task: no map",
+            ),
+            (
+                "CANCELED",
+                "provider_rejected: the remote agent cancelled the task: no map",
+            ),
+            ("INPUT_REQUIRED", "asks no map"),
+            ("AUTH_REQUIRED", "asks no map"),
+            ("WORKING", "works"),
+            ("SUBMITTED", "works"),
+        ] {
+            assert_eq!(outcome(state, said.clone()), expected);
+        }
+    }
+}
