@@ -229,12 +229,11 @@ impl Server {
             ))
             .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
             .with_state(shared.clone());
-        let full = full(&shared);
         Ok(Server {
             listener,
             address,
             router,
-            full,
+            full: full(&shared),
             shared,
             door,
             calls,

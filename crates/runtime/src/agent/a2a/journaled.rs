@@ -80,7 +80,8 @@ mod tests {
             steps.map(Arc::new).collect()
         };
         let task = Some(Begun::Task("t".into()));
-        let rows: [(&[(&str, &str)], u32, bool, Option<Begun>); 5] = [
+        type Journal<'j> = &'j [(&'j str, &'j str)];
+        let rows: [(Journal<'_>, u32, bool, Option<Begun>); 5] = [
             (&[], 1, false, None),
             (&[("a2a.sending.1", "\"m\"")], 1, true, None),
             (
