@@ -33,8 +33,8 @@ use crate::admit;
 use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, SessionId,
-    STARTS, SessionInfo, Space, Vacuumed,
+    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, STARTS,
+    SessionId, SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::{grants, imports, private};
