@@ -18,6 +18,7 @@ mod feed;
 mod handle;
 mod idle;
 mod indexed;
+mod owned;
 mod port;
 pub(crate) mod render;
 mod rounds;
@@ -241,21 +242,6 @@ impl State {
                 self.phase = Phase::Broken(error);
             }
         }
-    }
-
-    /// Another program works on it, or may: who asked already is told, who asks later has it claimed.
-    fn lose(&mut self, error: Error) {
-        self.phase = Phase::Broken(error);
-        let forget = supervisor::Msg::Forget(self.args.id);
-        // A tree that is stopping forgets it in any case.
-        let _ = self.args.supervisor.send_message(forget);
-    }
-
-    /// Whether others may take this program to be gone. If they do, it is about to forget its sessions,
-    /// and to open those again that are still its own.
-    fn may_be_elsewhere(&self) -> bool {
-        let cluster = self.args.env.journal.cluster();
-        cluster.is_some_and(|cluster| !cluster.holds_lease())
     }
 
     /// Takes an input of a client; the reply waits for the disk.

@@ -182,12 +182,7 @@ impl Server {
             return Err(Error::Remote(settings.bind));
         }
         let token = Token::open(&settings.token_file)?;
-        let listening = TcpListener::bind(settings.bind).await;
-        let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (address, listener) = bound.map_err(|error| Error::Listen {
-            address: settings.bind,
-            error,
-        })?;
+        let (address, listener) = listen(settings.bind).await?;
         let stall = Duration::from_secs(settings.stall_seconds);
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
@@ -219,20 +214,11 @@ impl Server {
         let router = router
             .merge(page(&shared))
             .merge(mcp::routes(&shared, &calls))
-            .merge(a2a::routes(door.clone()))
-            .fallback(problem::not_found)
-            .method_not_allowed_fallback(problem::method_not_allowed)
-            .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
-            .layer(middleware::from_fn_with_state(
-                shared.clone(),
-                forward::forward,
-            ))
-            .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
-            .with_state(shared.clone());
+            .merge(a2a::routes(door.clone()));
         Ok(Server {
             listener,
             address,
-            router,
+            router: guarded(router, &shared, settings.body_limit_bytes as usize),
             full: full(&shared),
             shared,
             door,
@@ -435,6 +421,25 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         });
     description::complete(all.get_openapi_mut());
     all.route("/v1/openapi.json", get(openapi))
+}
+
+/// Listens at an address.
+async fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), Error> {
+    let listening = TcpListener::bind(address).await;
+    let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    bound.map_err(|error| Error::Listen { address, error })
+}
+
+/// All routes behind what every request has to pass.
+fn guarded(router: Router<Arc<Shared>>, shared: &Arc<Shared>, body_limit_bytes: usize) -> Router {
+    let forwarding = middleware::from_fn_with_state(shared.clone(), forward::forward);
+    router
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(DefaultBodyLimit::max(body_limit_bytes))
+        .layer(forwarding)
+        .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
+        .with_state(shared.clone())
 }
 
 /// The page, and what lets a browser in to see it.

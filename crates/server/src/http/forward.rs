@@ -203,7 +203,7 @@ async fn session_of(
     if let Some(call) = call_in(path) {
         return Ok((shared.local.session_of_call(call).await?, request));
     }
-    let is_read = path == mcp::PATH || path.starts_with(openai::BASE);
+    let is_read = path == mcp::PATH || path.starts_with(openai::BASE) || crate::a2a::is_under(path);
     if request.method().is_safe() || !is_read {
         return Ok((None, request));
     }
@@ -223,6 +223,10 @@ async fn session_of(
 
 /// The session that a path names.
 fn session_in(path: &str) -> Option<SessionId> {
+    if crate::a2a::is_under(path) {
+        let (_, task) = path.split_once("/tasks/")?;
+        return session_of_task(task);
+    }
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let rest = path.strip_prefix("/sessions/")?;
     rest.split('/').next()?.parse().ok()
@@ -234,20 +238,34 @@ fn call_in(path: &str) -> Option<CallId> {
     path.strip_prefix("/approvals/")?.parse().ok()
 }
 
-/// The session that a body names: one for OpenAI's endpoint, or a call of a tool of MCP.
+/// The session of a task of MCP or A2A: its id begins with that of the session.
+fn session_of_task(task: &str) -> Option<SessionId> {
+    task.split_once('.')?.0.parse().ok()
+}
+
+/// The session that a body names: one for OpenAI's endpoint, a call of a tool or a task of MCP, or a
+/// message or a task of A2A.
 fn session_said(body: &Bytes) -> Option<SessionId> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Said {
         metadata: Option<Named>,
         params: Option<Params>,
+        message: Option<Message>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Message {
+        context_id: Option<String>,
+        task_id: Option<String>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct Params {
         arguments: Option<Named>,
-        /// Of a task: the session's id and the turn's.
         task_id: Option<String>,
+        id: Option<String>,
+        message: Option<Message>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -257,11 +275,18 @@ fn session_said(body: &Bytes) -> Option<SessionId> {
     // What cannot be read is refused where it is looked at.
     let said: Said = serde_json::from_slice(body).ok()?;
     let params = said.params.unwrap_or_default();
-    if let Some((session, _)) = params.task_id.as_deref().and_then(|id| id.split_once('.')) {
-        return session.parse().ok();
+    let message = said.message.or(params.message).unwrap_or_default();
+    let tasks = [params.task_id, params.id, message.task_id];
+    if let Some(session) = tasks
+        .iter()
+        .flatten()
+        .find_map(|task| session_of_task(task))
+    {
+        return Some(session);
     }
     let named = said.metadata.or(params.arguments);
-    named?.session?.parse().ok()
+    let named = named.and_then(|named| named.session);
+    named.or(message.context_id)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -276,6 +301,9 @@ mod tests {
             (format!("/v1/sessions/{ID}"), true),
             (format!("/v1/sessions/{ID}/turns/x/events"), true),
             (format!("/sessions/{ID}/history"), true),
+            (format!("/a2a/tasks/{ID}.{ID}:cancel"), true),
+            (format!("/a2a/agents/lead/tasks/{ID}.{ID}"), true),
+            ("/a2a/tasks".to_owned(), false),
             ("/v1/sessions".to_owned(), false),
             ("/v1/sessions/latest".to_owned(), false),
             (format!("/v1/approvals/{ID}"), false),
@@ -301,6 +329,12 @@ mod tests {
             ),
             (r#"{"params":{}}"#.to_owned(), false),
             (format!(r#"{{"params":{{"taskId":"{ID}.{ID}"}}}}"#), true),
+            (format!(r#"{{"params":{{"id":"{ID}.{ID}"}}}}"#), true),
+            (
+                format!(r#"{{"params":{{"message":{{"contextId":"{ID}"}}}}}}"#),
+                true,
+            ),
+            (format!(r#"{{"message":{{"taskId":"{ID}.{ID}"}}}}"#), true),
             ("[1]".to_owned(), false),
             ("{".to_owned(), false),
         ];

@@ -236,11 +236,7 @@ async fn follow(
     context: &RequestContext<RoleServer>,
 ) -> Result<Followed, String> {
     let text = |error: RuntimeError| error.to_string();
-    let look = move |state: &State| {
-        let open = state.open_turns().any(|open| open.accepted.id == turn);
-        (state.events(), open)
-    };
-    let (now, is_open) = session.inspect(look).await.map_err(text)?;
+    let (now, is_open) = seen(session, turn).await.map_err(text)?;
     let mut after = before.unwrap_or(now);
     let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
     let drained = server.drained();
@@ -288,6 +284,15 @@ async fn follow(
         }
     }
     Ok(Followed::Ended(ended(local, session, turn).await?))
+}
+
+/// The newest event of a session, and whether a turn is open.
+async fn seen(session: &Handle, turn: TurnId) -> Result<(u64, bool), RuntimeError> {
+    let look = move |state: &State| {
+        let open = state.open_turns().any(|open| open.accepted.id == turn);
+        (state.events(), open)
+    };
+    session.inspect(look).await
 }
 
 /// What a client is told whose turn does not end while the program stops.

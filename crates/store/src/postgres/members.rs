@@ -3,6 +3,9 @@
 //! All times are the database's. A member that has not beaten for a while is gone: its sessions may be
 //! claimed. Nothing here decides who writes; the epochs of sessions do.
 
+mod beat;
+mod statements;
+
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,12 @@ use tokio::time::{Instant, timeout};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
+
+use beat::{Known, Own, next};
+use statements::{
+    BEAT, DECLINE, DOCUMENT, DRAIN, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, PUT_DOCUMENT,
+    RELEASE, TAKE_OVER,
+};
 
 use super::link::Link;
 use super::{info, unsigned};
@@ -38,107 +47,6 @@ const NAME_MAX: usize = 200;
 const NOBODY: Uuid = Uuid::max();
 /// The file with the member's id, in its directory.
 const FILE: &str = "member";
-
-macro_rules! now {
-    () => {
-        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-    };
-}
-
-/// Renews a member's row. Answers all rows as they were before.
-const BEAT: &str = concat!(
-    "WITH beat AS (
-    INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
-        draining, joined_unix_ms, beat_unix_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, ",
-    now!(),
-    ", ",
-    now!(),
-    ") ON CONFLICT (member) DO UPDATE SET
-        instance = excluded.instance, name = excluded.name, version = excluded.version,
-        address = excluded.address, token = excluded.token, agents = excluded.agents,
-        draining = CASE WHEN me.instance = excluded.instance THEN me.draining
-                        ELSE excluded.draining END,
-        joined_unix_ms = CASE WHEN me.instance = excluded.instance THEN me.joined_unix_ms
-                              ELSE excluded.joined_unix_ms END,
-        beat_unix_ms = excluded.beat_unix_ms
-)
-SELECT member, name, version, address, token, agents, joined_unix_ms, ",
-    now!(),
-    " - beat_unix_ms, draining, instance,
-    (SELECT coalesce(sum(version), 0)::bigint FROM unisono_documents),
-    EXISTS (SELECT FROM unisono_sessions WHERE owner = $9) FROM unisono_members"
-);
-
-/// All members, and how many sessions each owns.
-const MEMBERS: &str = concat!(
-    "SELECT member, name, version, address, token, agents, joined_unix_ms, ",
-    now!(),
-    " - beat_unix_ms, draining, instance,
-    (SELECT count(*) FROM unisono_sessions WHERE owner = known.member AND NOT deleted)
-FROM unisono_members AS known ORDER BY joined_unix_ms, member"
-);
-
-const OWNER: &str = concat!(
-    "SELECT member, name, version, address, token, agents, joined_unix_ms, ",
-    now!(),
-    " - beat_unix_ms, draining, instance
-FROM unisono_members WHERE member = (SELECT owner FROM unisono_sessions WHERE session = $1)"
-);
-
-/// Each session of a member that is gone goes to one program, and its writer is fenced.
-const TAKE_OVER: &str = concat!(
-    "WITH taken AS (
-    SELECT session FROM unisono_sessions
-    WHERE owner IN (SELECT member FROM unisono_members
-                    WHERE member <> $1 AND beat_unix_ms <= ",
-    now!(),
-    " - $2 UNION ALL SELECT $5)
-        AND session <> ALL($4)
-    LIMIT $3 FOR UPDATE SKIP LOCKED
-)
-UPDATE unisono_sessions AS known SET owner = $1, epoch = known.epoch + 1
-FROM taken WHERE known.session = taken.session
-RETURNING known.session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms"
-);
-
-const DOCUMENT: &str = "SELECT text FROM unisono_documents WHERE name = $1";
-
-const PUT_DOCUMENT: &str = "\
-INSERT INTO unisono_documents AS known VALUES ($1, $2, 1)
-ON CONFLICT (name) DO UPDATE SET text = excluded.text, version = known.version + 1
-WHERE known.text <> excluded.text RETURNING version";
-
-const OWNED: &str = "\
-SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
-FROM unisono_sessions WHERE owner = $1 AND NOT deleted";
-
-const FORGET_GONE: &str = concat!(
-    "DELETE FROM unisono_members AS gone WHERE member <> $1 AND beat_unix_ms <= ",
-    now!(),
-    " - $2 AND NOT EXISTS (SELECT FROM unisono_sessions WHERE owner = gone.member) RETURNING member"
-);
-
-const RELEASE: &str = "\
-UPDATE unisono_sessions SET owner = NULL WHERE session = ANY($1) AND owner = $2 RETURNING session";
-
-const DECLINE: &str = "\
-UPDATE unisono_sessions SET owner = $3, epoch = epoch + 1 WHERE session = $1 AND owner = $2
-RETURNING session";
-
-const DRAIN: &str = concat!(
-    "UPDATE unisono_members SET draining = $2 WHERE member = $1 AND beat_unix_ms > ",
-    now!(),
-    " - $3 RETURNING member"
-);
-
-const LEAVE: &str = "\
-WITH owned AS (SELECT EXISTS (SELECT FROM unisono_sessions WHERE owner = $1) AS some), left_empty AS (
-    DELETE FROM unisono_members USING owned
-    WHERE member = $1 AND instance = $2 AND NOT owned.some RETURNING member
-)
-UPDATE unisono_members SET beat_unix_ms = 0
-FROM owned WHERE member = $1 AND instance = $2 AND owned.some RETURNING member";
 
 /// This program among the others.
 pub(super) struct Membership {
@@ -468,63 +376,6 @@ impl Membership {
     }
 }
 
-/// A row of a member.
-struct Known {
-    instance: Uuid,
-    member: Member,
-}
-
-/// What a program knows of itself at a beat.
-#[derive(Clone, Copy, Debug)]
-struct Own<'a> {
-    instance: Uuid,
-    announced: &'a Announcement,
-    drains: bool,
-    /// Whether the beat before it was too long ago, by its own clock.
-    is_late: bool,
-    /// The sum of the versions of all documents, where it is known.
-    documents: Option<u64>,
-    /// Whether sessions wait for a member that can work on them.
-    some_wait: bool,
-}
-
-/// What follows from the rows as they were before a beat. Pure.
-fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
-    let Own {
-        instance,
-        announced,
-        drains,
-        is_late,
-        documents,
-        some_wait,
-    } = of;
-    let own = members.iter().find(|known| known.member.is_self);
-    let own = own.filter(|own| own.instance == instance);
-    // Before the first beat there is no row, or that of an earlier start.
-    let is_first = before.count == 0;
-    let held = !is_late && own.is_some_and(|own| own.member.is_alive);
-    let others = || members.iter().filter(|known| !known.member.is_self);
-    let alive = || others().filter(|known| known.member.is_alive);
-    let differs = |known: &&Known| {
-        let theirs = &known.member.announced;
-        let both = theirs.agents.is_some() && announced.agents.is_some();
-        both && theirs.agents != announced.agents
-    };
-    Beat {
-        count: before.count + 1,
-        lapses: before.lapses + u64::from(!held && !is_first),
-        has_gone: some_wait || others().any(|known| !known.member.is_alive),
-        alive: alive().count() + 1,
-        documents: documents.unwrap_or(before.documents),
-        is_draining: own.map_or(drains, |own| own.member.is_draining),
-        differing: alive()
-            .filter(differs)
-            .map(|known| known.member.name.clone())
-            .collect(),
-        ..Beat::default()
-    }
-}
-
 /// The id that a program has in this directory; a new one where it was never used.
 fn known_id(directory: &Path) -> Result<Uuid> {
     let text = std::fs::read_to_string(directory.join(FILE)).ok();
@@ -637,106 +488,5 @@ impl Cluster for Membership {
 
     fn hand_over(&self) -> Answer<'_, ()> {
         Box::pin(self.handed_over())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn own(announced: &Announcement) -> Own<'_> {
-        Own {
-            instance: Uuid::from_u128(1),
-            announced,
-            drains: false,
-            is_late: false,
-            documents: None,
-            some_wait: false,
-        }
-    }
-
-    fn known(n: u128, age_ms: u64, change: impl Fn(&mut Known)) -> Known {
-        let mut known = Known {
-            instance: Uuid::from_u128(n),
-            member: Member {
-                id: Uuid::from_u128(n),
-                name: format!("m{n}"),
-                version: "1".to_owned(),
-                announced: Announcement::default(),
-                joined_unix_ms: 0,
-                beat_age: Duration::from_millis(age_ms),
-                is_alive: age_ms < 10_000,
-                is_draining: false,
-                is_self: n == 1,
-            },
-        };
-        change(&mut known);
-        known
-    }
-
-    #[test]
-    fn a_beat_says_who_lives_and_whether_this_program_was_taken_to_be_gone() {
-        let plain = |n, age| known(n, age, |_| ());
-        let foreign = known(1, 5, |one| one.instance = Uuid::from_u128(7));
-        let started = Beat {
-            count: 1,
-            ..Beat::default()
-        };
-        let rows = [
-            // before, rows, lapses, gone, alive
-            (Beat::default(), vec![], 0, false, 1),
-            (Beat::default(), vec![plain(1, 99_000)], 0, false, 1),
-            (started.clone(), vec![plain(1, 900)], 0, false, 1),
-            (started.clone(), vec![plain(1, 10_000)], 1, false, 1),
-            (started.clone(), vec![], 1, false, 1),
-            (started.clone(), vec![foreign], 1, false, 1),
-            (
-                started.clone(),
-                vec![plain(1, 900), plain(2, 9_999), plain(3, 10_000)],
-                0,
-                true,
-                2,
-            ),
-        ];
-        for (before, members, lapses, has_gone, alive) in rows {
-            let beat = next(&before, &members, own(&Announcement::default()));
-            let seen = (beat.lapses, beat.has_gone, beat.alive);
-            assert_eq!(seen, (lapses, has_gone, alive), "{before:?}");
-            assert_eq!(beat.count, before.count + 1);
-        }
-        let announced = Announcement::default();
-        let late = Own {
-            is_late: true,
-            ..own(&announced)
-        };
-        assert_eq!(next(&started, &[plain(1, 9)], late).lapses, 1);
-    }
-
-    #[test]
-    fn a_member_is_drained_by_its_own_row_and_told_whose_agents_differ() {
-        let announced = |digest: u8| Announcement {
-            agents: Some(vec![digest]),
-            ..Announcement::default()
-        };
-        let members = [
-            known(1, 0, |one| one.member.is_draining = true),
-            known(2, 0, |other| other.member.announced = announced(1)),
-            known(3, 0, |other| other.member.announced = announced(2)),
-            known(4, 99_000, |other| other.member.announced = announced(2)),
-            known(5, 0, |_| ()),
-        ];
-        let beat = next(&Beat::default(), &members, own(&announced(1)));
-        assert!(beat.is_draining);
-        assert_eq!(beat.differing, ["m3"]);
-        for drains in [true, false] {
-            let announced = announced(1);
-            let other = Own {
-                instance: Uuid::from_u128(9),
-                drains,
-                ..own(&announced)
-            };
-            let beat = next(&Beat::default(), &members, other);
-            assert_eq!(beat.is_draining, drains, "its row is not there yet");
-        }
     }
 }

@@ -1,0 +1,165 @@
+//! What follows from the rows of all members at a beat. Pure.
+
+use uuid::Uuid;
+
+use crate::engine::{Announcement, Beat, Member};
+
+/// A row of a member.
+pub(super) struct Known {
+    pub(super) instance: Uuid,
+    pub(super) member: Member,
+}
+
+/// What a program knows of itself at a beat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own<'a> {
+    pub(super) instance: Uuid,
+    pub(super) announced: &'a Announcement,
+    pub(super) drains: bool,
+    /// Whether the beat before it was too long ago, by its own clock.
+    pub(super) is_late: bool,
+    /// The sum of the versions of all documents, where it is known.
+    pub(super) documents: Option<u64>,
+    /// Whether sessions wait for a member that can work on them.
+    pub(super) some_wait: bool,
+}
+
+/// What follows from the rows as they were before a beat. Pure.
+pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
+    let Own {
+        instance,
+        announced,
+        drains,
+        is_late,
+        documents,
+        some_wait,
+    } = of;
+    let own = members.iter().find(|known| known.member.is_self);
+    let own = own.filter(|own| own.instance == instance);
+    // Before the first beat there is no row, or that of an earlier start.
+    let is_first = before.count == 0;
+    let held = !is_late && own.is_some_and(|own| own.member.is_alive);
+    let others = || members.iter().filter(|known| !known.member.is_self);
+    let alive = || others().filter(|known| known.member.is_alive);
+    let differs = |known: &&Known| {
+        let theirs = &known.member.announced;
+        let both = theirs.agents.is_some() && announced.agents.is_some();
+        both && theirs.agents != announced.agents
+    };
+    Beat {
+        count: before.count + 1,
+        lapses: before.lapses + u64::from(!held && !is_first),
+        has_gone: some_wait || others().any(|known| !known.member.is_alive),
+        alive: alive().count() + 1,
+        documents: documents.unwrap_or(before.documents),
+        is_draining: own.map_or(drains, |own| own.member.is_draining),
+        differing: alive()
+            .filter(differs)
+            .map(|known| known.member.name.clone())
+            .collect(),
+        ..Beat::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn own(announced: &Announcement) -> Own<'_> {
+        Own {
+            instance: Uuid::from_u128(1),
+            announced,
+            drains: false,
+            is_late: false,
+            documents: None,
+            some_wait: false,
+        }
+    }
+
+    fn known(n: u128, age_ms: u64, change: impl Fn(&mut Known)) -> Known {
+        let mut known = Known {
+            instance: Uuid::from_u128(n),
+            member: Member {
+                id: Uuid::from_u128(n),
+                name: format!("m{n}"),
+                version: "1".to_owned(),
+                announced: Announcement::default(),
+                joined_unix_ms: 0,
+                beat_age: Duration::from_millis(age_ms),
+                is_alive: age_ms < 10_000,
+                is_draining: false,
+                is_self: n == 1,
+            },
+        };
+        change(&mut known);
+        known
+    }
+
+    #[test]
+    fn a_beat_says_who_lives_and_whether_this_program_was_taken_to_be_gone() {
+        let plain = |n, age| known(n, age, |_| ());
+        let foreign = known(1, 5, |one| one.instance = Uuid::from_u128(7));
+        let started = Beat {
+            count: 1,
+            ..Beat::default()
+        };
+        let rows = [
+            // before, rows, lapses, gone, alive
+            (Beat::default(), vec![], 0, false, 1),
+            (Beat::default(), vec![plain(1, 99_000)], 0, false, 1),
+            (started.clone(), vec![plain(1, 900)], 0, false, 1),
+            (started.clone(), vec![plain(1, 10_000)], 1, false, 1),
+            (started.clone(), vec![], 1, false, 1),
+            (started.clone(), vec![foreign], 1, false, 1),
+            (
+                started.clone(),
+                vec![plain(1, 900), plain(2, 9_999), plain(3, 10_000)],
+                0,
+                true,
+                2,
+            ),
+        ];
+        for (before, members, lapses, has_gone, alive) in rows {
+            let beat = next(&before, &members, own(&Announcement::default()));
+            let seen = (beat.lapses, beat.has_gone, beat.alive);
+            assert_eq!(seen, (lapses, has_gone, alive), "{before:?}");
+            assert_eq!(beat.count, before.count + 1);
+        }
+        let announced = Announcement::default();
+        let late = Own {
+            is_late: true,
+            ..own(&announced)
+        };
+        assert_eq!(next(&started, &[plain(1, 9)], late).lapses, 1);
+    }
+
+    #[test]
+    fn a_member_is_drained_by_its_own_row_and_told_whose_agents_differ() {
+        let announced = |digest: u8| Announcement {
+            agents: Some(vec![digest]),
+            ..Announcement::default()
+        };
+        let members = [
+            known(1, 0, |one| one.member.is_draining = true),
+            known(2, 0, |other| other.member.announced = announced(1)),
+            known(3, 0, |other| other.member.announced = announced(2)),
+            known(4, 99_000, |other| other.member.announced = announced(2)),
+            known(5, 0, |_| ()),
+        ];
+        let beat = next(&Beat::default(), &members, own(&announced(1)));
+        assert!(beat.is_draining);
+        assert_eq!(beat.differing, ["m3"]);
+        for drains in [true, false] {
+            let announced = announced(1);
+            let other = Own {
+                instance: Uuid::from_u128(9),
+                drains,
+                ..own(&announced)
+            };
+            let beat = next(&Beat::default(), &members, other);
+            assert_eq!(beat.is_draining, drains, "its row is not there yet");
+        }
+    }
+}
