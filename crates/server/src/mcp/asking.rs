@@ -239,11 +239,9 @@ async fn follow(
     let (now, is_open) = seen(session, turn).await.map_err(text)?;
     let mut after = before.unwrap_or(now);
     let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
-    let drained = server.drained();
-    tokio::pin!(drained);
     let knows_tasks = tasks::are_known(context);
-    let task_after = tokio::time::sleep(server.task_after);
-    tokio::pin!(task_after);
+    let (drained, task_after) = (server.drained(), tokio::time::sleep(server.task_after));
+    tokio::pin!(drained, task_after);
     let mut teller = Teller::new(context);
     let mut cancelled = false;
     let mut is_over = before.is_none() && !is_open;
