@@ -240,6 +240,7 @@ impl State {
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
                 self.phase = Phase::Broken(error);
+                self.schedule_try(myself);
             }
         }
     }

@@ -39,7 +39,7 @@ impl Grants {
         let engine = journal.engine();
         let taken = match engine.cluster() {
             None => engine.claim(ID).await,
-            Some(_) => join(engine.as_ref()).await,
+            Some(_) => join(engine.as_ref(), ID).await,
         };
         let claim = match taken {
             Err(error) if error.is_ephemeral() => {
@@ -87,7 +87,7 @@ impl Grants {
         if engine.cluster().is_none() {
             return Ok(());
         }
-        let epoch = join(engine.as_ref()).await?.epoch;
+        let epoch = join(engine.as_ref(), ID).await?.epoch;
         self.last = apply(&self.journal, broker, self.last + 1, u64::MAX).await?;
         self.epoch = Some(epoch);
         Ok(())
@@ -136,14 +136,14 @@ async fn fold(journal: &Journal, last: u64) -> Result<(Broker, u64)> {
     Ok((broker, folded))
 }
 
-/// The right to write beside other programs.
-async fn join(engine: &dyn Engine) -> Result<Claim> {
-    match engine.session(ID).await? {
+/// The right to write to one of the store's own journals beside other programs.
+pub(crate) async fn join(engine: &dyn Engine, journal: SessionId) -> Result<Claim> {
+    match engine.session(journal).await? {
         Some(info) => Ok(Claim {
             epoch: info.epoch,
             last_seq: info.last_seq,
         }),
-        None => engine.claim(ID).await,
+        None => engine.claim(journal).await,
     }
 }
 

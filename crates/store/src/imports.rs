@@ -213,6 +213,7 @@ impl Imports {
     pub(crate) async fn sweep(&self, engine: &Arc<dyn Engine>) -> Result<usize> {
         let _writing = self.writing.lock().await;
         let mut found = unfinished(engine.as_ref()).await?;
+        found.retain(|session| !self.hidden().under_way.contains(session));
         if let Some(cluster) = engine.cluster() {
             for session in found.clone() {
                 // Another program makes it, or will take it back.
@@ -223,7 +224,9 @@ impl Imports {
         }
         self.hidden().left.extend(&found);
         if !found.is_empty() && take_back(engine.as_ref(), &found).await.is_ok() {
-            self.hidden().left.clear();
+            self.hidden()
+                .left
+                .retain(|session| !found.contains(session));
         }
         Ok(found.len())
     }

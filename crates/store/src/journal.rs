@@ -71,8 +71,8 @@ impl Journal {
     }
 
     /// Takes back what imports left that were cut short, by a crash or by a failure, and that no other
-    /// program works on. What cannot be taken back now is hidden. Answers how many sessions there were; to be called once, before
-    /// anything else.
+    /// program works on. What cannot be taken back now is hidden. Answers how many sessions there were. To be
+    /// called before anything else, and when another program is gone.
     ///
     /// # Errors
     /// The store failed, or what was noted of them cannot be read.

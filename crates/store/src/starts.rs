@@ -4,8 +4,8 @@
 //! and the key under which it is handed in. A process that ends between the two is followed by one
 //! that hands it in again, under the same key: it is the same turn.
 //!
-//! Several processes on one database take the journal from each other: who was fenced reads it
-//! again, and decides by what it says then.
+//! Where several processes use the store, all of them write to it: each reads what the others wrote
+//! before it decides, and one that is not up to date writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use unisono_context::{SessionId, Timestamp, TurnId};
 
 use crate::engine::{Append, Checkpoint, STARTS as ID};
 use crate::error::{Error, Fault, Record, Result};
+use crate::grants::join;
 use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
@@ -249,6 +250,9 @@ impl Starts {
     /// # Errors
     /// The store takes no writes, or failed; an entry cannot be read.
     pub async fn take(&mut self) -> Result<bool> {
+        if self.journal.cluster().is_some() {
+            return self.catch_up().await;
+        }
         if self.epoch.is_some() {
             return Ok(false);
         }
@@ -266,6 +270,16 @@ impl Starts {
         self.epoch = Some(claim.epoch);
         self.last = last;
         self.sources = sources;
+        Ok(is_new)
+    }
+
+    /// Reads what other processes wrote meanwhile.
+    async fn catch_up(&mut self) -> Result<bool> {
+        let epoch = join(self.journal.engine().as_ref(), ID).await?.epoch;
+        let last = read_on(&self.journal, &mut self.sources, self.last).await?;
+        let is_new = last != self.last;
+        self.epoch = Some(epoch);
+        self.last = last;
         Ok(is_new)
     }
 
@@ -323,23 +337,25 @@ async fn fold(journal: &Journal) -> Result<(Sources, u64, u64)> {
         sources.extend(known);
         folded = seq;
     }
-    let mut last = folded;
+    let last = read_on(journal, &mut sources, folded).await?;
+    Ok((sources, last, folded))
+}
+
+/// Applies the entries after `last`, and answers with the number of the last there is.
+async fn read_on(journal: &Journal, sources: &mut Sources, mut last: u64) -> Result<u64> {
     loop {
-        let page = engine.read(ID, last + 1, PAGE).await?;
+        let page = journal.engine().read(ID, last + 1, PAGE).await?;
         if page.is_empty() {
-            return Ok((sources, last, folded));
+            return Ok(last);
         }
         for event in page {
-            last = event.seq;
             let of = Record::Event {
                 session: ID,
                 seq: event.seq,
             };
-            let entry = decode(&event.payload);
-            apply(
-                &mut sources,
-                &entry.map_err(|fault| Error::unreadable(of, fault))?,
-            );
+            let entry = decode(&event.payload).map_err(|fault| Error::unreadable(of, fault))?;
+            apply(sources, &entry);
+            last = event.seq;
         }
     }
 }

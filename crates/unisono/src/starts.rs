@@ -10,7 +10,7 @@ use crate::Local;
 use crate::error::Error;
 
 /// How often an entry is decided again because another process wrote one meanwhile.
-const TRIES: usize = 4;
+const TRIES: usize = 64;
 
 /// What is known of turns that begin by themselves.
 #[derive(Debug, Default)]

@@ -377,6 +377,71 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
     other.stop();
 }
 
+/// An agent that answers by itself, and what begins turns without being asked.
+const BY_THEMSELVES: &str = "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\n\
+    command = \"echo\"\nargs = [\"Done.\"]\n[run]\nlead = \"says\"\nagents = []\n\
+    [schedules.beat]\nevery = \"1s\"\ntask = \"Look.\"\nsession = \"kind=beat\"\n\
+    [triggers.deploy]\nsecret_file = \"settings/unisono/token\"\ntask = \"${body}\"\nsession = \"kind=deploy\"\n";
+
+/// The turns of a session.
+fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
+    let path = format!("/v1/sessions/{session}/turns?limit=500");
+    let turns = daemon.get(&path).expect(200).json();
+    turns["items"].as_array().unwrap().clone()
+}
+
+#[test]
+fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
+    let [one, other, third] = places.each_ref().map(daemon);
+    let daemons = [&one, &other, &third];
+    members(&one, |all| all.len() == 3);
+    // A trigger is pulled at each of them: all of it is in one session, which one of them owns.
+    let mut sessions = Vec::new();
+    for (n, daemon) in daemons.iter().cycle().take(6).enumerate() {
+        // The secret is the token, which is sent with all that a test asks.
+        let key = n.to_string();
+        let headers = [("Idempotency-Key", key.as_str())];
+        let body = json!({"n": n});
+        let pull = || daemon.request_with("POST", "/v1/triggers/deploy", &headers, Some(&body));
+        let begun = pull().expect(202).json();
+        assert_eq!(pull().expect(202).json(), begun, "the same request");
+        sessions.push(begun["session"].as_str().unwrap().to_owned());
+    }
+    sessions.dedup();
+    let [session] = &sessions[..] else {
+        panic!("{sessions:?}")
+    };
+    assert_eq!(turns(&other, session).len(), 6);
+    // So does a schedule that all of them follow; the one that works on it dies in between.
+    let beat = |daemon: &Daemon| {
+        let listed = daemon.get("/v1/schedules").expect(200).json();
+        let last = listed["items"][0]["last"].clone();
+        last["session"].as_str().map(str::to_owned)
+    };
+    let until = Instant::now() + PATIENCE;
+    let many = |daemon: &Daemon, least: usize| loop {
+        if let Some(session) = beat(daemon) {
+            let turns = turns(daemon, &session);
+            if turns.len() >= least {
+                return turns;
+            }
+        }
+        assert!(Instant::now() < until, "the schedule does not go on");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    many(&other, 3);
+    one.going.signal("KILL");
+    assert_eq!(one.going.finish().code, None);
+    let before = turns(&other, &beat(&other).unwrap()).len();
+    many(&third, before + 3);
+    other.stop();
+    third.stop();
+}
+
 #[test]
 fn all_daemons_together_keep_to_one_budget() {
     const CAP: u64 = 100_000;

@@ -13,6 +13,11 @@ use super::{Msg, Phase, State};
 /// After this it is tried again whether there is room, where turns are open. A request tries at once.
 const TRY_AFTER: Duration = Duration::from_secs(5);
 
+/// Whether the store may work later.
+fn is_ephemeral(why: &Error) -> bool {
+    matches!(why, Error::Store(error) if error.is_ephemeral())
+}
+
 /// A session as it is on disk.
 pub(crate) struct Shown {
     pub(super) machine: Machine,
@@ -31,7 +36,7 @@ impl Shown {
 
     /// Whether it may become live in this process.
     fn may_go_on(&self) -> bool {
-        matches!(&self.why, Error::Store(error) if error.is_ephemeral())
+        is_ephemeral(&self.why)
     }
 
     /// Whether it is kept for turns that are to go on.
@@ -48,14 +53,24 @@ pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
 impl State {
     /// Tries whether the session can be live again.
     pub(super) async fn try_again(&mut self, myself: &ActorRef<Msg>) {
-        if matches!(&self.phase, Phase::Shown(shown) if shown.may_go_on()) {
+        let may_go_on = match &self.phase {
+            Phase::Shown(shown) => shown.may_go_on(),
+            Phase::Broken(why) => is_ephemeral(why),
+            _ => false,
+        };
+        if may_go_on {
             self.on_load(myself).await;
         }
     }
 
     /// Has it tried again later, where turns wait for it.
     pub(super) fn schedule_try(&self, myself: &ActorRef<Msg>) {
-        if !matches!(&self.phase, Phase::Shown(shown) if shown.is_kept()) {
+        let is_tried = match &self.phase {
+            Phase::Shown(shown) => shown.is_kept(),
+            Phase::Broken(why) => is_ephemeral(why),
+            _ => false,
+        };
+        if !is_tried {
             return;
         }
         let myself = myself.clone();

@@ -14,7 +14,7 @@ use unisono_context::digest::Hasher;
 use unisono_runtime::clock;
 
 use super::Door;
-use super::error::Error;
+use super::error::{Error, Kind};
 use super::follow;
 use super::http::JSON;
 use super::operations::set;
@@ -24,6 +24,8 @@ use super::task::Extent;
 const ATTEMPTS: u32 = 6;
 /// How long the second attempt waits; each later one waits twice as long as the one before.
 const WAIT: Duration = Duration::from_millis(250);
+/// How often a task is looked at that is worked on elsewhere.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The header of a client's own token.
 const TOKEN: &str = "x-a2a-notification-token";
 /// Hex digits of the id of what is told.
@@ -41,40 +43,58 @@ pub(super) struct Told {
 
 /// Tells a callback of each state of its task up to the last one. It ends with the task.
 pub(super) async fn tell(door: &Door, told: Told) {
-    if let Err(error) = follow(door, &told).await {
-        let task = told.task;
-        tracing::warn!(%task, %error, "a callback is not told any more");
+    let mut last = None;
+    loop {
+        match follow(door, &told, &mut last).await {
+            Ok(()) => return,
+            // Another daemon works on the session, or the store does not answer for now.
+            Err(error) if error.kind == Kind::Unavailable => tokio::time::sleep(LOOK_EVERY).await,
+            Err(error) => {
+                let task = told.task;
+                tracing::warn!(%task, %error, "a callback is not told any more");
+                return;
+            }
+        }
     }
 }
 
-async fn follow(door: &Door, told: &Told) -> Result<(), Error> {
+async fn follow(door: &Door, told: &Told, last: &mut Option<TaskState>) -> Result<(), Error> {
+    // What is on disk is told, whoever works on it.
+    if look(door, told, last).await?.is_terminal() {
+        return Ok(());
+    }
     let handle = door.local.open(told.task.session).await?;
     let mut follower = door.local.follower(handle, told.task.turn, None).await?;
-    let mut last = None;
     loop {
-        let look = door.look(told.task).await?;
-        let task = look.task(Extent::ALL);
-        let state = task.status.state.clone();
-        if last.as_ref() != Some(&state) {
-            let changed = task.status.timestamp.map(|at| at.timestamp_millis());
-            let id = id(told, &state, changed.unwrap_or_default());
-            // Serialising a task does not fail.
-            let body = serde_json::to_vec(&StreamResponse::Task(task)).unwrap_or_default();
-            deliver(told, &id, body.into()).await;
-            last = Some(state.clone());
-        }
+        let state = look(door, told, last).await?;
         if state.is_terminal() {
             return Ok(());
         }
         loop {
             let Some(event) = follow::next(&door.local, &mut follower).await? else {
-                return Ok(());
+                let message = "the session is not worked on here any more";
+                return Err(Error::new(Kind::Unavailable, message));
             };
             if may_change(&event, &state) {
                 break;
             }
         }
     }
+}
+
+/// The state of a task, which is told if it is another one than the last.
+async fn look(door: &Door, told: &Told, last: &mut Option<TaskState>) -> Result<TaskState, Error> {
+    let task = door.look(told.task).await?.task(Extent::ALL);
+    let state = task.status.state.clone();
+    if last.as_ref() != Some(&state) {
+        let changed = task.status.timestamp.map(|at| at.timestamp_millis());
+        let id = id(told, &state, changed.unwrap_or_default());
+        // Serialising a task does not fail.
+        let body = serde_json::to_vec(&StreamResponse::Task(task)).unwrap_or_default();
+        deliver(told, &id, body.into()).await;
+        *last = Some(state.clone());
+    }
+    Ok(state)
 }
 
 /// Whether the state may be another one after that.

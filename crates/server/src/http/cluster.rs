@@ -11,6 +11,8 @@ use unisono::Local;
 use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::service::Cluster as _;
 use unisono_api::{Page, PageQuery};
+use unisono_context::SessionId;
+use unisono_store::SessionInfo;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -18,6 +20,9 @@ use super::Shared;
 use super::extract::{self, Path, Query};
 use super::login;
 use super::problem::ApiError;
+
+/// Sessions that are looked after at a time.
+const AT_A_TIME: usize = 64;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -83,7 +88,7 @@ pub(super) async fn follow(shared: Arc<Shared>, address: String) {
         return;
     };
     let mut reloads = local.reloads();
-    let (mut has_handed_over, mut documents) = (false, 0);
+    let (mut has_handed_over, mut has_taken, mut documents) = (false, true, 0);
     loop {
         tokio::select! {
             // Whoever would tell is gone: so is the store.
@@ -95,26 +100,27 @@ pub(super) async fn follow(shared: Arc<Shared>, address: String) {
         }
         let beat = beats.borrow_and_update().clone();
         local.share_limits(beat.alive);
-        if beat.documents != documents {
+        if beat.documents != documents && take_documents(&shared).await {
             documents = beat.documents;
-            take_documents(&shared).await;
         }
         if beat.is_draining && !has_handed_over {
             hand_over(local).await;
         }
         has_handed_over = beat.is_draining;
-        if beat.has_gone && !beat.is_draining {
-            take_over(&shared).await;
+        if (beat.has_gone || !has_taken) && !beat.is_draining {
+            has_taken = take_over(&shared, has_taken).await;
         }
     }
 }
 
-/// Settings and browsers that other daemons have changed.
-async fn take_documents(shared: &Shared) {
-    login::take(shared).await;
-    if let Err(error) = shared.local.take_shared_settings().await {
+/// Settings and browsers that other daemons have changed. Answers whether all of it is used now.
+async fn take_documents(shared: &Shared) -> bool {
+    let taken = login::take(shared).await;
+    let settings = shared.local.take_shared_settings().await;
+    if let Err(error) = &settings {
         tracing::error!(%error, "settings that another daemon has changed are not used here");
     }
+    taken && settings.is_ok()
 }
 
 async fn announce(shared: &Shared, address: &str) {
@@ -131,30 +137,44 @@ async fn hand_over(local: &Local) {
     }
 }
 
-async fn take_over(shared: &Shared) {
-    loop {
-        match take_some(shared).await {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) => {
-                tracing::warn!(%error, "sessions of a program that is gone wait");
-                return;
+/// Takes over what there is. Answers whether all that it took is looked after: what is not is taken
+/// up again.
+async fn take_over(shared: &Shared, is_clean: bool) -> bool {
+    let taken = async {
+        shared.local.take_back_imports().await?;
+        if !is_clean {
+            for part in shared.local.taken_and_left().await?.chunks(AT_A_TIME) {
+                look_after(shared, part.to_vec()).await?;
             }
+        }
+        loop {
+            let taken = shared.local.take_over().await?;
+            if taken.is_empty() {
+                return Ok::<(), unisono::Error>(());
+            }
+            look_after(shared, taken).await?;
+        }
+    };
+    match taken.await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(%error, "sessions of a program that is gone wait");
+            false
         }
     }
 }
 
-/// Takes some sessions over; answers how many.
-async fn take_some(shared: &Shared) -> Result<usize, unisono::Error> {
+/// Goes on with sessions that were taken over.
+async fn look_after(shared: &Shared, taken: Vec<SessionInfo>) -> Result<(), unisono::Error> {
     let local = &shared.local;
-    let taken = local.take_over().await?;
-    if taken.is_empty() {
-        return Ok(0);
-    }
     let count = taken.len();
     shared.taken_over.fetch_add(count as u64, Ordering::Relaxed);
-    let ids = taken.iter().map(|info| info.session.into()).collect();
-    let kept = shared.ephemeral_sessions.without(local, ids).await?;
+    let ids: Vec<SessionId> = taken.iter().map(|info| info.session.into()).collect();
+    let kept = shared.ephemeral_sessions.without(local, ids.clone()).await;
+    let kept = kept.unwrap_or_else(|error| {
+        tracing::warn!(%error, "sessions for one request are left until the next start");
+        ids
+    });
     let kept = taken
         .into_iter()
         .filter(|info| kept.contains(&info.session.into()));
@@ -164,7 +184,7 @@ async fn take_some(shared: &Shared) -> Result<usize, unisono::Error> {
         open,
         "sessions of a program that is gone are taken over"
     );
-    Ok(count)
+    Ok(())
 }
 
 #[cfg(test)]

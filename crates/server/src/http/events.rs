@@ -225,8 +225,13 @@ impl Stream {
         }
     }
 
-    /// What is told has ended. None: the session is gone.
+    /// What is told has ended. None: the session is gone, or another daemon's, which the client finds
+    /// when it asks again.
     async fn again(&mut self) -> Option<()> {
+        let owner = self.shared.local.owner(Some(self.session.id())).await;
+        if owner.ok()?.is_some() {
+            return None;
+        }
         (self.events, self.progress) = self.session.follow(self.after).await.ok()?;
         Some(())
     }

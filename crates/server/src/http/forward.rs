@@ -14,6 +14,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -33,6 +34,9 @@ use super::{Shared, guard, mcp, openai, token};
 const FORWARDED: HeaderName = HeaderName::from_static("unisono-forwarded");
 /// How long another daemon may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// A connection on which nothing comes is looked at this often, and given up after so many looks.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
 /// Headers that are of one connection or of one daemon.
 const LEFT_OUT: [HeaderName; 9] = [
     header::CONNECTION,
@@ -55,6 +59,10 @@ fn forwarder() -> &'static Forwarder {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_WITHIN));
         connector.set_nodelay(true);
+        // A machine that is gone says nothing.
+        connector.set_keepalive(Some(KEEPALIVE));
+        connector.set_keepalive_interval(Some(KEEPALIVE));
+        connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         Client::builder(TokioExecutor::new()).build(connector)
     })
 }
@@ -66,16 +74,41 @@ pub(super) async fn forward(
     next: Next,
 ) -> Response {
     let uri = request.uri().clone();
-    let others = shared.local.beats();
-    let alone = others.is_none_or(|beats| beats.borrow().alive < 2);
-    if alone || request.headers().contains_key(&FORWARDED) || is_of_each(uri.path()) {
+    if !may_pass(&shared, request.headers()) || is_of_each(uri.path()) {
         return next.run(request).await;
     }
-    match passed(&shared, request).await {
+    let passed = async {
+        let (session, request) = session_of(&shared, request).await?;
+        pass(&shared, session, request).await
+    };
+    match passed.await {
         Ok(Passed::On(response)) => response,
         Ok(Passed::Here(request)) => next.run(request).await,
         Err(fault) => problem::shaped(&uri, fault),
     }
+}
+
+/// The answer of the daemon that works on a session, where only a route itself can say which one a
+/// request is about; none: it is to be answered here.
+pub(super) async fn by_owner(
+    shared: &Shared,
+    session: Option<SessionId>,
+    request: Request,
+) -> Result<Option<Response>, ApiError> {
+    if !may_pass(shared, request.headers()) {
+        return Ok(None);
+    }
+    match pass(shared, session, request).await? {
+        Passed::On(response) => Ok(Some(response)),
+        Passed::Here(_) => Ok(None),
+    }
+}
+
+/// Whether there are others, and none of them has passed the request on.
+fn may_pass(shared: &Shared, headers: &HeaderMap) -> bool {
+    let others = shared.local.beats();
+    let others = others.is_some_and(|beats| beats.borrow().alive > 1);
+    others && !headers.contains_key(&FORWARDED)
 }
 
 /// What became of a request.
@@ -95,8 +128,11 @@ fn is_of_each(path: &str) -> bool {
         || guard::is_open(path)
 }
 
-async fn passed(shared: &Shared, request: Request) -> Result<Passed, ApiError> {
-    let (session, request) = session_of(shared, request).await?;
+async fn pass(
+    shared: &Shared,
+    session: Option<SessionId>,
+    request: Request,
+) -> Result<Passed, ApiError> {
     let Some(owner) = shared.local.owner(session).await? else {
         return Ok(Passed::Here(request));
     };
@@ -108,7 +144,7 @@ async fn passed(shared: &Shared, request: Request) -> Result<Passed, ApiError> {
     let mut copy = Request::builder().method(parts.method.clone());
     copy = copy.uri(uri_at(address, &parts.uri)?);
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
-    *asked.headers_mut() = headers(shared, &parts.headers)?;
+    *asked.headers_mut() = headers(shared, &parts)?;
     match forwarder().request(asked).await {
         Ok(answer) => Ok(Passed::On(answered(shared, answer.map(Body::new)))),
         // A request that only reads has no body that could be lost.
@@ -145,14 +181,17 @@ fn uri_at(address: &str, uri: &Uri) -> Result<Uri, ApiError> {
     })
 }
 
-/// The headers that go on, with the token that all daemons take.
-fn headers(shared: &Shared, given: &HeaderMap) -> Result<HeaderMap, ApiError> {
-    let mut headers = given.clone();
+/// The headers that go on, with the token that all daemons take where the path needs it.
+fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
+    let mut headers = given.headers.clone();
     for name in LEFT_OUT {
         headers.remove(name);
     }
-    let bearer = match given.get(header::AUTHORIZATION) {
+    headers.insert(FORWARDED, HeaderValue::from_static("1"));
+    let bearer = match given.headers.get(header::AUTHORIZATION) {
         Some(bearer) => bearer.clone(),
+        // It proves itself in another way.
+        None if guard::is_open(given.uri.path()) => return Ok(headers),
         // A browser that was let in here.
         None => {
             let file = shared.local.setup().loaded.config.server.token_file.clone();
@@ -165,7 +204,6 @@ fn headers(shared: &Shared, given: &HeaderMap) -> Result<HeaderMap, ApiError> {
         }
     };
     headers.insert(header::AUTHORIZATION, bearer);
-    headers.insert(FORWARDED, HeaderValue::from_static("1"));
     Ok(headers)
 }
 
@@ -203,6 +241,9 @@ async fn session_of(
     if let Some(call) = call_in(path) {
         return Ok((shared.local.session_of_call(call).await?, request));
     }
+    if let Some(schedule) = schedule_in(path) {
+        return Ok((shared.local.session_of_schedule(schedule).await, request));
+    }
     let is_read = path == mcp::PATH || path.starts_with(openai::BASE) || crate::a2a::is_under(path);
     if request.method().is_safe() || !is_read {
         return Ok((None, request));
@@ -236,6 +277,12 @@ fn session_in(path: &str) -> Option<SessionId> {
 fn call_in(path: &str) -> Option<CallId> {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     path.strip_prefix("/approvals/")?.parse().ok()
+}
+
+/// The schedule that a path has begin its turn.
+fn schedule_in(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    path.strip_prefix("/schedules/")?.strip_suffix("/runs")
 }
 
 /// The session of a task of MCP or A2A: its id begins with that of the session.

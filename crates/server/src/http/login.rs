@@ -205,18 +205,20 @@ pub(super) async fn new_link(shared: &Shared, host: &str) -> std::io::Result<Str
 }
 
 /// Learns who was let in by other daemons on the same database.
-pub(super) async fn take(shared: &Shared) {
-    match shared.local.shared_text(FILE).await {
+pub(super) async fn take(shared: &Shared) -> bool {
+    let taken = match shared.local.shared_text(FILE).await {
         Ok(Some(text)) => {
             let logins = shared.logins.clone();
             // It is written to disk.
-            if off_thread(move || logins.take(&text)).await.is_err() {
-                tracing::warn!("who was let in by other daemons is not known");
-            }
+            off_thread(move || logins.take(&text)).await.is_ok()
         }
-        Ok(None) => {}
-        Err(error) => tracing::warn!(%error, "who was let in by other daemons is not known"),
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    if !taken {
+        tracing::warn!("who was let in by other daemons is not known");
     }
+    taken
 }
 
 async fn share(shared: &Shared) {

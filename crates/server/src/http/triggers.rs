@@ -9,6 +9,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use unisono_api::Code;
 use unisono_api::schedule::TriggeredTurn;
@@ -16,9 +17,9 @@ use unisono_runtime::clock;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Shared;
 use super::extract::{self, Path};
 use super::problem::ApiError;
+use super::{Shared, forward};
 
 /// Where triggers are.
 pub(super) const BASE: &str = "/v1/triggers/";
@@ -52,9 +53,9 @@ async fn pull(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
     request: Request,
-) -> Result<(StatusCode, Json<TriggeredTurn>), ApiError> {
+) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let headers = parts.headers;
+    let headers = parts.headers.clone();
     let setup = shared.local.setup();
     let configured = setup.loaded.config.server.body_limit_bytes;
     let most = BODY_BYTES.min(usize::try_from(configured).unwrap_or(usize::MAX));
@@ -68,6 +69,11 @@ async fn pull(
         return Err(ApiError::new(Code::Unauthorized, detail));
     };
     let text = object(&headers, &body)?;
+    let session = shared.local.session_of_task(&trigger.task).await;
+    let request = Request::from_parts(parts, Body::from(body.clone()));
+    if let Some(answer) = forward::by_owner(&shared, session, request).await? {
+        return Ok(answer);
+    }
     let begun = shared
         .local
         .begin_triggered(trigger, key(&headers)?, &quoted(text))
@@ -76,7 +82,7 @@ async fn pull(
         session: begun.session.to_string(),
         turn: begun.turn.to_string(),
     };
-    Ok((StatusCode::ACCEPTED, Json(begun)))
+    Ok((StatusCode::ACCEPTED, Json(begun)).into_response())
 }
 
 /// The body, if it is not longer than that: it is read before anybody knows who asks.

@@ -106,12 +106,13 @@ pub trait Cluster: Send + Sync {
     /// Claims at most `limit` sessions of members that are gone, each for one program only.
     fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
 
-    /// Leaves a session that it took over to another program: it lacks what the session's open turns
-    /// need. It takes it over no more.
-    fn decline(&self, session: SessionId) -> Answer<'_, ()>;
+    /// Leaves a session that it took over, and that nothing has claimed since, to another program: it
+    /// lacks what the session's open turns need. It takes it over no more, before its agents change.
+    fn decline(&self, session: SessionInfo) -> Answer<'_, ()>;
 
-    /// Owns these sessions no longer: whoever is asked for one claims it.
-    fn release(&self, sessions: Vec<SessionId>) -> Answer<'_, ()>;
+    /// Owns these sessions no longer, as far as nothing has claimed them since: whoever is asked for one
+    /// claims it.
+    fn release(&self, sessions: Vec<SessionInfo>) -> Answer<'_, ()>;
 
     /// Asks a member to take no new sessions and hand over its own, or to work as before; answers
     /// whether there is one that is alive.

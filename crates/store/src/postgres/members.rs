@@ -232,8 +232,8 @@ impl Membership {
     }
 
     fn learnt(&self, id: Uuid, members: &[Known], own: Own<'_>) {
-        let before = self.beats.borrow().clone();
         let mut mine = lock(&self.mine);
+        let before = self.beats.borrow().clone();
         if mine.id != id {
             return;
         }
@@ -254,7 +254,7 @@ impl Membership {
         mine.is_draining = beat.is_draining;
         beat.owned = mine.sessions.len();
         beat.fenced = self.fenced.load(Ordering::Relaxed);
-        drop(mine);
+        // What was learnt later is told later: the lock is held.
         self.beats.send_replace(beat);
     }
 
@@ -302,6 +302,10 @@ impl Membership {
                 });
             }
         }
+        if lock(&self.announced).agents != announcement.agents {
+            // Its agents are others now: it may work on what it left to others.
+            lock(&self.mine).declined.clear();
+        }
         *lock(&self.announced) = announcement;
         self.beat().await
     }
@@ -336,15 +340,26 @@ impl Membership {
         Ok(rows.iter().map(info).collect())
     }
 
-    async fn released(&self, sessions: Vec<SessionId>) -> Result<()> {
-        let ids: Vec<Uuid> = sessions.iter().map(|session| session.0).collect();
-        {
-            let mut mine = lock(&self.mine);
-            for session in &sessions {
-                mine.sessions.remove(session);
-            }
+    async fn released(&self, sessions: Vec<SessionInfo>) -> Result<()> {
+        let ids: Vec<Uuid> = sessions.iter().map(|info| info.session.0).collect();
+        let epochs: Vec<i64> = sessions.iter().map(epoch).collect();
+        let parameters: [&(dyn ToSql + Sync); 3] = [&ids, &epochs, &self.id()];
+        let released = self.link.read(RELEASE, &parameters).await?;
+        let mut mine = lock(&self.mine);
+        for row in released {
+            mine.sessions.remove(&SessionId(row.get(0)));
         }
-        self.link.read(RELEASE, &[&ids, &self.id()]).await?;
+        Ok(())
+    }
+
+    async fn declined(&self, session: SessionInfo) -> Result<()> {
+        let (id, epoch) = (self.id(), epoch(&session));
+        let parameters: [&(dyn ToSql + Sync); 4] = [&session.session.0, &epoch, &id, &NOBODY];
+        let declined = self.link.read(DECLINE, &parameters).await?;
+        let mut mine = lock(&self.mine);
+        if !declined.is_empty() && mine.declined.len() < KNOWN_MAX {
+            mine.declined.insert(session.session);
+        }
         Ok(())
     }
 
@@ -374,6 +389,10 @@ impl Membership {
         self.link.read(LEAVE, &parameters).await?;
         Ok(())
     }
+}
+
+fn epoch(info: &SessionInfo) -> i64 {
+    i64::try_from(info.epoch).unwrap_or(i64::MAX)
 }
 
 /// The id that a program has in this directory; a new one where it was never used.
@@ -463,22 +482,11 @@ impl Cluster for Membership {
         Box::pin(self.taken_over(limit))
     }
 
-    fn decline(&self, session: SessionId) -> Answer<'_, ()> {
-        Box::pin(async move {
-            {
-                let mut mine = lock(&self.mine);
-                mine.sessions.remove(&session);
-                if mine.declined.len() < KNOWN_MAX {
-                    mine.declined.insert(session);
-                }
-            }
-            let parameters: [&(dyn ToSql + Sync); 3] = [&session.0, &self.id(), &NOBODY];
-            self.link.read(DECLINE, &parameters).await?;
-            Ok(())
-        })
+    fn decline(&self, session: SessionInfo) -> Answer<'_, ()> {
+        Box::pin(self.declined(session))
     }
 
-    fn release(&self, sessions: Vec<SessionId>) -> Answer<'_, ()> {
+    fn release(&self, sessions: Vec<SessionInfo>) -> Answer<'_, ()> {
         Box::pin(self.released(sessions))
     }
 

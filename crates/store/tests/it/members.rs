@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use unisono_store::postgres::{Options, Postgres};
-use unisono_store::{Announcement, Append, Beat, Cluster, Engine, Error, SessionId};
+use unisono_store::{Announcement, Append, Beat, Cluster, Engine, Error, SessionId, SessionInfo};
 use unisono_test_postgres::Server;
 
 use crate::postgres::{sql, store};
@@ -92,8 +92,17 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
     // What is read is read by all, and its owner claims it again.
     assert_eq!(other.read(A, 1, 9).await.unwrap().len(), 1);
     assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 1);
+    // Given back as it was before it was claimed again, it is not.
+    let known = one.session(A).await.unwrap().unwrap();
+    let before = SessionInfo {
+        epoch: known.epoch - 1,
+        ..known
+    };
+    cluster(&one).release(vec![before]).await.unwrap();
+    cluster(&one).decline(before).await.unwrap();
+    assert!(cluster(&one).is_own(A) && cluster(&other).owner(A).await.unwrap().is_some());
     // Given back, it is whoever's claims it first.
-    cluster(&one).release(vec![A]).await.unwrap();
+    cluster(&one).release(vec![known]).await.unwrap();
     assert_eq!(other.claim(A).await.unwrap().epoch, claim.epoch + 2);
     assert!(cluster(&one).owner(A).await.unwrap().is_some());
     // One that leaves is gone at once.

@@ -1,5 +1,6 @@
 //! Schedules begin their turns when they are due.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -84,13 +85,11 @@ impl Local {
     async fn start(&self, schedule: &Schedule, at: Timestamp) -> Result<Duration, Error> {
         let source = of_schedule(&schedule.name);
         if self.is_open(&schedule.name).await? {
-            let fact = StartFact::Skipped {
-                scheduled: at,
-                reason: "the turn before had not ended".into(),
-            };
-            self.record(&source, |_| ((), Some(fact.clone()))).await?;
-            let (name, at) = (&*schedule.name, values::instant(at));
-            tracing::warn!(schedule = name, %at, "a time is left out: the turn before has not ended");
+            let reason = "the turn before had not ended".into();
+            if self.skip(&source, at, reason).await? {
+                let (name, at) = (&*schedule.name, values::instant(at));
+                tracing::warn!(schedule = name, %at, "a time is left out: the turn before has not ended");
+            }
             return Ok(Duration::ZERO);
         }
         let key = format!("{source}:{}", values::instant(at)).into();
@@ -98,17 +97,34 @@ impl Local {
             Ok(session) => session,
             Err(error) if may_work_later(&error) => return Err(error),
             Err(error) => {
-                let fact = StartFact::Skipped {
-                    scheduled: at,
-                    reason: error.to_string().into(),
-                };
-                self.record(&source, |_| ((), Some(fact.clone()))).await?;
+                self.skip(&source, at, error.to_string().into()).await?;
                 tracing::error!(schedule = &*schedule.name, %error, "a schedule has no session");
                 return Ok(Duration::ZERO);
             }
         };
-        let start = self.intend(&source, &key, Some(at), session).await?;
-        self.go_on(schedule, &start).await
+        let start = self.intend_scheduled(&source, &key, at, session);
+        match start.await? {
+            Some(start) => self.go_on(schedule, &start).await,
+            None => Ok(Duration::ZERO),
+        }
+    }
+
+    /// Writes down that nothing begins for an instant; answers whether it was open until then.
+    async fn skip(
+        &self,
+        source: &Arc<str>,
+        at: Timestamp,
+        reason: Arc<str>,
+    ) -> Result<bool, Error> {
+        let fact = StartFact::Skipped {
+            scheduled: at,
+            reason,
+        };
+        let decide = |known: &Source| {
+            let is_open = known.settled < at;
+            (is_open, is_open.then(|| fact.clone()))
+        };
+        self.record(source, decide).await
     }
 
     /// Hands in a turn that was written down.
@@ -142,7 +158,7 @@ impl Local {
         let source = of_schedule(&schedule.name);
         let key = format!("{source}:by-hand:{}", uuid::Uuid::now_v7()).into();
         let session = self.target(&schedule.task).await?;
-        let start = self.intend(&source, &key, None, session).await?;
+        let start = self.intend(&source, &key, session).await?;
         let given = self.carry_out(&cause(schedule, &start), &start).await;
         if let Err(error) = &given
             && may_work_later(error)
@@ -251,8 +267,8 @@ mod tests {
             let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
             let session = local.target(&schedule.task).await.unwrap();
             let key = "schedule:beat:then".into();
-            let start = local.intend(&source, &key, Some(at), session);
-            let start = start.await.unwrap();
+            let start = local.intend_scheduled(&source, &key, at, session);
+            let start = start.await.unwrap().unwrap();
             // The process ends here: the turn is on disk, and nobody wrote down that it is.
             let of = cause(schedule, &start);
             let first = local.hand_in(&of, &start).await.unwrap();

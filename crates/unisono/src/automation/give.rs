@@ -75,7 +75,7 @@ impl Local {
             body: Some(body),
         };
         let session = self.target(cause.task).await?;
-        let known = self.intend(&cause.source, &key, None, session).await?;
+        let known = self.intend(&cause.source, &key, session).await?;
         match &known.progress {
             Progress::Started(turn) => Ok(Given {
                 session: known.session,
@@ -86,32 +86,35 @@ impl Local {
         }
     }
 
-    /// Writes down that a turn is about to be handed in under that key, and answers what is known of
-    /// it: perhaps it was before.
+    /// Writes down that a turn is about to be handed in under that key, because somebody asks, and
+    /// answers what is known of it: perhaps it was before.
     pub(super) async fn intend(
         &self,
         source: &Arc<str>,
         key: &Arc<str>,
-        scheduled: Option<Timestamp>,
         session: SessionId,
     ) -> Result<Start, Error> {
-        let new = Start {
-            key: key.clone(),
-            scheduled,
-            at: clock::now(),
-            session,
-            progress: Progress::Intended,
-        };
+        let new = intended(key, None, session);
         let decide = |known: &Source| match known.start(key) {
             Some(start) => (start.clone(), None),
-            None => {
-                let fact = StartFact::Intended {
-                    key: key.clone(),
-                    scheduled,
-                    session,
-                };
-                (new.clone(), Some(fact))
-            }
+            None => (new.clone(), Some(fact(&new))),
+        };
+        self.record(source, decide).await
+    }
+
+    /// The same for an instant of a rule. None: it is settled by now, or the rule is paused.
+    pub(super) async fn intend_scheduled(
+        &self,
+        source: &Arc<str>,
+        key: &Arc<str>,
+        at: Timestamp,
+        session: SessionId,
+    ) -> Result<Option<Start>, Error> {
+        let new = intended(key, Some(at), session);
+        let decide = |known: &Source| match known.start(key) {
+            Some(start) => (Some(start.clone()), None),
+            None if known.paused || known.settled >= at => (None, None),
+            None => (Some(new.clone()), Some(fact(&new))),
         };
         self.record(source, decide).await
     }
@@ -179,6 +182,21 @@ impl Local {
         }
     }
 
+    /// The session that a task is given to; none: a new one, or none that can be told.
+    pub async fn session_of_task(&self, task: &NewTask) -> Option<SessionId> {
+        match &task.session {
+            Target::New => None,
+            _ => self.target(task).await.ok(),
+        }
+    }
+
+    /// The session that the next turn of a schedule is in; none: a new one, or none that can be told.
+    pub async fn session_of_schedule(&self, name: &str) -> Option<SessionId> {
+        let setup = self.setup();
+        let schedule = setup.loaded.automation.schedule(name)?;
+        self.session_of_task(&schedule.task).await
+    }
+
     /// The session that a task is given to; perhaps the id of one that is to be made.
     pub(super) async fn target(&self, task: &NewTask) -> Result<SessionId, Error> {
         let (name, value) = match &task.session {
@@ -200,6 +218,24 @@ impl Local {
                 next => query.cursor = next,
             }
         }
+    }
+}
+
+fn intended(key: &Arc<str>, scheduled: Option<Timestamp>, session: SessionId) -> Start {
+    Start {
+        key: key.clone(),
+        scheduled,
+        at: clock::now(),
+        session,
+        progress: Progress::Intended,
+    }
+}
+
+fn fact(start: &Start) -> StartFact {
+    StartFact::Intended {
+        key: start.key.clone(),
+        scheduled: start.scheduled,
+        session: start.session,
     }
 }
 

@@ -137,21 +137,19 @@ impl Local {
         let Some(cluster) = self.cluster() else {
             return Ok(0);
         };
-        let unfinished = self.journal.unfinished_of(taken.clone()).await?;
-        let idle: Vec<_> = taken.iter().map(|info| info.session).collect();
-        let idle: Vec<_> = idle
-            .into_iter()
-            .filter(|session| !unfinished.contains(&(*session).into()))
-            .collect();
-        let ids = idle.iter().map(|session| SessionId::from(*session));
+        let unfinished = self.unfinished_of(&taken).await;
+        let is_idle = |info: &SessionInfo| !unfinished.contains(&info.session.into());
+        let (idle, working): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_idle);
+        let ids = idle.iter().map(|info| info.session.into());
         self.runtime()?.settle_budget(ids.collect()).await;
         cluster.release(idle).await?;
         let mut able = Vec::new();
-        for session in unfinished {
+        for info in working {
+            let session = info.session.into();
             match self.lacks(session).await {
                 Some(lacks) => {
                     tracing::warn!(%session, lacks, "open turns are left to another daemon");
-                    cluster.decline(session.into()).await?;
+                    cluster.decline(info).await?;
                 }
                 None => able.push(session),
             }
@@ -159,6 +157,44 @@ impl Local {
         let count = able.len();
         self.open_all(able).await;
         Ok(count)
+    }
+
+    /// Those that may have open turns. One whose events cannot be read is among them: opening it says
+    /// why.
+    async fn unfinished_of(&self, taken: &[SessionInfo]) -> Vec<SessionId> {
+        if let Ok(unfinished) = self.journal.unfinished_of(taken.to_vec()).await {
+            return unfinished;
+        }
+        let mut unfinished = Vec::new();
+        for info in taken {
+            match self.journal.unfinished_of(vec![*info]).await {
+                Ok(one) => unfinished.extend(one),
+                Err(_) => unfinished.push(info.session.into()),
+            }
+        }
+        unfinished
+    }
+
+    /// Sessions that it took over and did not come to open or to leave, because the database failed in
+    /// between.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn taken_and_left(&self) -> Result<Vec<SessionInfo>, Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(Vec::new());
+        };
+        let mut owned = cluster.owned().await?;
+        owned.retain(|info| !cluster.is_own(info.session));
+        Ok(owned)
+    }
+
+    /// Takes back what is left of imports of programs that are gone.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn take_back_imports(&self) -> Result<usize, Error> {
+        Ok(self.journal.sweep().await?)
     }
 
     /// What this program lacks to go on with the open turns of a session; none: nothing, or it cannot

@@ -80,12 +80,16 @@ pub(super) const FORGET_GONE: &str = concat!(
     " - $2 AND NOT EXISTS (SELECT FROM unisono_sessions WHERE owner = gone.member) RETURNING member"
 );
 
+/// Sessions that were claimed since are left as they are.
 pub(super) const RELEASE: &str = "\
-UPDATE unisono_sessions SET owner = NULL WHERE session = ANY($1) AND owner = $2 RETURNING session";
+UPDATE unisono_sessions AS known SET owner = NULL
+FROM unnest($1::uuid[], $2::bigint[]) AS taken (session, epoch)
+WHERE known.session = taken.session AND known.epoch = taken.epoch AND owner = $3
+RETURNING known.session";
 
 pub(super) const DECLINE: &str = "\
-UPDATE unisono_sessions SET owner = $3, epoch = epoch + 1 WHERE session = $1 AND owner = $2
-RETURNING session";
+UPDATE unisono_sessions SET owner = $4, epoch = epoch + 1
+WHERE session = $1 AND epoch = $2 AND owner = $3 RETURNING session";
 
 pub(super) const DRAIN: &str = concat!(
     "UPDATE unisono_members SET draining = $2 WHERE member = $1 AND beat_unix_ms > ",
