@@ -157,6 +157,13 @@ fn agents_are_given_tasks_as_the_page_says() {
     }
 }
 
+#[test]
+fn programs_on_one_database_are_listed_as_the_page_says() {
+    let done = run("how-to/cluster.md").expect(0);
+    let said = done.stdout.clone() + &done.stderr;
+    assert!(said.contains("one program uses it at a time"), "{done:#?}");
+}
+
 /// A page as a reader of the book has it: files that it includes are in it.
 fn page_text(page: &Path) -> String {
     let text = std::fs::read_to_string(page).unwrap();
