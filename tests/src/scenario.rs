@@ -290,7 +290,12 @@ impl Scenario {
 fn register(kinds: Extensions, definition: &Definition, agent: impl Agent) -> Extensions {
     match &definition.kind {
         Kind::Custom(kind) => kinds.agent(kind.to_string(), agent),
-        Kind::Llm | Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Pipeline => kinds,
+        Kind::Llm
+        | Kind::Command(_)
+        | Kind::Http(_)
+        | Kind::A2a(_)
+        | Kind::Acp(_)
+        | Kind::Pipeline => kinds,
     }
 }
 

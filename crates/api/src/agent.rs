@@ -12,7 +12,7 @@ pub struct Agent {
     pub agent: String,
     /// Its purpose.
     pub description: String,
-    /// `llm`, `extractive`, `command`, `http`, `a2a`, or the name of a custom kind.
+    /// `llm`, `extractive`, `command`, `http`, `a2a`, `acp`, or the name of a custom kind.
     pub kind: String,
     /// Its model.
     pub model: String,

@@ -6,6 +6,7 @@
 //! `UNISONO__AGENTS__RISKS__MODEL` works for an agent in a file; without a file, the table is the
 //! definition.
 
+mod acp;
 mod alone;
 mod changed;
 mod define;

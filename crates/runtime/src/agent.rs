@@ -5,6 +5,7 @@
 //! cancellation, progress and durable steps.
 
 pub(crate) mod a2a;
+pub(crate) mod acp;
 mod actor;
 pub(crate) mod command;
 mod ctx;

@@ -7,6 +7,7 @@
 //! [`reaper`], where there is one.
 
 mod inherited;
+pub(crate) mod lines;
 pub mod reaper;
 mod search;
 
@@ -260,6 +261,14 @@ impl Group {
         match &mut self.0 {
             Some(members) => members.child.wait().await,
             None => Err(io::Error::other("it has already been killed")),
+        }
+    }
+
+    /// Ends the program and all it started; returns once they are gone.
+    pub(crate) async fn end(mut self) {
+        if let Some(members) = self.0.take() {
+            members.stop();
+            members.end().await;
         }
     }
 

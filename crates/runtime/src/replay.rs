@@ -13,7 +13,7 @@ use unisono_context::{AgentId, Digest, RunId, Tokens};
 use unisono_model::language::{LanguageModel, Models, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
-use unisono_session::agent::{A2a, Command, Http, Kind};
+use unisono_session::agent::Kind;
 use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::pending_effects::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
@@ -174,9 +174,9 @@ fn one(
         return (requests, checks);
     };
     match &assignment.definition.kind {
-        Kind::Command(Command { program: to, .. })
-        | Kind::Http(Http { url: to, .. })
-        | Kind::A2a(A2a { url: to, .. }) => requests.sent = documents(&assignment, prefix, to),
+        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) => {
+            requests.sent = documents(&assignment, prefix);
+        }
         // It is given results, and hands the last one on.
         Kind::Pipeline => {}
         Kind::Custom(kind) => {
@@ -201,8 +201,15 @@ fn one(
     (requests, checks)
 }
 
-/// What a program was given in each of its attempts.
-fn documents(assignment: &RunAssignment, prefix: &Prefix, program: &Arc<str>) -> Vec<Sent> {
+/// What a program or a server was given in each of its attempts.
+fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<Sent> {
+    let to = match &assignment.definition.kind {
+        Kind::Command(command) => &command.program,
+        Kind::Acp(acp) => &acp.command.program,
+        Kind::Http(http) => &http.url,
+        Kind::A2a(remote) => &remote.url,
+        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => return Vec::new(),
+    };
     let attempts = 1..=assignment.attempt;
     let documents = attempts.map(|attempt| {
         let assignment = RunAssignment {
@@ -211,7 +218,7 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix, program: &Arc<str>) ->
         };
         let body = request::document(&assignment, prefix);
         Sent {
-            to: program.clone(),
+            to: to.clone(),
             digest: digest_of(&body),
             stand_in_prefix: None,
             body,

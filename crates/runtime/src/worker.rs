@@ -22,6 +22,7 @@ use unisono_session::machine::AttemptEnd;
 use unisono_session::run::Cause;
 
 use crate::agent::a2a::A2aAgent;
+use crate::agent::acp::AcpAgent;
 use crate::agent::command::CommandAgent;
 use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
@@ -168,7 +169,9 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
 async fn stuck(kind: &Kind, watchdog: &Watchdog, length: Duration) {
     match kind {
         Kind::Llm | Kind::Custom(_) | Kind::Pipeline => watchdog.expired(length).await,
-        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) => std::future::pending().await,
+        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) => {
+            std::future::pending().await
+        }
     }
 }
 
@@ -178,6 +181,7 @@ fn agent_for(assignment: &RunAssignment, env: &Env) -> Result<Arc<dyn AnyAgent>,
         Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
         Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
         Kind::A2a(remote) => Ok(Arc::new(A2aAgent::new(remote.clone()))),
+        Kind::Acp(program) => Ok(Arc::new(AcpAgent::new(program.clone()))),
         Kind::Pipeline => Ok(Arc::new(PipelineAgent)),
         Kind::Custom(kind) => env.extensions.kind(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");

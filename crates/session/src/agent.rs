@@ -23,6 +23,8 @@ pub enum Kind {
     Http(Http),
     /// An agent of another program, asked over the Agent2Agent protocol.
     A2a(A2a),
+    /// A coding agent: a program that speaks the Agent Client Protocol.
+    Acp(Acp),
     /// Nobody: what came of the last stage of its pipeline is its answer.
     Pipeline,
 }
@@ -51,6 +53,80 @@ pub struct A2a {
     pub contract: Contract,
 }
 
+/// How a coding agent is started, and what it may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acp {
+    /// The program. Its working directory is the one that the agent works in.
+    pub command: Command,
+    /// Whether each run works in a git worktree of its own.
+    pub worktree: bool,
+    /// Kinds of tool calls that are allowed where the agent asks.
+    pub allow: Vec<ToolKind>,
+    /// What giving it the same task twice does.
+    pub contract: Contract,
+}
+
+/// What a tool call of a coding agent does, as the agent itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    /// Reads files or data.
+    Read,
+    /// Changes files.
+    Edit,
+    /// Deletes files.
+    Delete,
+    /// Moves or renames files.
+    Move,
+    /// Searches.
+    Search,
+    /// Runs a command.
+    Execute,
+    /// Plans, or thinks.
+    Think,
+    /// Reads from the network.
+    Fetch,
+    /// Anything else.
+    Other,
+}
+
+impl ToolKind {
+    /// Every kind.
+    pub const ALL: [ToolKind; 9] = [
+        ToolKind::Read,
+        ToolKind::Edit,
+        ToolKind::Delete,
+        ToolKind::Move,
+        ToolKind::Search,
+        ToolKind::Execute,
+        ToolKind::Think,
+        ToolKind::Fetch,
+        ToolKind::Other,
+    ];
+    /// Those that are allowed where a definition says nothing.
+    pub const DEFAULT: [ToolKind; 3] = [ToolKind::Read, ToolKind::Search, ToolKind::Think];
+
+    /// As the protocol and definitions write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ToolKind::Read => "read",
+            ToolKind::Edit => "edit",
+            ToolKind::Delete => "delete",
+            ToolKind::Move => "move",
+            ToolKind::Search => "search",
+            ToolKind::Execute => "execute",
+            ToolKind::Think => "think",
+            ToolKind::Fetch => "fetch",
+            ToolKind::Other => "other",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn named(name: &str) -> Option<ToolKind> {
+        let mut all = ToolKind::ALL.into_iter();
+        all.find(|kind| kind.name() == name)
+    }
+}
+
 impl Kind {
     /// As definitions write it.
     pub fn name(&self) -> &str {
@@ -59,6 +135,7 @@ impl Kind {
             Kind::Command(_) => "command",
             Kind::Http(_) => "http",
             Kind::A2a(_) => "a2a",
+            Kind::Acp(_) => "acp",
             Kind::Pipeline => "pipeline",
             Kind::Custom(name) => name,
         }
@@ -180,6 +257,7 @@ impl Definition {
             Kind::Http(http) => http.digest_into(h.u64(3)),
             Kind::Pipeline => h.u64(4),
             Kind::A2a(remote) => remote.digest_into(h.u64(5)),
+            Kind::Acp(program) => program.digest_into(h.u64(6)),
         };
         h.str(&self.model)
             .u64(self.limits.window.0)
@@ -253,6 +331,23 @@ impl A2a {
         map(h, &self.headers);
         h.opt_str(self.card_digest.as_deref())
             .u64(self.contract as u64)
+    }
+}
+
+impl Acp {
+    fn digest_into<'h>(&self, h: &'h mut Hasher) -> &'h mut Hasher {
+        // Unlike a command that is an agent itself, its end is marked.
+        let command = &self.command;
+        h.str(&command.program);
+        list(h, &command.args);
+        map(h, &command.env);
+        h.opt_str(command.cwd.as_deref());
+        list(h, &command.env_pass);
+        h.u64(self.worktree.into()).u64(self.allow.len() as u64);
+        for kind in &self.allow {
+            h.u64(*kind as u64);
+        }
+        h.u64(self.contract as u64)
     }
 }
 

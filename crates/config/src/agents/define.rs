@@ -10,15 +10,22 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
 use super::files::Source;
-use super::{http, output_schema, pipeline, tools};
+use super::{acp, http, output_schema, pipeline, tools};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 use crate::schema::duration_ms;
 use crate::settings::{Loaded, dollars, models};
 
 /// The kinds that need no registration.
-pub(crate) const BUILT_IN_KINDS: [&str; 6] =
-    ["llm", EXTRACTIVE, "command", "http", "a2a", pipeline::KIND];
+pub(crate) const BUILT_IN_KINDS: [&str; 7] = [
+    "llm",
+    EXTRACTIVE,
+    "command",
+    "http",
+    "a2a",
+    "acp",
+    pipeline::KIND,
+];
 
 /// The environment of definitions.
 pub(super) struct Setting<'l> {
@@ -94,7 +101,8 @@ impl Setting<'_> {
         let kind = match name {
             "llm" | EXTRACTIVE => Kind::Llm,
             pipeline::KIND => Kind::Pipeline,
-            "command" => return self.command(source, found),
+            "command" => return command(source, found),
+            "acp" => return acp::of(source, found),
             "http" => return http::of(source, &self.loaded.sources().variables, found),
             "a2a" => return http::a2a(source, &self.loaded.sources().variables, found),
             registered if own.contains(registered) => Kind::Custom(registered.into()),
@@ -114,28 +122,6 @@ impl Setting<'_> {
             no_model_keys(source, name, found);
         }
         Some(kind)
-    }
-
-    fn command(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
-        no_model_keys(source, "command", found);
-        no_server_keys(source, "command", found);
-        let Some(program) = source.text("command") else {
-            if !found.has(&source.place.origin, "command") {
-                let problem = format!("agent `{}` of kind `command` has no `command`", source.id);
-                found.push(Diagnostic::error(source.at("kind"), problem).help("name its program"));
-            }
-            return None;
-        };
-        Some(Kind::Command(Command {
-            program: program.into(),
-            args: source.texts("args").map(|item| item.text.into()).collect(),
-            env: texts_by_name(source, "env"),
-            cwd: source.text("cwd").map(Arc::from),
-            env_pass: source
-                .texts("env_pass")
-                .map(|item| item.text.into())
-                .collect(),
-        }))
     }
 
     /// The model's entry. An agent that names no model has the configured default;
@@ -179,6 +165,33 @@ impl Setting<'_> {
     }
 }
 
+fn command(source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+    no_model_keys(source, "command", found);
+    no_server_keys(source, "command", found);
+    program(source, "command", found).map(Kind::Command)
+}
+
+/// The program of an agent of that kind.
+pub(super) fn program(source: &Source, kind: &str, found: &mut Diagnostics) -> Option<Command> {
+    let Some(program) = source.text("command") else {
+        if !found.has(&source.place.origin, "command") {
+            let problem = format!("agent `{}` of kind `{kind}` has no `command`", source.id);
+            found.push(Diagnostic::error(source.at("kind"), problem).help("name its program"));
+        }
+        return None;
+    };
+    Some(Command {
+        program: program.into(),
+        args: source.texts("args").map(|item| item.text.into()).collect(),
+        env: texts_by_name(source, "env"),
+        cwd: source.text("cwd").map(Arc::from),
+        env_pass: source
+            .texts("env_pass")
+            .map(|item| item.text.into())
+            .collect(),
+    })
+}
+
 /// Its instructions, with the text of its skills.
 fn instructions(source: &Source) -> Arc<str> {
     let own = source.text("instructions").unwrap_or_default();
@@ -194,15 +207,34 @@ pub(super) fn no_program_keys(source: &Source, kind: &str, found: &mut Diagnosti
 
 /// Warns of keys that only apply to servers.
 fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    no_address_keys(source, kind, found);
+    no_remote_keys(source, kind, found);
+    no_coding_keys(source, kind, found);
+}
+
+/// Warns of keys that say which address is asked.
+pub(super) fn no_address_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"http\" to ask a server";
     without_effect(source, &["url", "headers"], kind, help, found);
-    no_remote_keys(source, kind, found);
+}
+
+/// Warns of keys that say which remote agent is asked.
+pub(super) fn no_card_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"a2a\" to ask an agent of another program";
+    without_effect(source, &["card_digest"], kind, help, found);
 }
 
 /// Warns of keys that say how an agent of another program is asked.
 pub(super) fn no_remote_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
-    let help = "set kind = \"a2a\" to ask an agent of another program";
-    without_effect(source, &["card_digest", "contract"], kind, help, found);
+    no_card_keys(source, kind, found);
+    let help = "set kind = \"a2a\" or \"acp\" to ask an agent of another program";
+    without_effect(source, &["contract"], kind, help, found);
+}
+
+/// Warns of keys that say what a coding agent may do.
+pub(super) fn no_coding_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"acp\" to run a coding agent";
+    without_effect(source, &["worktree", "allow"], kind, help, found);
 }
 
 /// Warns of keys that only apply to models.

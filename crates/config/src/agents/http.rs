@@ -8,7 +8,9 @@ use unisono_runtime::agent::template::Template;
 use unisono_session::agent::{A2a, Http, Kind};
 use unisono_session::tool::Contract;
 
-use super::define::{no_model_keys, no_program_keys, no_remote_keys, texts_by_name};
+use super::define::{
+    no_coding_keys, no_model_keys, no_program_keys, no_remote_keys, texts_by_name,
+};
 use super::files::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::settings::Variables;
@@ -45,11 +47,16 @@ pub(super) fn a2a(source: &Source, set: &Variables, found: &mut Diagnostics) -> 
         url,
         headers,
         card_digest: card_digest.map(Arc::from),
-        contract: match source.text("contract") {
-            Some("idempotent") => Contract::Idempotent,
-            _ => Contract::AtMostOnce,
-        },
+        contract: contract(source),
     }))
+}
+
+/// What giving an agent of another program the same task twice does.
+pub(super) fn contract(source: &Source) -> Contract {
+    match source.text("contract") {
+        Some("idempotent") => Contract::Idempotent,
+        _ => Contract::AtMostOnce,
+    }
 }
 
 fn is_digit(byte: u8) -> bool {
@@ -68,6 +75,7 @@ fn server(
 ) -> Option<Endpoint> {
     no_model_keys(source, kind, found);
     no_program_keys(source, kind, found);
+    no_coding_keys(source, kind, found);
     let Some(url) = source.text("url") else {
         if !found.has(&source.place.origin, "url") {
             let problem = format!("agent `{}` of kind `{kind}` has no `url`", source.id);

@@ -38,6 +38,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("headers", Kind::TextMap),
     key("card_digest", Kind::Text),
     key("contract", Kind::Choice(&["at_most_once", "idempotent"])),
+    key("worktree", Kind::Flag),
+    key("allow", Kind::Texts),
 ];
 
 #[cfg(test)]

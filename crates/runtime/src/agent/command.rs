@@ -40,7 +40,7 @@ impl Agent for CommandAgent {
     }
 }
 
-fn failure(error: Error) -> Failure {
+pub(super) fn failure(error: Error) -> Failure {
     let cause = match error {
         Error::Spawn { .. } => Cause::Spawn,
         Error::Flooded { .. } => Cause::BadOutput,

@@ -58,7 +58,7 @@ impl Audience {
     fn of(definition: &Definition) -> Audience {
         let program = matches!(
             definition.kind,
-            Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Pipeline
+            Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) | Kind::Pipeline
         );
         let native = program || &*definition.model == EXTRACTIVE;
         Audience {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_session::agent::{
-    A2a, Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage,
+    A2a, Acp, Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage, ToolKind,
 };
 use unisono_session::budget::{Amount, Caps, Grant, Reservation, TurnCaps};
 use unisono_session::event::{
@@ -107,10 +107,17 @@ layout! {
         max_concurrent, context, prefix, on_failure, delegates, tags, output_schema,
         temperature_milli, cache_warm; pipeline
     }
-    enum Kind { 0 Llm, 1 Command(command), 2 Custom(name), 3 Http(http), 4 Pipeline, 5 A2a(remote) }
+    enum Kind {
+        0 Llm, 1 Command(command), 2 Custom(name), 3 Http(http), 4 Pipeline, 5 A2a(remote),
+        6 Acp(program),
+    }
     struct Command { program, args, env, cwd; env_pass }
     struct Http { url, headers }
     struct A2a { url, headers, card_digest, contract }
+    struct Acp { command, worktree, allow, contract }
+    codes ToolKind {
+        0 Read, 1 Edit, 2 Delete, 3 Move, 4 Search, 5 Execute, 6 Think, 7 Fetch, 8 Other
+    }
     struct Stage { agent, task }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefus
     let calls = match turn.team.lead.kind {
         Kind::Llm => &*turn.team.lead.model != EXTRACTIVE,
         Kind::Custom(_) => true,
-        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Pipeline => false,
+        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) | Kind::Pipeline => false,
     };
     if ask.client_options.choice != Choice::Free && !calls {
         return Err(ClientToolsRefused::Callless(agent.clone()));

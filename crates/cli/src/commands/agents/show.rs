@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono::models;
 use unisono_config::agents::Agent;
 use unisono_context::Tokens;
-use unisono_session::agent::{A2a, Command, ContextMode, Http, Kind, OnFailure, Stage};
+use unisono_session::agent::{A2a, Acp, Command, ContextMode, Http, Kind, OnFailure, Stage};
 
 use crate::app::{App, learnt_here};
 use crate::problem::{Problem, Result};
@@ -63,11 +63,15 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
         }
     };
     let what = match &d.kind {
-        Kind::Command(Command { program, args, .. }) => {
+        Kind::Command(Command { program, args, .. })
+        | Kind::Acp(Acp {
+            command: Command { program, args, .. },
+            ..
+        }) => {
             let all: Vec<&str> = std::iter::once(&**program)
                 .chain(args.iter().map(|a| &**a))
                 .collect();
-            format!("command: {}", all.join(" "))
+            format!("{}: {}", d.kind.name(), all.join(" "))
         }
         Kind::Http(Http { url, .. }) => format!("http: {url}"),
         Kind::A2a(A2a { url, .. }) => format!("a2a: {url}"),
@@ -166,6 +170,17 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
         Kind::A2a(remote) => {
             value["a2a"] = json!({"url": remote.url, "headers": remote.headers,
                 "card_digest": remote.card_digest, "contract": remote.contract.name()});
+        }
+        Kind::Acp(Acp {
+            command,
+            worktree,
+            allow,
+            contract,
+        }) => {
+            let allow: Vec<&str> = allow.iter().map(|kind| kind.name()).collect();
+            value["acp"] = json!({"program": command.program, "args": command.args,
+                "cwd": command.cwd, "worktree": worktree, "allow": allow,
+                "contract": contract.name()});
         }
         Kind::Llm | Kind::Custom(_) | Kind::Pipeline => {}
     }

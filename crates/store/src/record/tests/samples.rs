@@ -245,6 +245,15 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                 contract: unisono_session::tool::Contract::AtMostOnce,
             })),
         ),
+        (
+            "defined_acp",
+            defined(agent::Kind::Acp(agent::Acp {
+                command: command(),
+                worktree: true,
+                allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
+                contract: unisono_session::tool::Contract::AtMostOnce,
+            })),
+        ),
         ("defined_pipeline", pipeline()),
         (
             "defined_custom",

@@ -154,6 +154,7 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         cwd,
         env_pass,
     });
+    let command = command.boxed();
     let http = (text(), text_map()).prop_map(|(url, headers)| agent::Http { url, headers });
     let remote = (
         text(),
@@ -167,7 +168,20 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         card_digest,
         contract,
     });
+    let coding = (
+        command.clone(),
+        any::<bool>(),
+        list(select(&agent::ToolKind::ALL[..])),
+        select(&unisono_session::tool::Contract::ALL[..]),
+    );
+    let coding = coding.prop_map(|(command, worktree, allow, contract)| agent::Acp {
+        command,
+        worktree,
+        allow,
+        contract,
+    });
     let kind = prop_oneof![
+        coding.prop_map(agent::Kind::Acp),
         remote.prop_map(agent::Kind::A2a),
         Just(agent::Kind::Llm),
         command.prop_map(agent::Kind::Command),

@@ -1,0 +1,54 @@
+//! The keys of a coding agent.
+
+use unisono_session::agent::{Acp, Kind, ToolKind};
+
+use super::define::{no_address_keys, no_card_keys, no_model_keys, program};
+use super::files::Source;
+use super::http::contract;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::document::Value;
+
+/// A coding agent, if it names its program and the kinds of calls are known.
+pub(super) fn of(source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+    no_model_keys(source, "acp", found);
+    no_address_keys(source, "acp", found);
+    no_card_keys(source, "acp", found);
+    let command = program(source, "acp", found);
+    let allow = allow(source, found);
+    Some(Kind::Acp(Acp {
+        command: command?,
+        worktree: matches!(
+            source.table.get("worktree").map(|node| &node.value),
+            Some(Value::Bool(true))
+        ),
+        allow: allow?,
+        contract: contract(source),
+    }))
+}
+
+/// The kinds of tool calls that are allowed, each once.
+fn allow(source: &Source, found: &mut Diagnostics) -> Option<Vec<ToolKind>> {
+    if source.table.entry("allow").is_none() {
+        return Some(ToolKind::DEFAULT.to_vec());
+    }
+    let (mut allow, mut is_usable) = (Vec::new(), true);
+    for item in source.texts("allow") {
+        match ToolKind::named(item.text) {
+            Some(kind) if allow.contains(&kind) => {}
+            Some(kind) => allow.push(kind),
+            None => {
+                let unknown = item.text;
+                let problem = format!(
+                    "agent `{}`: `allow` has an unknown kind `{unknown}`",
+                    source.id
+                );
+                let diagnostic = Diagnostic::error(item.place.clone(), problem).on("allow");
+                found.push(
+                    diagnostic.suggest(unknown, ToolKind::ALL.into_iter().map(ToolKind::name)),
+                );
+                is_usable = false;
+            }
+        }
+    }
+    is_usable.then_some(allow)
+}

@@ -1,0 +1,383 @@
+//! A coding agent: a program that speaks the Agent Client Protocol, in lines of JSON-RPC.
+//!
+//! ```text
+//! worktree ─► start ─► initialize ─► session/new ─► session/prompt ─► answer
+//!    └ journaled before it is made       journaled before it is sent ┘  └ journaled
+//! ```
+//!
+//! Nobody can see what an agent did with a prompt that was cut short. Its contract decides then:
+//! `idempotent` gives the task again, `at_most_once` fails and says where to look.
+
+mod journaled;
+mod peer;
+mod protocol;
+mod turn;
+mod worktree;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use unisono_model::prompt::Prefix;
+use unisono_session::agent::{Acp, Command};
+use unisono_session::assignment::RunAssignment;
+use unisono_session::run::Cause;
+
+use super::{Agent, Answer, Ctx, Failure, Task, request};
+use journaled::{Answered, Next, Place, Prompt};
+use peer::Peer;
+use protocol::{Message, Prompted};
+use turn::{Effect, Turn};
+use worktree::Worktree;
+
+/// How long an agent may take to stop its work before it is ended.
+const CANCELS: Duration = Duration::from_secs(1);
+const PROMPT: &str = "session/prompt";
+
+/// Carries out definitions of kind `acp`.
+#[derive(Clone, Debug)]
+pub(crate) struct AcpAgent {
+    acp: Acp,
+}
+
+impl AcpAgent {
+    pub(crate) fn new(acp: Acp) -> AcpAgent {
+        AcpAgent { acp }
+    }
+}
+
+impl Agent for AcpAgent {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        ctx.check_prefix()?;
+        let steps = &ctx.assignment().steps;
+        // What earlier tries left is removed, or told.
+        let mut kept = Vec::new();
+        for place in journaled::places(steps) {
+            if let Some(worktree) = place.worktree {
+                kept.extend(worktree.close().await);
+            }
+        }
+        match journaled::next(steps, self.acp.contract) {
+            Next::Answered(answered) => answer(answered, &kept),
+            Next::Doubt { place, failed } => Err(self.doubt(place, failed, &kept)),
+            Next::Prompt(number) => {
+                let place = self.place(&ctx, number).await?;
+                let mut visit = Visit::new(ctx, place, number);
+                let worked = visit.work(&self.acp).await;
+                let left = visit.leave(worked).await;
+                left.and_then(|(answered, left)| {
+                    kept.extend(left);
+                    answer(answered, &kept)
+                })
+            }
+        }
+    }
+}
+
+impl AcpAgent {
+    /// Where a try works; it is journaled, then made.
+    async fn place(&self, ctx: &Ctx, number: u32) -> Result<Place, Failure> {
+        let cwd = self.acp.command.cwd.as_deref().unwrap_or(".");
+        let cwd = std::path::absolute(cwd).and_then(std::fs::canonicalize);
+        let cwd: PathBuf = cwd.map_err(|error| {
+            let cwd = self.acp.command.cwd.as_deref().unwrap_or(".");
+            let reason = format!("cannot work in {cwd}: {error}");
+            Failure::new(Cause::BadInput, reason)
+        })?;
+        let (worktree, directory) = match self.acp.worktree {
+            true => {
+                let (worktree, directory) = Worktree::plan(&cwd, ctx.run(), number).await?;
+                (Some(worktree), directory)
+            }
+            false => (None, cwd),
+        };
+        let place = Place {
+            directory: directory.to_string_lossy().into_owned(),
+            worktree,
+        };
+        let name = journaled::name("place", number);
+        let place = ctx.step(&name, async { Ok(place) }).await?;
+        if let Some(worktree) = &place.worktree {
+            worktree.make().await?;
+        }
+        Ok(place)
+    }
+
+    /// The failure of a run whose task may have been done.
+    fn doubt(&self, place: Option<Place>, failed: Option<String>, kept: &[String]) -> Failure {
+        let program = &self.acp.command.program;
+        let why = failed
+            .unwrap_or_else(|| "the attempt or the program ended while it worked on it".to_owned());
+        let look = match (kept.is_empty(), place) {
+            (false, _) => kept.join(" "),
+            (
+                true,
+                Some(Place {
+                    worktree: Some(_), ..
+                }),
+            ) => "Nothing changed in its git worktree, which is removed.".to_owned(),
+            (true, Some(place)) => format!("Look at {}.", place.directory),
+            (true, None) => String::new(),
+        };
+        let reason = format!(
+            "`{program}` was given this task before, and nobody knows what it did: {why}. It is not \
+             given it twice, because its contract is `at_most_once`. {look} Set `contract = \
+             \"idempotent\"` if the task may be given again"
+        );
+        Failure::new(Cause::BadInput, reason)
+    }
+}
+
+/// The answer of a run, with the worktrees that are kept.
+fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
+    let mut parts = vec![answered.text.trim().to_owned()];
+    parts.extend(kept.iter().cloned());
+    parts.retain(|part| !part.is_empty());
+    if parts.is_empty() {
+        let reason = "the agent ended its turn and said nothing that is text";
+        return Err(Failure::new(Cause::BadOutput, reason));
+    }
+    Ok(Answer {
+        partial: answered.partial.map(Into::into),
+        ..Answer::text(parts.join("\n\n"))
+    })
+}
+
+/// What an agent is told: the context as all programs are given it, its instructions, the task.
+fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> String {
+    let heading = match &assignment.snapshot {
+        Some(snapshot) => Some(format!(
+            "The conversation so far, one JSON document (snapshot {}):",
+            snapshot.id()
+        )),
+        None if assignment.results.is_empty() => None,
+        None => Some("What other agents came back with, one JSON document:".to_owned()),
+    };
+    let mut parts = Vec::new();
+    if let Some(heading) = heading {
+        let document = request::document(assignment, prefix).concat();
+        parts.push(format!("{heading}\n{}", String::from_utf8_lossy(&document)));
+    }
+    let instructions = assignment.definition.instructions.trim();
+    if !instructions.is_empty() {
+        parts.push(format!("Your instructions:\n{instructions}"));
+    }
+    parts.push(format!("Your task:\n{}", assignment.task));
+    parts.join("\n\n")
+}
+
+/// Why a try gave no answer.
+struct Ended {
+    failure: Failure,
+    /// Whether the agent did nothing, so that it may be given the task again.
+    is_over: bool,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Ended {
+        Ended {
+            failure,
+            is_over: false,
+        }
+    }
+}
+
+/// A try: the program, and what it works on. Where it is dropped before it is left, the agent is
+/// told to stop, and ended.
+struct Visit {
+    ctx: Ctx,
+    number: u32,
+    place: Place,
+    peer: Option<Peer>,
+    /// The session whose prompt is worked on.
+    working: Option<String>,
+    is_prompted: bool,
+}
+
+impl Visit {
+    fn new(ctx: Ctx, place: Place, number: u32) -> Visit {
+        Visit {
+            ctx,
+            number,
+            place,
+            peer: None,
+            working: None,
+            is_prompted: false,
+        }
+    }
+
+    /// Gives the agent its task, and follows it to the end.
+    async fn work(&mut self, acp: &Acp) -> Result<Answered, Ended> {
+        let command = Command {
+            cwd: Some(self.place.directory.as_str().into()),
+            ..acp.command.clone()
+        };
+        self.ctx.progress(format!("running {}", command.program));
+        let peer = self.peer.insert(Peer::start(&command)?);
+        let session = peer.open(&self.place.directory).await?;
+        let assignment = self.ctx.assignment();
+        let snapshot = assignment.snapshot.as_ref();
+        let given = Prompt {
+            snapshot: snapshot.map(|snapshot| snapshot.id().to_string()),
+            shares: "text".to_owned(),
+        };
+        let name = journaled::name("prompt", self.number);
+        self.ctx.step(&name, async { Ok(given) }).await?;
+        self.is_prompted = true;
+        let text = prompt(assignment, self.ctx.prefix());
+        let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+        let id = peer.request(PROMPT, &params);
+        self.working = Some(session.clone());
+        let mut turn = Turn::new(session, &acp.allow);
+        let response = follow(&self.ctx, self.number, peer, &mut turn, id).await?;
+        self.working = None;
+        let answered = stopped(peer, &turn, response)?;
+        let name = journaled::name("answer", self.number);
+        Ok(self.ctx.step(&name, async { Ok(answered) }).await?)
+    }
+
+    /// Ends the program, and removes what is of no use. What came of it, and what is kept.
+    async fn leave(
+        mut self,
+        worked: Result<Answered, Ended>,
+    ) -> Result<(Answered, Option<String>), Failure> {
+        if let Some(mut peer) = self.peer.take() {
+            if let Some(session) = self.working.take() {
+                stop(&mut peer, &session).await;
+            }
+            peer.end().await;
+        }
+        let kept = match &self.place.worktree {
+            Some(worktree) => worktree.close().await,
+            None => None,
+        };
+        self.place.worktree = None;
+        let Ended { failure, is_over } = match worked {
+            Ok(answered) => return Ok((answered, kept)),
+            Err(ended) => ended,
+        };
+        if self.is_prompted {
+            let what = if is_over { "over" } else { "failed" };
+            let name = journaled::name(what, self.number);
+            let reason = failure.reason.to_string();
+            self.ctx.step(&name, async { Ok(reason) }).await?;
+        }
+        Err(match kept {
+            Some(kept) => Failure {
+                reason: format!("{}. {kept}", failure.reason).into(),
+                ..failure
+            },
+            None => failure,
+        })
+    }
+}
+
+/// Follows a prompt to its response.
+async fn follow(
+    ctx: &Ctx,
+    number: u32,
+    peer: &mut Peer,
+    turn: &mut Turn,
+    id: u64,
+) -> Result<Message, Failure> {
+    loop {
+        let message = peer.message().await?;
+        if message.method.is_none() {
+            if message.id.as_ref().and_then(Value::as_u64) == Some(id) {
+                return Ok(message);
+            }
+            continue;
+        }
+        let effects = turn.take(message);
+        let effects = effects.map_err(|wrong| peer.failure(Cause::BadOutput, &wrong))?;
+        for effect in effects {
+            match effect {
+                Effect::Tell(text) => ctx.progress(text),
+                Effect::Reply(reply) => peer.reply(&reply)?,
+                Effect::Called(index, called) => {
+                    let name = journaled::name_of("call", number, index);
+                    ctx.step(&name, async { Ok(called) }).await?;
+                }
+                Effect::Decided(index, decided, reply) => {
+                    let name = journaled::name_of("permission", number, index);
+                    ctx.step(&name, async { Ok(decided) }).await?;
+                    peer.reply(&reply)?;
+                }
+            }
+        }
+    }
+}
+
+/// What a prompt came to.
+fn stopped(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, Ended> {
+    let ended = |failure| Ended {
+        failure,
+        is_over: !turn.has_acted(),
+    };
+    if let Some(error) = response.error {
+        return Err(ended(peer.refused(PROMPT, &error)));
+    }
+    let Prompted { stop_reason } = peer.read(PROMPT, response.result)?;
+    let partial = match &*stop_reason {
+        "end_turn" => None,
+        "max_tokens" => Some("the agent reached its limit of tokens"),
+        "max_turn_requests" => Some("the agent reached its limit of model calls"),
+        "refusal" => {
+            let failure = peer.failure(Cause::Refused, "refuses to go on");
+            return Err(ended(failure));
+        }
+        "cancelled" => {
+            let failure = peer.failure(Cause::Rejected, "cancelled the task by itself");
+            return Err(ended(failure));
+        }
+        other => {
+            let what = format!("ended its turn for a reason that is not of the protocol: {other}");
+            return Err(peer.failure(Cause::BadOutput, &what).into());
+        }
+    };
+    Ok(Answered {
+        text: turn.answer().to_owned(),
+        partial: partial.map(str::to_owned),
+    })
+}
+
+/// Tells an agent to stop, and waits until it has, for a short while.
+async fn stop(peer: &mut Peer, session: &str) {
+    peer.send(&protocol::cancel(session));
+    let stopped = async {
+        // The one response that is still to come is the prompt's.
+        while peer
+            .message()
+            .await
+            .is_ok_and(|message| message.method.is_some())
+        {}
+    };
+    if tokio::time::timeout(CANCELS, stopped).await.is_err() {
+        tracing::debug!("a coding agent does not stop, and is ended");
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let (peer, session) = (self.peer.take(), self.working.take());
+        let worktree = self.place.worktree.take();
+        // Without a runtime the program is ended with its value.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            if let Some(mut peer) = peer {
+                if let Some(session) = session {
+                    stop(&mut peer, &session).await;
+                }
+                peer.end().await;
+            }
+            if let Some(worktree) = worktree {
+                worktree.close().await;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

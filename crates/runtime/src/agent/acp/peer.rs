@@ -1,0 +1,265 @@
+//! The program of a coding agent, spoken with in lines of JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
+use tokio::time::timeout;
+use unisono_session::agent::Command;
+use unisono_session::run::Cause;
+
+use super::protocol::{
+    self, AUTH_REQUIRED, AuthMethod, Initialized, Message, NewSession, RpcError, VERSION,
+};
+use crate::agent::{Failure, command};
+use crate::process::lines::{Lines, Silent, preview};
+
+/// How long an agent may take to begin, and to open a session: some are downloaded first.
+pub(super) const BEGINS: Duration = Duration::from_secs(120);
+/// Lines in a row that are no messages.
+const CHATTER: u32 = 100;
+/// Bytes of answers that an agent leaves unread.
+const UNREAD: usize = 1024 * 1024;
+
+/// A coding agent.
+pub(super) struct Peer {
+    program: Arc<str>,
+    lines: Lines,
+    stdin: ChildStdin,
+    /// To be written, and how much of it is.
+    out: Vec<u8>,
+    written: usize,
+    /// The most that may be there to be written.
+    most: usize,
+    requests: u64,
+    chatter: u32,
+    /// The last line that was no message.
+    said: Option<String>,
+    logins: Vec<AuthMethod>,
+}
+
+impl Peer {
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(command: &Command) -> Result<Peer, Failure> {
+        let (lines, stdin) = Lines::start(command).map_err(command::failure)?;
+        Ok(Peer {
+            program: command.program.clone(),
+            lines,
+            stdin,
+            out: Vec::new(),
+            written: 0,
+            most: 0,
+            requests: 0,
+            chatter: 0,
+            said: None,
+            logins: Vec::new(),
+        })
+    }
+
+    /// Opens a session that works in that directory.
+    ///
+    /// # Errors
+    /// The agent does not answer, speaks another version, or wants a login.
+    pub(super) async fn open(&mut self, directory: &str) -> Result<String, Failure> {
+        let us = json!({"name": "unisono", "version": env!("CARGO_PKG_VERSION")});
+        let capabilities =
+            json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+        let params = json!({"protocolVersion": VERSION, "clientCapabilities": capabilities,
+            "clientInfo": us});
+        let initialized: Initialized = self.ask("initialize", &params).await?;
+        let version = initialized.protocol_version;
+        if version != VERSION {
+            let what = format!(
+                "speaks version {version} of the Agent Client Protocol, and only version {VERSION} is spoken here"
+            );
+            return Err(self.failure(Cause::Rejected, &what));
+        }
+        self.logins = initialized.auth_methods;
+        let params = json!({"cwd": directory, "mcpServers": []});
+        let session: NewSession = self.ask("session/new", &params).await?;
+        Ok(session.session_id)
+    }
+
+    /// What a request gives. The agent's own requests are refused meanwhile.
+    async fn ask<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<T, Failure> {
+        let id = self.request(method, params);
+        let answer = async {
+            loop {
+                let message = self.message().await?;
+                match (message.method, message.id) {
+                    (None, Some(Value::Number(answered))) if answered.as_u64() == Some(id) => {
+                        return Ok((message.result, message.error));
+                    }
+                    (Some(method), Some(id)) => self.reply(&protocol::unknown(&id, &method))?,
+                    _ => {}
+                }
+            }
+        };
+        let answer = timeout(BEGINS, answer).await;
+        let (result, error) = answer.unwrap_or_else(|_| {
+            let wait = BEGINS.as_secs();
+            let said = self.heard();
+            let what = format!("did not answer `{method}` within {wait} s{said}");
+            Err(self.failure(Cause::Timeout, &what))
+        })?;
+        match error {
+            Some(error) => Err(self.refused(method, &error)),
+            None => self.read(method, result),
+        }
+    }
+
+    /// Reads the result of a request.
+    ///
+    /// # Errors
+    /// It is not of the protocol.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        result: Value,
+    ) -> Result<T, Failure> {
+        serde_json::from_value(result).map_err(|error| {
+            let what = format!("answers `{method}` with what is not of the protocol: {error}");
+            self.failure(Cause::BadOutput, &what)
+        })
+    }
+
+    /// Why a request was refused.
+    pub(super) fn refused(&self, method: &str, error: &RpcError) -> Failure {
+        if error.code != AUTH_REQUIRED {
+            let what = format!("refuses `{method}`: {}", error.text());
+            return self.failure(Cause::Rejected, &what);
+        }
+        let names = self.logins.iter().map(|login| &*login.name);
+        let names: Vec<&str> = names.filter(|name| !name.is_empty()).take(5).collect();
+        let ways = match names.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", names.join(", ")),
+        };
+        let what = format!(
+            "wants a login{ways}: run it by hand once and log in, or pass its key on by name with \
+             `env_pass`; it says: {}",
+            error.text()
+        );
+        self.failure(Cause::Rejected, &what)
+    }
+
+    /// Writes a request; its number.
+    pub(super) fn request(&mut self, method: &str, params: &Value) -> u64 {
+        self.requests += 1;
+        self.send(&protocol::request(self.requests, method, params));
+        self.most = self.out.len() + UNREAD;
+        self.requests
+    }
+
+    /// Writes a response.
+    ///
+    /// # Errors
+    /// The agent does not read.
+    pub(super) fn reply(&mut self, response: &Value) -> Result<(), Failure> {
+        if self.out.len() > self.most {
+            let what = "asks, and does not read the answers";
+            return Err(self.failure(Cause::BadOutput, what));
+        }
+        self.send(response);
+        Ok(())
+    }
+
+    /// Writes a line, while the next message is waited for.
+    pub(super) fn send(&mut self, message: &Value) {
+        self.out.extend(message.to_string().into_bytes());
+        self.out.push(b'\n');
+    }
+
+    /// The next message. Nothing is lost where the future is dropped.
+    ///
+    /// # Errors
+    /// There is none, or what comes is no message.
+    pub(super) async fn message(&mut self) -> Result<Message, Failure> {
+        loop {
+            let line = tokio::select! {
+                wrote = self.stdin.write(&self.out[self.written..]), if !self.out.is_empty() => {
+                    self.wrote(wrote.ok());
+                    continue;
+                }
+                line = self.lines.next() => line,
+            };
+            let line = line.map_err(|silent| self.silent(&silent))?;
+            if let Some(message) = self.parse(&line)? {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// An agent that reads no more has ended, or will be found to say nothing.
+    fn wrote(&mut self, bytes: Option<usize>) {
+        self.written += bytes.unwrap_or_default();
+        if bytes.is_none_or(|bytes| bytes == 0) || self.written >= self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        }
+    }
+
+    fn parse(&mut self, line: &[u8]) -> Result<Option<Message>, Failure> {
+        if line.starts_with(b"{") {
+            self.chatter = 0;
+            let message = serde_json::from_slice(line);
+            return message.map(Some).map_err(|error| {
+                let what = format!("sent what is not JSON-RPC ({error}): {}", preview(line));
+                self.failure(Cause::BadOutput, &what)
+            });
+        }
+        if !line.is_empty() {
+            self.chatter += 1;
+            self.said = Some(preview(line));
+        }
+        match self.chatter > CHATTER {
+            true => {
+                let what = format!("does not speak the Agent Client Protocol{}", self.heard());
+                Err(self.failure(Cause::BadOutput, &what))
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// What it said that was no message.
+    fn heard(&self) -> String {
+        let stderr = self.lines.said();
+        let said = self.said.as_ref();
+        let said = said.map_or_else(String::new, |said| format!("; it wrote no message: {said}"));
+        match &*stderr {
+            "" => said,
+            stderr => format!("{said}; its standard error ends: {stderr}"),
+        }
+    }
+
+    fn silent(&self, silent: &Silent) -> Failure {
+        let cause = match silent {
+            Silent::Long => Cause::BadOutput,
+            Silent::Ended(_) | Silent::Lost(_) => Cause::Exit,
+        };
+        let said = self.said.as_ref();
+        let said = said.map_or_else(String::new, |said| format!("; it wrote no message: {said}"));
+        self.failure(cause, &format!("{silent}{said}"))
+    }
+
+    /// A failure of that program.
+    pub(super) fn failure(&self, cause: Cause, what: &str) -> Failure {
+        Failure::new(cause, format!("`{}` {what}", self.program))
+    }
+
+    /// Ends the program and all it started.
+    pub(super) async fn end(self) {
+        drop(self.stdin);
+        self.lines.end().await;
+    }
+}

@@ -1,0 +1,197 @@
+//! Messages of the Agent Client Protocol, version 1, as a client reads and writes them.
+//!
+//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. What is not read is not here.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use unisono_session::agent::ToolKind;
+
+/// The version that is spoken.
+pub(super) const VERSION: u64 = 1;
+/// An agent that wants a login.
+pub(super) const AUTH_REQUIRED: i64 = -32_000;
+const METHOD_NOT_FOUND: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
+/// How many characters of an error's data are shown.
+const DATA_CHARS: usize = 200;
+
+/// A line: a request, a notification or a response.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message {
+    #[serde(default)]
+    pub(super) id: Option<Value>,
+    #[serde(default)]
+    pub(super) method: Option<String>,
+    #[serde(default)]
+    pub(super) params: Value,
+    #[serde(default)]
+    pub(super) result: Value,
+    #[serde(default)]
+    pub(super) error: Option<RpcError>,
+}
+
+/// An error of JSON-RPC.
+#[derive(Debug, Deserialize)]
+pub(super) struct RpcError {
+    pub(super) code: i64,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    data: Value,
+}
+
+impl RpcError {
+    /// What it says.
+    pub(super) fn text(&self) -> String {
+        let data = match &self.data {
+            Value::Null => return format!("{} ({})", self.message, self.code),
+            Value::String(text) => text.clone(),
+            data => data.to_string(),
+        };
+        let data: String = data.chars().take(DATA_CHARS).collect();
+        format!("{} ({}): {data}", self.message, self.code)
+    }
+}
+
+/// What `initialize` gives.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Initialized {
+    pub(super) protocol_version: u64,
+    #[serde(default)]
+    pub(super) auth_methods: Vec<AuthMethod>,
+}
+
+/// A way to log in.
+#[derive(Debug, Deserialize)]
+pub(super) struct AuthMethod {
+    #[serde(default)]
+    pub(super) name: String,
+}
+
+/// What `session/new` gives.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewSession {
+    pub(super) session_id: String,
+}
+
+/// What `session/prompt` gives.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Prompted {
+    pub(super) stop_reason: String,
+}
+
+/// `session/update`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionUpdate {
+    pub(super) session_id: String,
+    pub(super) update: Update,
+}
+
+/// A change of a session.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "sessionUpdate", rename_all = "snake_case")]
+pub(super) enum Update {
+    #[serde(rename_all = "camelCase")]
+    AgentMessageChunk {
+        content: Content,
+        #[serde(default)]
+        message_id: Option<String>,
+    },
+    #[serde(rename = "tool_call")]
+    Call(CallUpdate),
+    #[serde(rename = "tool_call_update")]
+    CallChange(CallUpdate),
+    Plan {
+        #[serde(default)]
+        entries: Vec<PlanEntry>,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+/// A part of a message.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Content {
+    Text {
+        text: String,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+/// What is new of a tool call.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallUpdate {
+    pub(super) tool_call_id: String,
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    pub(super) kind: Option<String>,
+    #[serde(default)]
+    pub(super) status: Option<String>,
+}
+
+/// An item of a plan.
+#[derive(Debug, Deserialize)]
+pub(super) struct PlanEntry {
+    #[serde(default)]
+    pub(super) content: String,
+    #[serde(default)]
+    pub(super) status: String,
+}
+
+/// `session/request_permission`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Permission {
+    pub(super) tool_call: CallUpdate,
+    pub(super) options: Vec<Choice>,
+}
+
+/// One of the answers that may be given.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Choice {
+    pub(super) option_id: String,
+    #[serde(default)]
+    pub(super) kind: String,
+}
+
+/// The kind of a call by its name; a name that is not known is another kind.
+pub(super) fn kind(name: &str) -> ToolKind {
+    ToolKind::named(name).unwrap_or(ToolKind::Other)
+}
+
+pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+pub(super) fn cancel(session: &str) -> Value {
+    json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
+}
+
+/// A response that chooses that option; none: no option.
+pub(super) fn chosen(id: &Value, option: Option<&str>) -> Value {
+    let outcome = match option {
+        Some(option) => json!({"outcome": "selected", "optionId": option}),
+        None => json!({"outcome": "cancelled"}),
+    };
+    json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
+}
+
+/// A response to a request that nobody here answers.
+pub(super) fn unknown(id: &Value, method: &str) -> Value {
+    let message = format!("this client has no `{method}`");
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": METHOD_NOT_FOUND, "message": message}})
+}
+
+/// A response to a request that cannot be read.
+pub(super) fn unreadable(id: &Value, why: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": INVALID_PARAMS, "message": why}})
+}

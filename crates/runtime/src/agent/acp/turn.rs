@@ -1,0 +1,265 @@
+//! What a coding agent does with its prompt, from its messages alone.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use unisono_session::agent::ToolKind;
+
+use super::protocol::{
+    self, CallUpdate, Choice, Content, Message, Permission, PlanEntry, SessionUpdate, Update,
+};
+use crate::agent::command::MAX_OUTPUT_BYTES;
+
+/// Tool calls and decisions that are journaled, each; more decisions are rejections.
+const JOURNALED: u32 = 500;
+/// Tool calls that are kept track of.
+const TRACKED: usize = 2_000;
+/// Characters of a title.
+const TITLE_CHARS: usize = 200;
+/// Bytes of text between two notes about its growth.
+const TOLD_EVERY: usize = 1_000;
+
+/// A tool call that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Called {
+    pub(super) title: String,
+    pub(super) kind: String,
+    pub(super) status: String,
+}
+
+/// What was decided where the agent asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Decided {
+    pub(super) title: String,
+    pub(super) kind: String,
+    /// The kind of the option that was chosen.
+    pub(super) decision: String,
+}
+
+/// What follows from a message.
+#[derive(Debug, PartialEq)]
+pub(super) enum Effect {
+    /// Whoever watches is told.
+    Tell(String),
+    /// A tool call has ended, the one of that number.
+    Called(u32, Called),
+    /// It is decided, the decision of that number, and then replied.
+    Decided(u32, Decided, Value),
+    Reply(Value),
+}
+
+/// A prompt that is worked on.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    session: String,
+    allow: Vec<ToolKind>,
+    text: String,
+    /// Where the text begins that follows the last tool call.
+    last: usize,
+    /// The message that the text is of.
+    message: Option<String>,
+    is_broken: bool,
+    calls: HashMap<String, Called>,
+    ended: u32,
+    decided: u32,
+}
+
+impl Turn {
+    pub(super) fn new(session: String, allow: &[ToolKind]) -> Turn {
+        Turn {
+            session,
+            allow: allow.to_vec(),
+            ..Turn::default()
+        }
+    }
+
+    /// What was said after the last tool call; where that is nothing, all that was said.
+    pub(super) fn answer(&self) -> &str {
+        match self.text.get(self.last..).unwrap_or_default().trim() {
+            "" => self.text.trim(),
+            last => last,
+        }
+    }
+
+    /// Whether the agent has begun to call a tool, or was allowed to.
+    pub(super) fn has_acted(&self) -> bool {
+        !self.calls.is_empty() || self.decided > 0
+    }
+
+    /// What follows from a message that is no response.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn take(&mut self, message: Message) -> Result<Vec<Effect>, String> {
+        let method = message.method.unwrap_or_default();
+        match (&*method, message.id) {
+            ("session/update", None) => {
+                let update: SessionUpdate =
+                    serde_json::from_value(message.params).map_err(|error| {
+                        format!("sent an update that is not of the protocol: {error}")
+                    })?;
+                match update.session_id == self.session {
+                    true => self.update(update.update),
+                    false => Ok(Vec::new()),
+                }
+            }
+            ("session/request_permission", Some(id)) => Ok(self.permission(&id, message.params)),
+            (_, Some(id)) => Ok(vec![Effect::Reply(protocol::unknown(&id, &method))]),
+            (_, None) => Ok(Vec::new()),
+        }
+    }
+
+    fn update(&mut self, update: Update) -> Result<Vec<Effect>, String> {
+        match update {
+            Update::AgentMessageChunk {
+                content: Content::Text { text },
+                message_id,
+            } => self.said(&text, message_id),
+            Update::Call(call) => {
+                self.last = self.text.len();
+                self.is_broken = true;
+                Ok(self.call(call))
+            }
+            Update::CallChange(call) => Ok(self.call(call)),
+            Update::Plan { entries } => Ok(vec![Effect::Tell(plan(&entries))]),
+            Update::AgentMessageChunk { .. } | Update::Unknown => Ok(Vec::new()),
+        }
+    }
+
+    fn said(&mut self, text: &str, message: Option<String>) -> Result<Vec<Effect>, String> {
+        let before = self.text.len();
+        let is_other = message.is_some() && self.message.is_some() && message != self.message;
+        if (self.is_broken || is_other) && !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.is_broken = false;
+        self.message = message.or(self.message.take());
+        self.text.push_str(text);
+        if self.text.len() > MAX_OUTPUT_BYTES {
+            return Err(format!("said more than {MAX_OUTPUT_BYTES} bytes"));
+        }
+        let after = self.text.len();
+        Ok(match before / TOLD_EVERY == after / TOLD_EVERY {
+            true => Vec::new(),
+            false => vec![Effect::Tell(format!(
+                "answering, {} KB so far",
+                after.div_ceil(1_000)
+            ))],
+        })
+    }
+
+    /// Takes note of what is new of a call.
+    fn call(&mut self, update: CallUpdate) -> Vec<Effect> {
+        if self.calls.len() >= TRACKED && !self.calls.contains_key(&update.tool_call_id) {
+            return Vec::new();
+        }
+        let call = self
+            .calls
+            .entry(update.tool_call_id)
+            .or_insert_with(|| Called {
+                title: "a tool".to_owned(),
+                kind: ToolKind::Other.name().to_owned(),
+                status: "pending".to_owned(),
+            });
+        if is_over(&call.status) {
+            return Vec::new();
+        }
+        let before = call.clone();
+        if let Some(title) = update.title {
+            call.title = title.chars().take(TITLE_CHARS).collect();
+        }
+        if let Some(kind) = update.kind {
+            call.kind = protocol::kind(&kind).name().to_owned();
+        }
+        if let Some(status) = update.status {
+            call.status = status.chars().take(TITLE_CHARS).collect();
+        }
+        if *call == before {
+            return Vec::new();
+        }
+        let call = call.clone();
+        let told = format!("{} ({}): {}", call.title, call.kind, call.status);
+        let mut effects = vec![Effect::Tell(told)];
+        if is_over(&call.status) && self.ended < JOURNALED {
+            self.ended += 1;
+            effects.push(Effect::Called(self.ended, call));
+        }
+        effects
+    }
+
+    fn permission(&mut self, id: &Value, params: Value) -> Vec<Effect> {
+        let permission: Permission = match serde_json::from_value(params) {
+            Ok(permission) => permission,
+            Err(error) => {
+                let reply = protocol::unreadable(id, &error.to_string());
+                return vec![Effect::Reply(reply)];
+            }
+        };
+        let call = permission.tool_call;
+        let known = self.calls.get(&call.tool_call_id);
+        let kind = match (&call.kind, known) {
+            (Some(kind), _) => protocol::kind(kind),
+            (None, Some(known)) => protocol::kind(&known.kind),
+            (None, None) => ToolKind::Other,
+        };
+        let title = call.title.as_deref().or(known.map(|known| &*known.title));
+        let title = title
+            .unwrap_or("a tool")
+            .chars()
+            .take(TITLE_CHARS)
+            .collect();
+        if self.decided >= JOURNALED {
+            let rejected = choose(&permission.options, false).map(|option| &*option.option_id);
+            return vec![
+                Effect::Tell(format!("rejected, as too many were asked for: {title}")),
+                Effect::Reply(protocol::chosen(id, rejected)),
+            ];
+        }
+        let option = choose(&permission.options, self.allow.contains(&kind));
+        self.decided += 1;
+        let decided = Decided {
+            title,
+            kind: kind.name().to_owned(),
+            decision: option
+                .map_or("cancelled", |option| &*option.kind)
+                .to_owned(),
+        };
+        let told = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
+        let reply = protocol::chosen(id, option.map(|option| &*option.option_id));
+        vec![
+            Effect::Tell(told),
+            Effect::Decided(self.decided, decided, reply),
+        ]
+    }
+}
+
+fn is_over(status: &str) -> bool {
+    matches!(status, "completed" | "failed")
+}
+
+/// The option that allows or rejects a call, for once where there is one.
+fn choose(options: &[Choice], is_allowed: bool) -> Option<&Choice> {
+    let find = |kind: &str| options.iter().find(|option| option.kind == kind);
+    let allows = || find("allow_once").or_else(|| find("allow_always"));
+    let rejects = || find("reject_once").or_else(|| find("reject_always"));
+    match is_allowed {
+        true => allows().or_else(rejects),
+        false => rejects(),
+    }
+}
+
+/// How far a plan is.
+fn plan(entries: &[PlanEntry]) -> String {
+    let done = |entry: &&PlanEntry| entry.status == "completed";
+    let done = entries.iter().filter(done).count();
+    let now = entries.iter().find(|entry| entry.status == "in_progress");
+    let now: String = now.map_or_else(String::new, |entry| {
+        let content: String = entry.content.chars().take(TITLE_CHARS).collect();
+        format!(": {content}")
+    });
+    format!("plan, {done} of {} done{now}", entries.len())
+}
+
+#[cfg(test)]
+mod tests;

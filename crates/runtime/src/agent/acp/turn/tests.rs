@@ -1,0 +1,256 @@
+//! Tests of what follows from an agent's messages.
+
+use serde_json::json;
+
+use super::*;
+
+fn turn(allow: &[ToolKind]) -> Turn {
+    Turn::new("s".to_owned(), allow)
+}
+
+fn message(value: Value) -> Message {
+    serde_json::from_value(value).unwrap()
+}
+
+fn update(update: Value) -> Message {
+    message(json!({"method": "session/update", "params": {"sessionId": "s", "update": update}}))
+}
+
+fn said(text: &str) -> Message {
+    update(json!({"sessionUpdate": "agent_message_chunk",
+        "content": {"type": "text", "text": text}}))
+}
+
+fn call(id: &str, more: Value) -> Message {
+    let mut all = json!({"sessionUpdate": "tool_call", "toolCallId": id});
+    for (key, value) in more.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    update(all)
+}
+
+fn asks(call: Value, options: &[&str]) -> Message {
+    let options = options.iter();
+    let options =
+        options.map(|kind| json!({"optionId": format!("to {kind}"), "kind": kind, "name": kind}));
+    message(
+        json!({"id": 7, "method": "session/request_permission", "params":
+        {"sessionId": "s", "toolCall": call, "options": options.collect::<Vec<_>>()}}),
+    )
+}
+
+#[test]
+fn the_answer_is_what_is_said_after_the_last_call() {
+    let rows: [(Vec<Message>, &str); 5] = [
+        (vec![], ""),
+        (vec![said("It is "), said("there.")], "It is there."),
+        (
+            vec![said("I look."), call("1", json!({})), said("Found.\n")],
+            "Found.",
+        ),
+        (
+            vec![
+                said("I look."),
+                call("1", json!({})),
+                said("And again."),
+                call("2", json!({})),
+                said(" "),
+            ],
+            "I look.\n\nAnd again.",
+        ),
+        (
+            vec![
+                said("Yes."),
+                update(
+                    json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "hm"}}),
+                ),
+                update(
+                    json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": ""}}),
+                ),
+                update(json!({"sessionUpdate": "new_some_day", "what": 1})),
+                message(
+                    json!({"method": "session/update", "params": {"sessionId": "other", "update":
+                    {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "No."}}}}),
+                ),
+            ],
+            "Yes.",
+        ),
+    ];
+    for (messages, expected) in rows {
+        let mut turn = turn(&[]);
+        for message in messages {
+            turn.take(message).unwrap();
+        }
+        assert_eq!(turn.answer(), expected);
+    }
+}
+
+#[test]
+fn a_call_is_journaled_once_when_it_has_ended() {
+    let mut turn = turn(&[]);
+    let begun = turn
+        .take(call("1", json!({"title": "Read a.rs", "kind": "read"})))
+        .unwrap();
+    assert_eq!(
+        begun,
+        [Effect::Tell("Read a.rs (read): pending".to_owned())]
+    );
+    assert!(turn.has_acted());
+    let ended =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"});
+    let called = Called {
+        title: "Read a.rs".to_owned(),
+        kind: "read".to_owned(),
+        status: "completed".to_owned(),
+    };
+    assert_eq!(
+        turn.take(update(ended.clone())).unwrap()[1],
+        Effect::Called(1, called)
+    );
+    assert!(turn.take(update(ended)).unwrap().is_empty());
+    let odd = turn
+        .take(call("2", json!({"kind": "dance", "status": "failed"})))
+        .unwrap();
+    let called = Called {
+        title: "a tool".to_owned(),
+        kind: "other".to_owned(),
+        status: "failed".to_owned(),
+    };
+    assert_eq!(odd[1], Effect::Called(2, called));
+}
+
+#[test]
+fn a_permission_is_decided_by_what_is_allowed() {
+    let all = ["allow_always", "allow_once", "reject_once", "reject_always"];
+    let rows: [(&str, &[&str], &str); 8] = [
+        ("read", &all, "allow_once"),
+        ("edit", &all, "reject_once"),
+        ("dance", &all, "reject_once"),
+        ("read", &["allow_always", "reject_once"], "allow_always"),
+        ("read", &["reject_once"], "reject_once"),
+        ("edit", &["allow_once", "reject_always"], "reject_always"),
+        ("edit", &["allow_once"], "cancelled"),
+        ("read", &[], "cancelled"),
+    ];
+    for (kind, options, decision) in rows {
+        let mut turn = turn(&[ToolKind::Read]);
+        let call = json!({"toolCallId": "1", "title": "So", "kind": kind});
+        let effects = turn.take(asks(call, options)).unwrap();
+        let Effect::Decided(1, decided, reply) = &effects[1] else {
+            panic!("{effects:?}");
+        };
+        assert_eq!(decided.decision, decision, "{kind} {options:?}");
+        assert_eq!(reply["id"], 7);
+        let outcome = match decision {
+            "cancelled" => json!({"outcome": "cancelled"}),
+            kind => json!({"outcome": "selected", "optionId": format!("to {kind}")}),
+        };
+        assert_eq!(reply["result"]["outcome"], outcome);
+    }
+}
+
+#[test]
+fn a_permission_for_a_call_that_is_known_has_its_kind() {
+    let mut turn = turn(&[ToolKind::Execute]);
+    turn.take(call("1", json!({"title": "make", "kind": "execute"})))
+        .unwrap();
+    let effects = turn
+        .take(asks(json!({"toolCallId": "1"}), &["allow_once"]))
+        .unwrap();
+    let Effect::Decided(1, decided, _) = &effects[1] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(
+        (&*decided.title, &*decided.decision),
+        ("make", "allow_once")
+    );
+}
+
+#[test]
+fn calls_and_decisions_are_bounded() {
+    let mut turn = turn(&[ToolKind::Read]);
+    let (mut called, mut decided) = (0, 0);
+    for n in 0..3_000 {
+        let id = n.to_string();
+        let effects = turn
+            .take(call(
+                &id,
+                json!({"title": "x".repeat(1_000), "status": "completed"}),
+            ))
+            .unwrap();
+        called += effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Called(..)))
+            .count();
+        let asked = asks(
+            json!({"toolCallId": id, "kind": "read"}),
+            &["allow_once", "reject_once"],
+        );
+        let effects = turn.take(asked).unwrap();
+        decided += effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Decided(..)))
+            .count();
+        if n >= 500 {
+            let Effect::Reply(reply) = effects.last().unwrap() else {
+                panic!("{effects:?}");
+            };
+            assert_eq!(reply["result"]["outcome"]["optionId"], "to reject_once");
+        }
+    }
+    assert_eq!((called, decided), (500, 500));
+    assert!(turn.calls.len() <= TRACKED);
+    assert!(
+        turn.calls
+            .values()
+            .all(|call| call.title.len() <= TITLE_CHARS)
+    );
+    let piece = "x".repeat(1024 * 1024);
+    for _ in 0..4 {
+        turn.take(said(&piece)).ok();
+    }
+    assert!(
+        turn.take(said(&piece))
+            .unwrap_err()
+            .contains("4194304 bytes")
+    );
+}
+
+#[test]
+fn other_requests_are_refused_and_what_is_garbled_says_so() {
+    let mut turn = turn(&[]);
+    let request =
+        json!({"id": "a", "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}});
+    let effects = turn.take(message(request)).unwrap();
+    let [Effect::Reply(reply)] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(
+        (&reply["id"], &reply["error"]["code"]),
+        (&json!("a"), &json!(-32601))
+    );
+    let garbled = json!({"id": 2, "method": "session/request_permission", "params": [1]});
+    let effects = turn.take(message(garbled)).unwrap();
+    assert!(matches!(&effects[..], [Effect::Reply(reply)] if reply["error"]["code"] == -32602));
+    assert!(
+        turn.take(message(json!({"method": "new/thing"})))
+            .unwrap()
+            .is_empty()
+    );
+    let wrong = turn.take(update(json!({"sessionUpdate": "agent_message_chunk"})));
+    assert!(wrong.unwrap_err().contains("not of the protocol"));
+}
+
+#[test]
+fn a_plan_says_how_far_it_is() {
+    let entry = |content: &str, status: &str| json!({"content": content, "status": status, "priority": "medium"});
+    let entries = [
+        entry("look", "completed"),
+        entry("mend", "in_progress"),
+        entry("test", "pending"),
+    ];
+    let told = turn(&[])
+        .take(update(json!({"sessionUpdate": "plan", "entries": entries})))
+        .unwrap();
+    assert_eq!(told, [Effect::Tell("plan, 1 of 3 done: mend".to_owned())]);
+}
