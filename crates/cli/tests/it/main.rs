@@ -13,6 +13,7 @@ mod a2a_agents;
 mod a2a_callbacks;
 mod a2a_faults;
 mod acp;
+mod acp_agents;
 mod agents;
 mod appending;
 mod asking;

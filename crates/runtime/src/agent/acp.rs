@@ -264,7 +264,7 @@ impl Visit {
         }
         Err(match kept {
             Some(kept) => Failure {
-                reason: format!("{}. {kept}", failure.reason).into(),
+                reason: format!("{}. {}", failure.reason, kept.trim_end_matches('.')).into(),
                 ..failure
             },
             None => failure,

@@ -1,6 +1,6 @@
 //! What is taken, what is refused, and that a refusal changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
@@ -9,9 +9,10 @@ use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
-use unisono_session::agent::{Definition, Team};
+use unisono_session::agent::{Acp, Command, Definition, Kind, Team, ToolKind};
 use unisono_session::event::{Calibration, Outcome, Work};
 use unisono_session::machine::{EPHEMERAL, Import, NewTurn, RESERVED_LABELS};
+use unisono_session::tool::Contract;
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
 use crate::shell::*;
@@ -366,6 +367,37 @@ fn what_says_how_a_model_is_asked_is_part_of_a_definitions_digest() {
         "08db3b25916d",
         "{recorded}"
     );
+}
+
+#[test]
+fn what_a_coding_agent_may_do_is_part_of_a_definitions_digest() {
+    let command = |cwd: &str| Command {
+        program: "gemini".into(),
+        args: vec!["--acp".into()],
+        env: BTreeMap::new(),
+        cwd: Some(cwd.into()),
+        env_pass: Vec::new(),
+    };
+    let first = Acp {
+        command: command("/a"),
+        worktree: false,
+        allow: vec![ToolKind::Read],
+        contract: Contract::AtMostOnce,
+    };
+    let mut all = vec![first.clone(); 5];
+    all[1].command = command("/b");
+    all[2].worktree = true;
+    all[3].allow = vec![ToolKind::Edit];
+    all[4].contract = Contract::Idempotent;
+    let digests = all.iter().map(|acp| {
+        let kind = Kind::Acp(acp.clone());
+        let definition = Definition { kind, ..agent("a") };
+        definition.digest()
+    });
+    let mut digests: BTreeSet<Digest> = digests.collect();
+    let kind = Kind::Command(first.command);
+    digests.insert(Definition { kind, ..agent("a") }.digest());
+    assert_eq!(digests.len(), all.len() + 1);
 }
 
 #[test]

@@ -21,6 +21,8 @@ use crate::process::lines::{Lines, Silent, preview};
 pub(super) const BEGINS: Duration = Duration::from_secs(120);
 /// Lines in a row that are no messages.
 const CHATTER: u32 = 100;
+/// Characters of a reason: an agent's own words may be many.
+const REASON_CHARS: usize = 4_000;
 /// Bytes of answers that an agent leaves unread.
 const UNREAD: usize = 1024 * 1024;
 
@@ -80,7 +82,7 @@ impl Peer {
             );
             return Err(self.failure(Cause::Rejected, &what));
         }
-        self.logins = initialized.auth_methods;
+        self.logins = initialized.auth_methods.unwrap_or_default();
         let params = json!({"cwd": directory, "mcpServers": []});
         let session: NewSession = self.ask("session/new", &params).await?;
         Ok(session.session_id)
@@ -254,6 +256,7 @@ impl Peer {
 
     /// A failure of that program.
     pub(super) fn failure(&self, cause: Cause, what: &str) -> Failure {
+        let what: String = what.chars().take(REASON_CHARS).collect();
         Failure::new(cause, format!("`{}` {what}", self.program))
     }
 

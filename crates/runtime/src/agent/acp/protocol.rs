@@ -59,7 +59,7 @@ impl RpcError {
 pub(super) struct Initialized {
     pub(super) protocol_version: u64,
     #[serde(default)]
-    pub(super) auth_methods: Vec<AuthMethod>,
+    pub(super) auth_methods: Option<Vec<AuthMethod>>,
 }
 
 /// A way to log in.
@@ -88,8 +88,11 @@ pub(super) struct Prompted {
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionUpdate {
     pub(super) session_id: String,
-    pub(super) update: Update,
+    pub(super) update: Value,
 }
+
+/// The kind of update whose loss would change an answer.
+pub(super) const MESSAGE: &str = "agent_message_chunk";
 
 /// A change of a session.
 #[derive(Debug, Deserialize)]

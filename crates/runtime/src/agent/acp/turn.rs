@@ -15,6 +15,8 @@ use crate::agent::command::MAX_OUTPUT_BYTES;
 const JOURNALED: u32 = 500;
 /// Tool calls that are kept track of.
 const TRACKED: usize = 2_000;
+/// Bytes of the id of a call that is kept track of.
+const ID_BYTES: usize = 1_000;
 /// Characters of a title.
 const TITLE_CHARS: usize = 200;
 /// Bytes of text between two notes about its growth.
@@ -61,6 +63,7 @@ pub(super) struct Turn {
     message: Option<String>,
     is_broken: bool,
     calls: HashMap<String, Called>,
+    has_acted: bool,
     ended: u32,
     decided: u32,
 }
@@ -84,7 +87,7 @@ impl Turn {
 
     /// Whether the agent has begun to call a tool, or was allowed to.
     pub(super) fn has_acted(&self) -> bool {
-        !self.calls.is_empty() || self.decided > 0
+        self.has_acted
     }
 
     /// What follows from a message that is no response.
@@ -96,9 +99,7 @@ impl Turn {
         match (&*method, message.id) {
             ("session/update", None) => {
                 let update: SessionUpdate =
-                    serde_json::from_value(message.params).map_err(|error| {
-                        format!("sent an update that is not of the protocol: {error}")
-                    })?;
+                    serde_json::from_value(message.params).map_err(|error| garbled(&error))?;
                 match update.session_id == self.session {
                     true => self.update(update.update),
                     false => Ok(Vec::new()),
@@ -110,7 +111,17 @@ impl Turn {
         }
     }
 
-    fn update(&mut self, update: Update) -> Result<Vec<Effect>, String> {
+    fn update(&mut self, update: Value) -> Result<Vec<Effect>, String> {
+        let is_message = update["sessionUpdate"] == protocol::MESSAGE;
+        let update: Update = match serde_json::from_value(update) {
+            Ok(update) => update,
+            Err(error) if is_message => return Err(garbled(&error)),
+            Err(error) => {
+                tracing::debug!(%error, "a coding agent sent an update that cannot be read");
+                self.has_acted = true;
+                return Ok(Vec::new());
+            }
+        };
         match update {
             Update::AgentMessageChunk {
                 content: Content::Text { text },
@@ -151,7 +162,10 @@ impl Turn {
 
     /// Takes note of what is new of a call.
     fn call(&mut self, update: CallUpdate) -> Vec<Effect> {
-        if self.calls.len() >= TRACKED && !self.calls.contains_key(&update.tool_call_id) {
+        self.has_acted = true;
+        let is_known = self.calls.contains_key(&update.tool_call_id);
+        let has_room = self.calls.len() < TRACKED && update.tool_call_id.len() <= ID_BYTES;
+        if !is_known && !has_room {
             return Vec::new();
         }
         let call = self
@@ -218,6 +232,7 @@ impl Turn {
         }
         let option = choose(&permission.options, self.allow.contains(&kind));
         self.decided += 1;
+        self.has_acted = true;
         let decided = Decided {
             title,
             kind: kind.name().to_owned(),
@@ -232,6 +247,10 @@ impl Turn {
             Effect::Decided(self.decided, decided, reply),
         ]
     }
+}
+
+fn garbled(error: &serde_json::Error) -> String {
+    format!("sent an update that is not of the protocol: {error}")
 }
 
 fn is_over(status: &str) -> bool {

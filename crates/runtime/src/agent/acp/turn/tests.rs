@@ -239,6 +239,12 @@ fn other_requests_are_refused_and_what_is_garbled_says_so() {
     );
     let wrong = turn.take(update(json!({"sessionUpdate": "agent_message_chunk"})));
     assert!(wrong.unwrap_err().contains("not of the protocol"));
+    // What is only shown may be garbled.
+    let plan = turn.take(update(json!({"sessionUpdate": "plan", "entries": null})));
+    assert!(plan.unwrap().is_empty());
+    let long = call(&"x".repeat(2_000), json!({"status": "completed"}));
+    assert!(turn.take(long).unwrap().is_empty());
+    assert!(turn.calls.is_empty() && turn.has_acted());
 }
 
 #[test]

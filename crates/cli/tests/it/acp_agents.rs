@@ -1,0 +1,218 @@
+//! Coding agents, spoken to over the Agent Client Protocol: programs of a test, and this one.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::Daemon;
+use crate::support::{Done, Going, Place, finish, heard, is_alive, tell};
+
+/// An agent that says that it works, and waits for a word before it answers. In its working
+/// directory it leaves a file first.
+const AGENT: &str = r#"
+import json, os, sys
+def send(**message):
+    print(json.dumps(dict(jsonrpc="2.0", **message)), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize": send(id=id, result=dict(protocolVersion=1))
+    elif method == "session/new": send(id=id, result=dict(sessionId="s"))
+    elif method == "session/prompt":
+        open("made", "a").write("x")
+        open(sys.argv[1], "w").write("%s\n" % os.getpid())
+        word = open(sys.argv[2]).readline().strip()
+        text = dict(type="text", text="The word is %s." % word)
+        send(method="session/update", params=dict(sessionId="s",
+             update=dict(sessionUpdate="agent_message_chunk", content=text)))
+        send(id=id, result=dict(stopReason="end_turn"))
+"#;
+
+const ASK: [&str; 5] = ["run", "talk.json", "--task", "Which word?", "--json"];
+
+struct Scene {
+    place: Place,
+    started: PathBuf,
+    word: PathBuf,
+}
+
+impl Scene {
+    /// A place whose agent `coder` works in the repository `code`.
+    fn new(more: &str) -> Scene {
+        let place = Place::new();
+        let (started, word) = (place.fifo("started"), place.fifo("word"));
+        place.write("agent.py", AGENT);
+        place.write("code/a", "one");
+        let script = "git init -q . && git add . && git -c user.name=t -c user.email=t@test \
+                      commit -q -m one";
+        let code = place.path("code");
+        let mut made = Command::new("sh");
+        let made = made.args(["-ec", script]).current_dir(&code);
+        assert!(made.status().unwrap().success());
+        let args = [place.path("agent.py"), started.clone(), word.clone()];
+        let agent = format!(
+            "[models]\ndefault = \"extractive\"\n[run]\nagents = [\"coder\"]\n\
+             [agents.coder]\ndescription = \"Codes\"\nkind = \"acp\"\ncommand = \"python3\"\n\
+             args = {args:?}\ncwd = {code:?}\ntimeout = \"10m\"\nretries = 0\n{more}"
+        );
+        place.write("config/unisono.toml", agent);
+        place.talk();
+        Scene {
+            place,
+            started,
+            word,
+        }
+    }
+
+    /// Has the program ended while the agent works, and the agent with it.
+    fn killed(&self) {
+        let going = Going::start(self.place.command(&ASK));
+        let agent = heard(&self.started);
+        going.signal("KILL");
+        going.finish();
+        while is_alive(&agent) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Goes on with the agent's answer.
+    fn answered(&self, args: &[&str]) -> Done {
+        let going = Going::start(self.place.command(args));
+        heard(&self.started);
+        tell(&self.word, "teapot");
+        going.finish()
+    }
+
+    /// How often the agent was given its task in the repository itself.
+    fn made(&self) -> usize {
+        let made = std::fs::read(self.place.path("code/made"));
+        made.map_or(0, |made| made.len())
+    }
+}
+
+fn coder(report: &Value) -> &Value {
+    let mut runs = report["runs"].as_array().unwrap().iter();
+    runs.find(|run| run["agent"] == "coder").unwrap()
+}
+
+#[test]
+fn a_coding_agent_works_for_a_turn_in_a_worktree_of_its_own() {
+    let scene = Scene::new("worktree = true\nallow = [\"read\", \"edit\"]\n");
+    let report = scene.answered(&ASK).expect(0).json();
+    let run = coder(&report);
+    assert_eq!(run["state"], "done", "{report}");
+    let text = run["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("The word is teapot.\n\nThe git worktree "),
+        "{text}"
+    );
+    assert!(text.ends_with("is kept: 1 changed file."), "{text}");
+    assert_eq!(scene.made(), 0);
+
+    // The record says what it was given, and that no cache is shared.
+    let events = format!(
+        "{:?}",
+        scene.place.events(report["session"].as_str().unwrap())
+    );
+    assert!(events.contains("acp.prompt.1") && events.contains(r#"\"shares\":\"text\""#));
+    let shown = scene.place.json(&["agents", "show", "coder"]);
+    assert_eq!(shown["acp"]["allow"], json!(["read", "edit"]), "{shown}");
+    assert_eq!(shown["acp"]["contract"], "at_most_once");
+    let replayed = scene.place.json(&["replay"]);
+    assert_eq!(replayed["mismatches"], 0, "{replayed}");
+}
+
+#[test]
+fn an_agent_that_was_killed_at_work_is_not_given_its_task_twice() {
+    let scene = Scene::new("worktree = true\n");
+    scene.killed();
+    let resumed = scene.place.command(&["resume", "--json"]).spawn().unwrap();
+    let report = finish(resumed, &["resume"]).json();
+    let run = coder(&report);
+    assert_eq!(run["cause"], "bad_input", "{report}");
+    let reason = run["reason"].as_str().unwrap();
+    for part in [
+        "nobody knows",
+        "/code/.git/unisono/",
+        "kept: 1 changed file",
+        "at_most_once",
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
+fn an_idempotent_agent_that_was_killed_at_work_begins_again() {
+    let scene = Scene::new("contract = \"idempotent\"\n");
+    scene.killed();
+    let report = scene.answered(&["resume", "--json"]).json();
+    let run = coder(&report);
+    assert_eq!(
+        (&run["state"], &run["text"]),
+        (&"done".into(), &"The word is teapot.".into())
+    );
+    assert_eq!(scene.made(), 2);
+}
+
+#[test]
+fn a_turn_that_is_cancelled_ends_the_agent_and_all_it_started() {
+    let scene = Scene::new("worktree = true\n");
+    let session = scene.place.json(&["import", "talk.json"])["session"].clone();
+    let daemon = Daemon::start(&scene.place);
+    let turns = format!("/v1/sessions/{}/turns", session.as_str().unwrap());
+    let task = json!({"task": "Which word?", "wait": false});
+    let turn = daemon.post(&turns, &task).expect(202).json();
+    let agent = heard(&scene.started);
+    let turn = format!("{turns}/{}", turn["turn"].as_str().unwrap());
+    daemon
+        .post(&format!("{turn}/cancel"), &json!({}))
+        .expect(200);
+    while is_alive(&agent) {
+        std::thread::yield_now();
+    }
+    // What it had made by then is still there.
+    let kept = std::fs::read_dir(scene.place.path("code/.git/unisono")).unwrap();
+    assert_eq!(kept.count(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn this_program_is_a_coding_agent_of_another() {
+    let there = Place::with_config("[models]\ndefault = \"extractive\"\n");
+    let at = |name: &str| there.path(name).display().to_string();
+    let here = Place::with_config(&format!(
+        "[models]\ndefault = \"extractive\"\n[run]\nagents = [\"far\"]\n\
+         [agents.far]\ndescription = \"Far\"\nkind = \"acp\"\ncommand = {:?}\nargs = [\"acp\"]\n\
+         cwd = {:?}\nenv = {{ HOME = {:?}, XDG_CONFIG_HOME = {:?}, XDG_DATA_HOME = {:?} }}\n",
+        env!("CARGO_BIN_EXE_unisono"),
+        at(""),
+        at(""),
+        at("settings"),
+        at("data"),
+    ));
+    here.talk();
+    let task = ["run", "talk.json", "--task", "When do we ship?", "--json"];
+    let report = here.call(&task).expect(0).json();
+    let mut runs = report["runs"].as_array().unwrap().iter();
+    let far = runs.find(|run| run["agent"] == "far").unwrap();
+    assert_eq!(far["state"], "done", "{report}");
+    assert!(far["text"].as_str().unwrap().contains("Friday"), "{report}");
+    let sessions = there.json(&["sessions", "list"]);
+    assert_eq!(sessions.as_array().map(Vec::len), Some(1), "{sessions}");
+}
+
+#[test]
+fn a_definition_with_an_unknown_kind_of_call_is_refused_where_it_stands() {
+    let place = Place::with_config(
+        "[agents.coder]\ndescription = \"Codes\"\nkind = \"acp\"\ncommand = \"gemini\"\n\
+         allow = [\"read\", \"exekute\"]\nurl = \"https://example.com\"\n",
+    );
+    let checked = place.call(&["agents", "check"]).expect(2);
+    let said = format!("{}{}", checked.stdout, checked.stderr);
+    assert!(
+        said.contains("unknown kind `exekute`") && said.contains("execute"),
+        "{said}"
+    );
+    assert!(said.contains("`url` has no effect"), "{said}");
+}
