@@ -21,7 +21,7 @@ use unisono_session::run::{self, Asked, Bounds, Delegation, FallbackUsed, Run, S
 use unisono_session::turn::Phase;
 
 use crate::agent::llm::{handed, scales};
-use crate::agent::request;
+use crate::agent::{acp, request};
 use crate::session::render;
 
 /// A request, or a program's input, as it was sent.
@@ -216,7 +216,10 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<Sent> {
             attempt,
             ..assignment.clone()
         };
-        let body = request::document(&assignment, prefix);
+        let body = match &assignment.definition.kind {
+            Kind::Acp(_) => acp::prompt(&assignment, prefix),
+            _ => request::document(&assignment, prefix),
+        };
         Sent {
             to: to.clone(),
             digest: digest_of(&body),

@@ -21,6 +21,7 @@ for line in sys.stdin:
     elif method == "session/new": send(id=id, result=dict(sessionId="s"))
     elif method == "session/prompt":
         open("made", "a").write("x")
+        open(sys.argv[1] + ".prompt", "w").write(message["params"]["prompt"][0]["text"])
         open(sys.argv[1], "w").write("%s\n" % os.getpid())
         word = open(sys.argv[2]).readline().strip()
         text = dict(type="text", text="The word is %s." % word)
@@ -116,6 +117,11 @@ fn a_coding_agent_works_for_a_turn_in_a_worktree_of_its_own() {
         scene.place.events(report["session"].as_str().unwrap())
     );
     assert!(events.contains("acp.prompt.1") && events.contains(r#"\"shares\":\"text\""#));
+    // What it was given is made again from the journal, byte for byte.
+    let given = std::fs::read_to_string(scene.place.path("started.prompt")).unwrap();
+    let why = scene.place.call(&["why", "coder", "--raw"]).expect(0);
+    assert_eq!(why.stdout, given);
+    assert!(given.contains("We ship on Friday.") && given.ends_with("Your task:\nWhich word?"));
     let shown = scene.place.json(&["agents", "show", "coder"]);
     assert_eq!(shown["acp"]["allow"], json!(["read", "edit"]), "{shown}");
     assert_eq!(shown["acp"]["contract"], "at_most_once");

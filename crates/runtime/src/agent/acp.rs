@@ -17,6 +17,7 @@ mod worktree;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::{Acp, Command};
@@ -31,7 +32,7 @@ use turn::{Effect, Turn};
 use worktree::Worktree;
 
 /// How long an agent may take to stop its work before it is ended.
-const CANCELS: Duration = Duration::from_secs(1);
+const CANCELS: Duration = Duration::from_secs(5);
 const PROMPT: &str = "session/prompt";
 
 /// Carries out definitions of kind `acp`.
@@ -143,27 +144,29 @@ fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
     })
 }
 
-/// What an agent is told: the context as all programs are given it, its instructions, the task.
-fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> String {
+/// What an agent is told, in two pieces: the context as all programs are given it, which siblings
+/// share, then its instructions and the task.
+pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] {
     let heading = match &assignment.snapshot {
         Some(snapshot) => Some(format!(
-            "The conversation so far, one JSON document (snapshot {}):",
+            "The conversation so far, one JSON document (snapshot {}):\n",
             snapshot.id()
         )),
         None if assignment.results.is_empty() => None,
-        None => Some("What other agents came back with, one JSON document:".to_owned()),
+        None => Some("What other agents came back with, one JSON document:\n".to_owned()),
     };
-    let mut parts = Vec::new();
+    let (mut head, mut parts) = (String::new(), Vec::new());
     if let Some(heading) = heading {
-        let document = request::document(assignment, prefix).concat();
-        parts.push(format!("{heading}\n{}", String::from_utf8_lossy(&document)));
+        let [shared, own] = request::document(assignment, prefix);
+        head = heading + &String::from_utf8_lossy(&shared);
+        parts.push(String::from_utf8_lossy(&own).into_owned());
     }
     let instructions = assignment.definition.instructions.trim();
     if !instructions.is_empty() {
         parts.push(format!("Your instructions:\n{instructions}"));
     }
     parts.push(format!("Your task:\n{}", assignment.task));
-    parts.join("\n\n")
+    [head.into(), parts.join("\n\n").into()]
 }
 
 /// Why a try gave no answer.
@@ -224,7 +227,8 @@ impl Visit {
         let name = journaled::name("prompt", self.number);
         self.ctx.step(&name, async { Ok(given) }).await?;
         self.is_prompted = true;
-        let text = prompt(assignment, self.ctx.prefix());
+        let text = prompt(assignment, self.ctx.prefix()).concat();
+        let text = String::from_utf8_lossy(&text);
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
         let id = peer.request(PROMPT, &params);
         self.working = Some(session.clone());
@@ -241,10 +245,8 @@ impl Visit {
         mut self,
         worked: Result<Answered, Ended>,
     ) -> Result<(Answered, Option<String>), Failure> {
-        if let Some(mut peer) = self.peer.take() {
-            if let Some(session) = self.working.take() {
-                stop(&mut peer, &session).await;
-            }
+        self.working = None;
+        if let Some(peer) = self.peer.take() {
             peer.end().await;
         }
         let kept = match &self.place.worktree {

@@ -187,6 +187,18 @@ async fn an_agent_is_given_the_snapshot_its_instructions_and_the_task() {
 }
 
 #[tokio::test]
+async fn neither_side_waits_for_the_other_to_read() {
+    let talks = "def on_new(id, params):\n    send(id=id, result=dict(sessionId='s1'))\n    \
+                 for n in range(2000): update('agent_thought_chunk', content=dict(type='text', text='x' * 500))\n\
+                 def on_prompt(id, text):\n    say(str(len(text)))\n    end(id)\nmain(on_prompt)";
+    let acp = script(talks);
+    let long = "y".repeat(1_000_000);
+    let asking = Attempt::new(Kind::Acp(acp.clone()), &[&long]);
+    let answer = ask(&acp, &asking).await.unwrap();
+    assert!(answer.text.parse::<usize>().unwrap() > long.len());
+}
+
+#[tokio::test]
 async fn calls_and_permissions_are_journaled_and_the_last_text_is_the_answer() {
     let acp = python(
         r#"say("I look.")
