@@ -54,6 +54,15 @@ pub enum Error {
         /// Where that one is reached, if anywhere.
         address: Option<String>,
     },
+    /// The session's open turns need what the programs that looked at it lack.
+    #[error(
+        "session {session} waits for a program that has all that its open turns need: an agent kind, a \
+         tool server or a provider's key; the logs of the others say what they lack"
+    )]
+    Waiting {
+        /// The session.
+        session: SessionId,
+    },
     /// This program is being drained: it takes no sessions that it does not own.
     #[error(
         "this program is being drained and takes no new work: session {session} is another's to take"
@@ -290,7 +299,10 @@ impl Error {
     /// Whether the session is for another program to work on.
     #[must_use]
     pub fn is_owned_elsewhere(&self) -> bool {
-        matches!(self, Self::Owned { .. } | Self::Draining { .. })
+        matches!(
+            self,
+            Self::Owned { .. } | Self::Waiting { .. } | Self::Draining { .. }
+        )
     }
 
     /// Whether the store cannot be written, but may well be read: the disk is full or mounted

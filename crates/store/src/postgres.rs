@@ -55,8 +55,8 @@ const CLAIMED_AT_MOST: usize = 3;
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// Claims a session that is nobody's, this member's, or of a member that is gone. A program that joined
-/// nobody claims any.
+/// Claims a session that has no owner, this member's, or one of a member that is gone; not one that waits
+/// ($4). A program that joined nobody claims any.
 const CLAIM: &str = "\
 INSERT INTO unisono_sessions AS known
     (session, epoch, last_seq, payload_bytes, deleted, created_unix_ms, updated_unix_ms, owner)
@@ -70,7 +70,7 @@ ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false,
     updated_unix_ms = excluded.updated_unix_ms, owner = excluded.owner
 WHERE known.deleted OR known.owner IS NULL OR excluded.owner IS NULL
     OR known.owner = excluded.owner
-    OR NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner
+    OR known.owner <> $4 AND NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner
                    AND other.beat_unix_ms > excluded.updated_unix_ms - $3)
 RETURNING epoch, last_seq";
 
@@ -213,7 +213,8 @@ impl Postgres {
         let until = Instant::now() + self.options.patience;
         loop {
             let held = self.changes.session(until).await?;
-            let parameters: [&(dyn ToSql + Sync); 3] = [&session.0, &member, &lease_ms];
+            let parameters: [&(dyn ToSql + Sync); 4] =
+                [&session.0, &member, &lease_ms, &members::NOBODY];
             let claimed = held.query(CLAIM, &parameters);
             let Ok(claimed) = timeout_at(until, claimed).await else {
                 self.changes.broke(&held).await;

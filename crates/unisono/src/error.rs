@@ -214,6 +214,7 @@ fn store_code(error: &unisono_store::Error) -> Code {
         | unisono_store::Error::Unreachable { .. }
         // Another program works on the session: asked again, the request comes to that one.
         | unisono_store::Error::Owned { .. }
+        | unisono_store::Error::Waiting { .. }
         | unisono_store::Error::Draining { .. }
         | unisono_store::Error::Fenced { .. } => Code::Unavailable,
         error if error.is_disk_full() => Code::DiskFull,

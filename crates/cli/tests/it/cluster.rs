@@ -259,6 +259,14 @@ fn open_turns_wait_for_a_daemon_that_can_work_on_them() {
         std::thread::sleep(Duration::from_millis(20));
     }
     members(&unable, |all| all.len() == 1 && all[0]["sessions"] == 0);
+    // It is shown as it is; and whoever asks for it does not have it fail there.
+    let running = unable.get(&turn).expect(200).json();
+    assert_eq!(running["answer"], Value::Null, "{running}");
+    let task = json!({"task": "Again?", "lead": "facts", "agents": [], "wait": false});
+    let refused = unable.post(&format!("/v1/sessions/{id}/turns"), &task);
+    let detail = refused.expect(503).problem("unavailable");
+    assert!(detail.contains("waits for a program"), "{detail}");
+    unable.get(&format!("/sessions/{id}")).expect(200);
     assert_eq!(provider.request_count(), 1, "it did not try");
     gate.open();
     let able = daemon(&places[2]);

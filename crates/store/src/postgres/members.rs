@@ -23,7 +23,7 @@ use uuid::Uuid;
 use beat::{Known, Own, next};
 use statements::{
     BEAT, DECLINE, DOCUMENT, DRAIN, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, PUT_DOCUMENT,
-    RELEASE, TAKE_OVER,
+    RELEASE, TAKE_OVER, WAITS,
 };
 
 use super::link::Link;
@@ -44,7 +44,7 @@ const KNOWN_MAX: usize = 100_000;
 /// What is said of a member is no longer than this.
 const NAME_MAX: usize = 200;
 /// Owns the sessions that wait for a member that can work on them. No member has this id.
-const NOBODY: Uuid = Uuid::max();
+pub(super) const NOBODY: Uuid = Uuid::max();
 /// The file with the member's id, in its directory.
 const FILE: &str = "member";
 
@@ -142,6 +142,10 @@ impl Membership {
         lock(&self.mine).sessions.remove(&session);
         let until = Instant::now() + self.takeover_after + self.pause();
         loop {
+            let waiting: [&(dyn ToSql + Sync); 2] = [&session.0, &NOBODY];
+            if !self.link.read(WAITS, &waiting).await?.is_empty() {
+                return Ok(Some(Error::Waiting { session }));
+            }
             let Some(owner) = self.asked_owner(session).await? else {
                 // The owner is gone, or this program missed its own beats.
                 self.beat().await?;

@@ -47,6 +47,10 @@ pub(super) const OWNER: &str = concat!(
 FROM unisono_members WHERE member = (SELECT owner FROM unisono_sessions WHERE session = $1)"
 );
 
+/// Whether a session waits for a member that can work on it.
+pub(super) const WAITS: &str = "\
+SELECT session FROM unisono_sessions WHERE session = $1 AND owner = $2 AND NOT deleted";
+
 /// Each session of a member that is gone goes to one program, and its writer is fenced.
 pub(super) const TAKE_OVER: &str = concat!(
     "WITH taken AS (
