@@ -114,6 +114,12 @@ fn updates(events: impl Iterator<Item = Event>) -> Vec<Value> {
 fn put_together(updates: &[Value]) -> String {
     let mut text = String::new();
     for update in updates {
+        // What there was when it began to follow.
+        for artifact in update["task"]["artifacts"].as_array().into_iter().flatten() {
+            if artifact["artifactId"] == "answer" {
+                text = artifact["parts"][0]["text"].as_str().unwrap().to_owned();
+            }
+        }
         let update = &update["artifactUpdate"];
         if update["artifact"]["artifactId"] != "answer" {
             continue;

@@ -41,6 +41,9 @@ pub(super) struct Logins {
     /// None: browsers are forgotten when the program ends.
     file: Option<PathBuf>,
     known: Mutex<Known>,
+    /// Held while what the daemons share is read or replaced: what was read earlier counts for nothing
+    /// once more is known.
+    sharing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +79,7 @@ impl Logins {
                 links: Vec::new(),
                 browsers: text.lines().filter_map(Browser::read).collect(),
             }),
+            sharing: tokio::sync::Mutex::default(),
         }
     }
 
@@ -198,7 +202,8 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 
 /// A link by which one browser can come in, once, at that host.
 pub(super) async fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
-    take(shared).await;
+    let _sharing = shared.logins.sharing.lock().await;
+    read_shared(shared).await;
     let code = shared.logins.link()?;
     share(shared).await;
     Ok(format!("http://{host}{PATH}?code={code}"))
@@ -206,6 +211,11 @@ pub(super) async fn new_link(shared: &Shared, host: &str) -> std::io::Result<Str
 
 /// Learns who was let in by other daemons on the same database.
 pub(super) async fn take(shared: &Shared) -> bool {
+    let _sharing = shared.logins.sharing.lock().await;
+    read_shared(shared).await
+}
+
+async fn read_shared(shared: &Shared) -> bool {
     let taken = match shared.local.shared_text(FILE).await {
         Ok(Some(text)) => {
             let logins = shared.logins.clone();
@@ -256,7 +266,8 @@ pub(super) async fn enter(
     State(shared): State<Arc<Shared>>,
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
-    take(&shared).await;
+    let _sharing = shared.logins.sharing.lock().await;
+    read_shared(&shared).await;
     let entering = {
         let logins = shared.logins.clone();
         // It is written to disk.

@@ -4,10 +4,10 @@
 //! claimed. Nothing here decides who writes; the epochs of sessions do.
 
 mod beat;
+mod id_file;
 mod statements;
 
 use std::collections::HashSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use beat::{Known, Own, next};
+use id_file::{FILE, known_id, write_id};
 use statements::{
     BEAT, DECLINE, DOCUMENT, DRAIN, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, PUT_DOCUMENT,
     RELEASE, TAKE_OVER, WAITS,
@@ -30,7 +31,6 @@ use super::link::Link;
 use super::{info, unsigned};
 use crate::engine::{Announcement, Answer, Beat, Cluster, Member, SessionId, SessionInfo};
 use crate::error::{Error, Result};
-use crate::private;
 
 /// A member beats so often in the time after which it is taken to be gone.
 const BEATS: u32 = 10;
@@ -45,8 +45,6 @@ const KNOWN_MAX: usize = 100_000;
 const NAME_MAX: usize = 200;
 /// Owns the sessions that wait for a member that can work on them. No member has this id.
 pub(super) const NOBODY: Uuid = Uuid::max();
-/// The file with the member's id, in its directory.
-const FILE: &str = "member";
 
 /// This program among the others.
 pub(super) struct Membership {
@@ -397,27 +395,6 @@ impl Membership {
 
 fn epoch(info: &SessionInfo) -> i64 {
     i64::try_from(info.epoch).unwrap_or(i64::MAX)
-}
-
-/// The id that a program has in this directory; a new one where it was never used.
-fn known_id(directory: &Path) -> Result<Uuid> {
-    let text = std::fs::read_to_string(directory.join(FILE)).ok();
-    let known = text.and_then(|text| Uuid::parse_str(text.trim()).ok());
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let new = Uuid::now_v7();
-    write_id(directory, new)?;
-    Ok(new)
-}
-
-fn write_id(directory: &Path, id: Uuid) -> Result<()> {
-    let path = directory.join(FILE);
-    let mut text = id.to_string();
-    text.push('\n');
-    let file = private::create(&path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|source| Error::io("write", &path, source))
 }
 
 /// No change of what it guards can be cut short, so a poisoned lock is fine.
