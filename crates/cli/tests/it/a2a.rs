@@ -503,7 +503,11 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
         assert_eq!(told[0]["task"]["id"], task["id"]);
         let said = put_together(&told);
         assert!(said.contains(answer), "{said}");
-        assert_eq!(state(&told.last().unwrap()["statusUpdate"]), "COMPLETED");
+        // Where the turn had ended before, its task is all that there is to tell.
+        let last = told.last().unwrap();
+        let last = ["statusUpdate", "task"].map(|kind| &last[kind]);
+        let last = last.into_iter().find(|told| !told.is_null()).unwrap();
+        assert_eq!(state(last), "COMPLETED");
         assert_eq!(scene.count("call send "), made);
         daemon.stop();
     }
