@@ -51,6 +51,7 @@ const says = (text, more = {}) => ({
 });
 const part = (text) => ({ content: { $case: "text", value: text }, metadata: undefined, filename: "", mediaType: "text/plain" });
 const textOf = (artifact) => artifact.parts.map(({ content }) => content.value).join("");
+const hasAnswer = (task) => task.artifacts.some(({ artifactId }) => artifactId === "answer");
 const answer = (task) => textOf(task.artifacts.find(({ artifactId }) => artifactId === "answer"));
 const question = "We move the orders database on Friday 6 March. When does it move?";
 
@@ -91,7 +92,7 @@ for (const transport of [JsonRpcTransportFactory, RestTransportFactory]) {
     for await (const { payload } of client.sendMessageStream(says(question))) {
       cases.push(payload.$case);
       const { value } = payload;
-      if (payload.$case === "task" && value.artifacts.length > 0) text = answer(value);
+      if (payload.$case === "task" && hasAnswer(value)) text = answer(value);
       if (payload.$case === "artifactUpdate" && value.artifact.artifactId === "answer") {
         text = (value.append ? text : "") + textOf(value.artifact);
       }

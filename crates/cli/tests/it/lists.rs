@@ -151,7 +151,7 @@ fn every_list_that_grows_is_told_in_parts_without_gap_or_repetition() {
         let is_long = items(&whole).len() > 1 || list == EMPTY;
         assert!(is_long, "{list} is too short to tell");
         assert_eq!(&walked(&daemon, &path), items(&whole), "{list}");
-        for wrong in ["no-such-place", "%00", "-1", "1.5"] {
+        for wrong in ["", "no-such-place", "%00", "-1", "1.5"] {
             let refused = daemon.get(&format!("{path}cursor={wrong}")).expect(400);
             let detail = refused.problem("invalid_request");
             assert!(

@@ -19,10 +19,12 @@ impl Schedules for Local {
         let setup = self.setup();
         let known = self.known_starts().await?;
         let all = setup.loaded.automation.schedules.iter();
-        let after = query.cursor.as_deref().unwrap_or_default();
-        if !after.is_empty() && setup.loaded.automation.schedule(after).is_none() {
+        if let Some(after) = &query.cursor
+            && setup.loaded.automation.schedule(after).is_none()
+        {
             return Err(no_cursor(after).into());
         }
+        let after = query.cursor.as_deref().unwrap_or_default();
         let left = all.filter(|one| *one.name > *after);
         let limit = Page::<()>::size(query.limit);
         let part = Page::first(left, limit, |last| last.name.to_string());

@@ -9,7 +9,7 @@ use unisono_api::service::{Cluster, Result};
 use unisono_api::{Code, Page};
 use uuid::Uuid;
 
-use super::{cursor, id};
+use super::cursor;
 use crate::Local;
 use crate::error::Error;
 use crate::values;
@@ -33,8 +33,8 @@ impl Cluster for Local {
     }
 
     async fn drain(&self, member: &str, drain: bool) -> Result<ClusterMember> {
-        let member: Uuid = id("member", member)?;
         let unknown = || Error::not_found("live program of the cluster with the id", member);
+        let member: Uuid = member.parse().map_err(|_| unknown())?;
         let cluster = self.cluster().ok_or_else(unknown)?;
         let others = self.all_members().await?;
         let mut others = others.iter().filter(|one| one.member != member.to_string());
