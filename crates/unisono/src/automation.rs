@@ -6,7 +6,7 @@
 //!
 //! Between the first and the last step a process may end. The next one finds a turn that was about
 //! to be handed in, and hands it in again: to the same session, under the same key, so it is the
-//! same turn. What is due is decided by [`decide`], which has no clock.
+//! same turn. What is due is decided by `decide`, which has no clock.
 
 mod decide;
 mod follow;
