@@ -331,7 +331,12 @@ fn a_call_that_waits_is_decided_by_the_editors_person() {
             editor.permissions[0]["toolCall"]["rawInput"]["name"],
             "notes"
         );
-        assert_eq!(editor.said(), "I look.Brief it is.");
+        // What is said before a call is told while it is said, to whoever follows by then.
+        let said = editor.said();
+        assert!(
+            ["I look.Brief it is.", "Brief it is."].contains(&&*said),
+            "{said}"
+        );
         let told = editor.texts_at("tool_call_update", "/content/0/content/text");
         assert!(
             told.iter().any(|text| text.contains(result)),
