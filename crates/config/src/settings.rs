@@ -23,6 +23,7 @@ mod show;
 mod sources;
 mod stored;
 mod tiers;
+mod transport;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub use stored::changed;
 pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
 pub use tiers::TierNumbers;
+pub use transport::Transport;
 
 use crate::automation::Automation;
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};

@@ -8,11 +8,12 @@ use serde::Deserialize;
 use unisono_model::provider::Key;
 use unisono_runtime::agent::template::Template;
 
+use super::transport::Reader;
 use super::{Config, Sources, TimeText, Variables};
 use crate::automation::{
     self, Automation, Cron, LONGEST_NAME, Missed, NewTask, PLACES, Rule, Target, When,
 };
-use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+use crate::diagnostic::{Diagnostics, Place};
 
 /// The shortest period of a schedule.
 const SHORTEST_MS: u64 = 1_000;
@@ -88,22 +89,7 @@ pub(super) fn read(
     all
 }
 
-struct Reader<'r> {
-    place: &'r dyn Fn(&[&str]) -> Place,
-    found: &'r mut Diagnostics,
-}
-
 impl Reader<'_> {
-    fn fault(&mut self, path: &[&str], problem: impl ToString) {
-        let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
-    }
-
-    fn warn(&mut self, path: &[&str], problem: impl ToString) {
-        let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
-    }
-
     /// Whether the name can stand in an address and a label; says so where it cannot.
     fn is_named(&mut self, table: &str, name: &str) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

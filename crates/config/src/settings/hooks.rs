@@ -1,18 +1,15 @@
 //! Hooks, as they are written: programs and servers that sessions ask.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use unisono_model::provider::{Address, Header};
+use unisono_model::provider::Address;
 use unisono_runtime::hook::{Hook as Asked, HookReach};
-use unisono_session::agent::Command;
 use unisono_session::tool::{HookEvent, HookRule, Unanswered};
 
-use super::{Config, Sources, TimeText, Variables, header};
-use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::transport::{Chosen, Reader, Transport};
+use super::{Config, Sources, TimeText, Variables};
+use crate::diagnostic::{Diagnostics, Place};
 
 /// How long a hook may take that says nothing.
 const TIMEOUT_MS: u64 = 10_000;
@@ -27,20 +24,9 @@ pub struct Hook {
     pub on: Vec<String>,
     /// Before calls of which tools: patterns of names.
     pub tools: Vec<String>,
-    /// The program.
-    pub command: Option<String>,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables set for it.
-    pub env: BTreeMap<String, String>,
-    /// Variables that it inherits besides those that every program does.
-    pub env_pass: Vec<String>,
-    /// Its working directory, absolute.
-    pub cwd: Option<PathBuf>,
-    /// The address of the server.
-    pub url: Option<String>,
-    /// Sent with each request.
-    pub headers: BTreeMap<String, String>,
+    /// What is asked.
+    #[serde(flatten)]
+    pub transport: Transport,
     /// The time for one answer.
     pub timeout: Option<TimeText>,
     /// `ignore` or `deny`.
@@ -66,7 +52,7 @@ pub(super) fn read(
     let mut reader = Reader { place, found };
     let mut hooks = Hooks::default();
     for (name, own) in &config.hooks {
-        let rule = reader.rule(name, own);
+        let rule = reader.hook_rule(name, own);
         let asked = reader.hook(name, own, &sources.variables);
         if let (Some(rule), Some(asked)) = (rule, asked) {
             hooks.rules.push(rule);
@@ -76,23 +62,8 @@ pub(super) fn read(
     hooks
 }
 
-struct Reader<'r> {
-    place: &'r dyn Fn(&[&str]) -> Place,
-    found: &'r mut Diagnostics,
-}
-
 impl Reader<'_> {
-    fn fault(&mut self, path: &[&str], problem: impl ToString) {
-        let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
-    }
-
-    fn warn(&mut self, path: &[&str], problem: impl ToString) {
-        let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
-    }
-
-    fn rule(&mut self, name: &str, own: &Hook) -> Option<HookRule> {
+    fn hook_rule(&mut self, name: &str, own: &Hook) -> Option<HookRule> {
         let mut events = Vec::new();
         for text in &own.on {
             let known = HookEvent::ALL.into_iter();
@@ -142,60 +113,23 @@ impl Reader<'_> {
             let problem = format!("a hook may take {} s at most", LONGEST_MS / 1_000);
             self.fault(&["hooks", name, "timeout"], problem);
         }
-        let reach = match (&own.command, &own.url) {
-            (Some(program), None) => {
-                let text = |text: &String| Arc::from(text.as_str());
-                Some(HookReach::Program(Command {
-                    program: program.as_str().into(),
-                    args: own.args.iter().map(text).collect(),
-                    env: own.env.iter().map(|(k, v)| (text(k), text(v))).collect(),
-                    cwd: own.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into()),
-                    env_pass: own.env_pass.iter().map(text).collect(),
-                }))
-            }
-            (None, Some(url)) => self.address(name, own, url, variables),
-            (None, None) => {
-                let problem = format!(
-                    "hook `{name}` has neither `command` (a program) nor `url` (an address)"
-                );
-                self.fault(&["hooks", name], problem);
-                None
-            }
-            (Some(_), Some(_)) => {
-                let problem = format!("hook `{name}` has both `command` and `url`");
-                self.fault(&["hooks", name, "url"], problem);
-                None
+        let table = ["hooks", name];
+        let reach = match self.transport(table, "hook", &own.transport)? {
+            Chosen::Program(command) => HookReach::Program(command),
+            Chosen::Url(url) => {
+                let url = Address::endpoint(url);
+                let url = url.map_err(|error| self.fault(&["hooks", name, "url"], error));
+                let headers = self.headers(table, &own.transport, variables);
+                HookReach::Address {
+                    url: url.ok()?,
+                    headers: headers?,
+                }
             }
         };
         Some(Asked {
             name: name.into(),
-            reach: reach?,
+            reach,
             timeout: Duration::from_millis(ms),
-        })
-    }
-
-    fn address(
-        &mut self,
-        name: &str,
-        own: &Hook,
-        url: &str,
-        variables: &Variables,
-    ) -> Option<HookReach> {
-        let url = Address::endpoint(url);
-        let url = url.map_err(|error| self.fault(&["hooks", name, "url"], error));
-        let mut headers: Vec<Header> = Vec::new();
-        for (of, value) in &own.headers {
-            match header::read(of, value, variables) {
-                Ok(header) => headers.push(header),
-                Err(problem) => {
-                    self.fault(&["hooks", name, "headers"], problem);
-                    return None;
-                }
-            }
-        }
-        Some(HookReach::Address {
-            url: url.ok()?,
-            headers,
         })
     }
 }

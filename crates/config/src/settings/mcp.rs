@@ -1,19 +1,18 @@
 //! MCP servers, and approval rules.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use unisono_model::provider::Address;
+use unisono_model::provider::{Address, Key};
 use unisono_runtime::mcp::{Reach, Server, is_server_name};
 use unisono_runtime::tools::BUILT_IN;
-use unisono_session::agent::Command;
 use unisono_session::tool::{ApprovalRule, Contract};
 
-use super::{Config, Sources, TimeText, Variables, header};
-use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::transport::{Chosen, Reader, Transport};
+use super::{Config, Sources, TimeText, Variables};
+use crate::diagnostic::{Diagnostics, Place};
 
 /// The timeout for the start of a server and the list of its tools.
 const START_TIMEOUT_MS: u64 = 30_000;
@@ -24,20 +23,9 @@ const TIMEOUT_MS: u64 = 60_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct McpServer {
-    /// The server program.
-    pub command: Option<String>,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables to set.
-    pub env: BTreeMap<String, String>,
-    /// Further variables to inherit.
-    pub env_pass: Vec<String>,
-    /// Its working directory, absolute.
-    pub cwd: Option<PathBuf>,
-    /// The address of a server with streamable HTTP.
-    pub url: Option<String>,
-    /// Sent with each request.
-    pub headers: BTreeMap<String, String>,
+    /// The server: a program, or an address with streamable HTTP.
+    #[serde(flatten)]
+    pub transport: Transport,
     /// The environment variable that holds its bearer token.
     pub token_env: Option<String>,
     /// The timeout for its start and the list of its tools.
@@ -124,17 +112,7 @@ pub(super) fn read(
     tools
 }
 
-struct Reader<'r> {
-    place: &'r dyn Fn(&[&str]) -> Place,
-    found: &'r mut Diagnostics,
-}
-
 impl Reader<'_> {
-    fn fault(&mut self, path: &[&str], problem: impl ToString) {
-        let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
-    }
-
     fn server(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Server> {
         if !is_server_name(name) {
             let problem = format!(
@@ -160,78 +138,40 @@ impl Reader<'_> {
     }
 
     fn reach(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Reach> {
-        match (&own.command, &own.url) {
-            (Some(program), None) => {
-                self.without_effect(name, own.token_env.is_some(), "token_env", "url");
-                self.without_effect(name, !own.headers.is_empty(), "headers", "url");
-                let text = |text: &String| Arc::from(text.as_str());
-                Some(Reach::Program(Command {
-                    program: program.as_str().into(),
-                    args: own.args.iter().map(text).collect(),
-                    env: own.env.iter().map(|(k, v)| (text(k), text(v))).collect(),
-                    cwd: own.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into()),
-                    env_pass: own.env_pass.iter().map(text).collect(),
-                }))
+        let table = ["mcp", name];
+        match self.transport(table, "tool server", &own.transport)? {
+            Chosen::Program(command) => {
+                if own.token_env.is_some() {
+                    self.without_effect(table, "token_env", "url");
+                }
+                Some(Reach::Program(command))
             }
-            (None, Some(url)) => {
-                self.without_effect(name, !own.args.is_empty(), "args", "command");
-                self.without_effect(name, !own.env.is_empty(), "env", "command");
-                self.without_effect(name, !own.env_pass.is_empty(), "env_pass", "command");
-                self.without_effect(name, own.cwd.is_some(), "cwd", "command");
-                self.address(name, own, url, variables)
-            }
-            (None, None) => {
-                let problem = format!(
-                    "tool server `{name}` has neither `command` (a program) nor `url` (an address)"
-                );
-                self.fault(&["mcp", name], problem);
-                None
-            }
-            (Some(_), Some(_)) => {
-                let problem = format!("tool server `{name}` has both `command` and `url`");
-                self.fault(&["mcp", name, "url"], problem);
-                None
+            Chosen::Url(url) => {
+                let url = Address::parse(url);
+                let url = url.map_err(|error| self.fault(&["mcp", name, "url"], error));
+                let headers = self.headers(table, &own.transport, variables);
+                let token = self.token(name, own, variables);
+                Some(Reach::Address {
+                    url: url.ok()?,
+                    headers: headers?,
+                    token: token?,
+                })
             }
         }
     }
 
-    fn address(
-        &mut self,
-        name: &str,
-        own: &McpServer,
-        url: &str,
-        variables: &Variables,
-    ) -> Option<Reach> {
-        let mut faults = Vec::new();
-        let url = Address::parse(url).map_err(|error| faults.push(("url", error.to_string())));
-        let mut headers = Vec::new();
-        for (name_of, value) in &own.headers {
-            match header::read(name_of, value, variables) {
-                Ok(header) => headers.push(header),
-                Err(problem) => faults.push(("headers", problem)),
-            }
-        }
-        let mut token = None;
-        if let Some(variable) = &own.token_env {
-            match variables.key(&[variable]) {
-                Ok(Some(key)) => token = Some(key),
-                Ok(None) => {
-                    let problem =
-                        format!("the variable {variable} is not set; put the token there");
-                    faults.push(("token_env", problem));
-                }
-                Err(error) => faults.push(("token_env", error.to_string())),
-            }
-        }
-        let sound = faults.is_empty();
-        for (key, problem) in faults {
-            self.fault(&["mcp", name, key], problem);
-        }
-        sound.then_some(Reach::Address {
-            url: url.ok()?,
-            headers,
-            token,
-        })
+    /// Its bearer token, if it has one; none: it cannot be had.
+    fn token(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Option<Key>> {
+        let Some(variable) = &own.token_env else {
+            return Some(None);
+        };
+        let problem = match variables.key(&[variable]) {
+            Ok(Some(key)) => return Some(Some(key)),
+            Ok(None) => format!("the variable {variable} is not set; put the token there"),
+            Err(error) => error.to_string(),
+        };
+        self.fault(&["mcp", name, "token_env"], problem);
+        None
     }
 
     fn contracts(&mut self, name: &str, own: &McpServer) -> Option<Vec<(Arc<str>, Contract)>> {
@@ -266,14 +206,5 @@ impl Reader<'_> {
             }
         }
         rules
-    }
-
-    fn without_effect(&mut self, name: &str, is_set: bool, key: &str, needs: &str) {
-        if is_set {
-            let place = (self.place)(&["mcp", name, key]);
-            let problem = format!("`{key}` has no effect: it is for servers with `{needs}`");
-            let diagnostic = Diagnostic::warning(place, problem);
-            self.found.push(diagnostic.on(format!("mcp.{name}.{key}")));
-        }
     }
 }

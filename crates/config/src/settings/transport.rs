@@ -1,0 +1,133 @@
+//! How tool servers and hooks are reached: a program, or an address. Both are written with the same keys.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use unisono_model::provider::Header;
+use unisono_session::agent::Command;
+
+use super::{Variables, header};
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+
+/// A program or an address, as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Transport {
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables to set.
+    pub env: BTreeMap<String, String>,
+    /// Further variables to inherit.
+    pub env_pass: Vec<String>,
+    /// Its working directory, absolute.
+    pub cwd: Option<PathBuf>,
+    /// The address.
+    pub url: Option<String>,
+    /// Sent with each request.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Which of the two it is.
+pub(super) enum Chosen<'t> {
+    Program(Command),
+    Url(&'t str),
+}
+
+/// Reads tables of settings: what is wrong with a key is told at its place.
+pub(super) struct Reader<'r> {
+    pub(super) place: &'r dyn Fn(&[&str]) -> Place,
+    pub(super) found: &'r mut Diagnostics,
+}
+
+impl Reader<'_> {
+    pub(super) fn fault(&mut self, path: &[&str], problem: impl ToString) {
+        let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
+        self.found.push(diagnostic.on(path.join(".")));
+    }
+
+    pub(super) fn warn(&mut self, path: &[&str], problem: impl ToString) {
+        let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
+        self.found.push(diagnostic.on(path.join(".")));
+    }
+
+    /// Warns of a key that only applies to tables with another key.
+    pub(super) fn without_effect(&mut self, table: [&str; 2], key: &str, needs: &str) {
+        let problem = format!("`{key}` has no effect: it needs `{needs}`");
+        self.warn(&[table[0], table[1], key], problem);
+    }
+
+    /// The program or the address of a table such as `[mcp.files]`, which is of this `kind`. None: it has
+    /// neither, or both.
+    pub(super) fn transport<'t>(
+        &mut self,
+        table: [&str; 2],
+        kind: &str,
+        own: &'t Transport,
+    ) -> Option<Chosen<'t>> {
+        let name = table[1];
+        match (&own.command, &own.url) {
+            (Some(program), None) => {
+                if !own.headers.is_empty() {
+                    self.without_effect(table, "headers", "url");
+                }
+                Some(Chosen::Program(command(program, own)))
+            }
+            (None, Some(url)) => {
+                let of_programs = [
+                    ("args", !own.args.is_empty()),
+                    ("env", !own.env.is_empty()),
+                    ("env_pass", !own.env_pass.is_empty()),
+                    ("cwd", own.cwd.is_some()),
+                ];
+                for (key, _) in of_programs.into_iter().filter(|(_, is_set)| *is_set) {
+                    self.without_effect(table, key, "command");
+                }
+                Some(Chosen::Url(url))
+            }
+            (None, None) => {
+                let problem = format!(
+                    "{kind} `{name}` has neither `command` (a program) nor `url` (an address)"
+                );
+                self.fault(&table, problem);
+                None
+            }
+            (Some(_), Some(_)) => {
+                let problem = format!("{kind} `{name}` has both `command` and `url`");
+                self.fault(&[table[0], name, "url"], problem);
+                None
+            }
+        }
+    }
+
+    /// The headers of its requests; none where one cannot be sent.
+    pub(super) fn headers(
+        &mut self,
+        table: [&str; 2],
+        own: &Transport,
+        variables: &Variables,
+    ) -> Option<Vec<Header>> {
+        let mut headers = Vec::with_capacity(own.headers.len());
+        for (name, value) in &own.headers {
+            match header::read(name, value, variables) {
+                Ok(header) => headers.push(header),
+                Err(problem) => self.fault(&[table[0], table[1], "headers"], problem),
+            }
+        }
+        (headers.len() == own.headers.len()).then_some(headers)
+    }
+}
+
+fn command(program: &str, own: &Transport) -> Command {
+    let text = |text: &String| Arc::from(text.as_str());
+    Command {
+        program: program.into(),
+        args: own.args.iter().map(text).collect(),
+        env: own.env.iter().map(|(k, v)| (text(k), text(v))).collect(),
+        cwd: own.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into()),
+        env_pass: own.env_pass.iter().map(text).collect(),
+    }
+}
