@@ -38,83 +38,52 @@ pub(super) fn routes() -> Router<Arc<Door>> {
 /// A request's address, and who answers.
 type At = (State<Arc<Door>>, Uri, RawPathParams);
 
-async fn send(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Request) -> Response {
+async fn send(at: At, request: Request) -> Response {
     let read = async |request| Ok(Operation::SendMessage(read(request).await?));
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
-async fn stream(
-    at: State<Arc<Door>>,
-    uri: Uri,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
+async fn stream(at: At, request: Request) -> Response {
     let read = async |request| Ok(Operation::SendStreamingMessage(read(request).await?));
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
-async fn list(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Request) -> Response {
-    let query = query(&uri);
+async fn list(at: At, request: Request) -> Response {
+    let query = query(&at.1);
     let read = async |_| Ok(Operation::ListTasks(typed(Value::Object(query?))?));
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
-async fn extended(
-    at: State<Arc<Door>>,
-    uri: Uri,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let read = async |_| Ok(Operation::GetExtendedAgentCard);
-    carry_out((at, uri, params), request, read).await
+async fn extended(at: At, request: Request) -> Response {
+    carry_out(at, request, async |_| Ok(Operation::GetExtendedAgentCard)).await
 }
 
-async fn create_callback(
-    at: State<Arc<Door>>,
-    uri: Uri,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let named = named(&params);
+async fn create_callback(at: At, request: Request) -> Response {
+    let named = named(&at.2);
     let read = async |request| {
         let mut fields = object(&http::body(request, false).await?)?;
         fields.extend(named);
         Ok(Operation::CreateCallback(typed(Value::Object(fields))?))
     };
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
-async fn callbacks_of(
-    at: State<Arc<Door>>,
-    uri: Uri,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let named = named(&params);
+async fn callbacks_of(at: At, request: Request) -> Response {
+    let named = named(&at.2);
     let read = async |_| Ok(Operation::ListCallbacks(typed(Value::Object(named))?));
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
-async fn callback_of(
-    at: State<Arc<Door>>,
-    uri: Uri,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let named = named(&params);
+async fn callback_of(at: At, request: Request) -> Response {
+    let named = named(&at.2);
     let read = async |_| Ok(Operation::GetCallback(typed(Value::Object(named))?));
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
-async fn delete_callback(
-    at: State<Arc<Door>>,
-    uri: Uri,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let named = named(&params);
+async fn delete_callback(at: At, request: Request) -> Response {
+    let named = named(&at.2);
     let read = async |_| Ok(Operation::DeleteCallback(typed(Value::Object(named))?));
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
 /// The task and the callback that an address names.
@@ -128,14 +97,14 @@ fn named(params: &RawPathParams) -> Map<String, Value> {
 }
 
 /// A task, or what is to be done with it: `{id}`, `{id}:cancel`, `{id}:subscribe`.
-async fn task(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Request) -> Response {
-    let named = params.iter().find(|(name, _)| *name == "task");
+async fn task(at: At, request: Request) -> Response {
+    let named = at.2.iter().find(|(name, _)| *name == "task");
     let named = named.map(|(_, task)| task.to_owned()).unwrap_or_default();
     let (id, verb) = match named.rsplit_once(':') {
         Some((id, verb)) => (id.to_owned(), Some(verb.to_owned())),
         None => (named, None),
     };
-    let query = query(&uri);
+    let query = query(&at.1);
     let read = async |request: Request| {
         let is_get = request.method().is_safe();
         let mut fields = match is_get {
@@ -158,7 +127,7 @@ async fn task(at: State<Arc<Door>>, uri: Uri, params: RawPathParams, request: Re
             }
         })
     };
-    carry_out((at, uri, params), request, read).await
+    carry_out(at, request, read).await
 }
 
 async fn carry_out(
