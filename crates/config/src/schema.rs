@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Margin,
     /// A time: `"500ms"`, `"30s"`, `"2m"`, `"1h"`, or seconds as a number.
     Duration,
+    /// A time of at least so many milliseconds.
+    DurationFrom(u64),
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A number between two limits.
@@ -86,7 +88,7 @@ pub(crate) fn kind_at(keys: &'static [Key], path: &[String]) -> Option<Kind> {
 pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
     let text = || Value::Text(raw.to_owned());
     match kind {
-        Some(Kind::Whole(..) | Kind::Duration) => {
+        Some(Kind::Whole(..) | Kind::Duration | Kind::DurationFrom(_)) => {
             let digits = raw.trim().replace('_', "");
             digits.parse().map_or_else(|_| text(), Value::Integer)
         }
@@ -132,6 +134,19 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
             });
             true
         }
+        (Kind::TextMap, Value::Table(table)) => {
+            let mut fits = true;
+            for entry in table.iter() {
+                if entry.node.value.as_text().is_none() {
+                    // What a header or a variable holds may be a secret.
+                    let (path, kind) = (join(path, &entry.key), entry.node.value.kind());
+                    let problem = format!("`{path}` must be text, not {kind}");
+                    found.push(Diagnostic::error(entry.node.place.clone(), problem).on(path));
+                    fits = false;
+                }
+            }
+            fits
+        }
         (Kind::Refused(why), _) => {
             let problem = format!("`{path}` cannot be set: {why}");
             found.push(Diagnostic::error(node.place.clone(), problem).on(path));
@@ -162,6 +177,12 @@ fn fault(value: &Value, kind: Kind) -> Option<String> {
         (Kind::Margin, Value::Integer(n)) => *n == 0,
         (Kind::Duration, Value::Integer(n)) => *n > 0,
         (Kind::Duration, Value::Text(text)) => duration_ms(text).is_some(),
+        (Kind::DurationFrom(least), Value::Integer(n)) => {
+            u64::try_from(*n).is_ok_and(|n| n.saturating_mul(1_000) >= least)
+        }
+        (Kind::DurationFrom(least), Value::Text(text)) => {
+            duration_ms(text).is_some_and(|ms| ms >= least)
+        }
         (Kind::Choice(words), Value::Text(word)) => words.contains(&word.as_str()),
         (Kind::Between(least, most), Value::Float(x)) => (least..=most).contains(x),
         (Kind::Between(least, most), Value::Integer(n)) => (least..=most).contains(&(*n as f64)),
@@ -170,9 +191,6 @@ fn fault(value: &Value, kind: Kind) -> Option<String> {
         (Kind::Address, Value::Text(text)) => text.parse::<SocketAddr>().is_ok(),
         (Kind::Flag, Value::Bool(_)) => true,
         (Kind::Texts, Value::List(items)) => items.iter().all(|n| n.value.as_text().is_some()),
-        (Kind::TextMap, Value::Table(table)) => {
-            table.iter().all(|e| e.node.value.as_text().is_some())
-        }
         _ => false,
     };
     (!fits).then(|| expected(kind))
@@ -190,6 +208,9 @@ fn expected(kind: Kind) -> String {
         Kind::Share => "a share above 0, at most 1".to_owned(),
         Kind::Margin => "a share from 0, below 1".to_owned(),
         Kind::Duration => "a time such as \"30s\" or \"2m\"".to_owned(),
+        Kind::DurationFrom(least) => {
+            format!("a time of at least {least} ms, such as \"30s\" or \"2m\"")
+        }
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::Between(least, most) => format!("a number from {least} to {most}"),
         Kind::Schema => "a JSON schema, or the path of a file with one".to_owned(),

@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 
 /// A coding agent, if it names its program and the kinds of calls are known.
-pub(super) fn of(source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+pub(super) fn coding_agent(source: &Source, found: &mut Diagnostics) -> Option<Kind> {
     no_model_keys(source, "acp", found);
     no_address_keys(source, "acp", found);
     no_card_keys(source, "acp", found);

@@ -102,9 +102,9 @@ impl Setting<'_> {
             "llm" | EXTRACTIVE => Kind::Llm,
             pipeline::KIND => Kind::Pipeline,
             "command" => return command(source, found),
-            "acp" => return acp::of(source, found),
-            "http" => return http::of(source, &self.loaded.sources().variables, found),
-            "a2a" => return http::a2a(source, &self.loaded.sources().variables, found),
+            "acp" => return acp::coding_agent(source, found),
+            "http" => return http::http_server(source, &self.loaded.sources().variables, found),
+            "a2a" => return http::remote_agent(source, &self.loaded.sources().variables, found),
             registered if own.contains(registered) => Kind::Custom(registered.into()),
             unknown => {
                 let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);

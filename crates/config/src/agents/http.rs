@@ -24,14 +24,22 @@ const DIGEST_DIGITS: usize = 64;
 const WRITE: &str = "write its value as ${VARIABLE}, and set that variable";
 
 /// A server, if its address and headers can be used.
-pub(super) fn of(source: &Source, set: &Variables, found: &mut Diagnostics) -> Option<Kind> {
+pub(super) fn http_server(
+    source: &Source,
+    set: &Variables,
+    found: &mut Diagnostics,
+) -> Option<Kind> {
     no_remote_keys(source, "http", found);
     let (url, headers) = server(source, "http", set, found)?;
     Some(Kind::Http(Http { url, headers }))
 }
 
 /// An agent of another program, if its address, headers and digest can be used.
-pub(super) fn a2a(source: &Source, set: &Variables, found: &mut Diagnostics) -> Option<Kind> {
+pub(super) fn remote_agent(
+    source: &Source,
+    set: &Variables,
+    found: &mut Diagnostics,
+) -> Option<Kind> {
     let server = server(source, "a2a", set, found);
     let card_digest = source.text("card_digest").map(str::trim);
     let is_digest = |text: &str| text.len() == DIGEST_DIGITS && text.bytes().all(is_digit);

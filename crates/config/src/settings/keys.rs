@@ -45,7 +45,7 @@ const STORE: &[Key] = &[
 
 const CLUSTER: &[Key] = &[
     key("address", Kind::Text),
-    key("takeover_after", Kind::Duration),
+    key("takeover_after", Kind::DurationFrom(1_000)),
 ];
 
 const MODELS: &[Key] = &[

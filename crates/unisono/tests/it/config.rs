@@ -215,6 +215,16 @@ max_turn = 3
 description = "x"
 [runtime]
 queue_per_agent = 0
+[cluster]
+takeover_after = "500ms"
+[mcp.notes]
+command = "notes"
+headers = { a = "b" }
+env = { PORT = 80 }
+[hooks.audit]
+on = ["turn_ended"]
+command = "audit"
+url = "http://127.0.0.1:1"
 "#,
     )
     .env("UNISONO__STORE__PTH", "x")
