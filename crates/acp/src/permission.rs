@@ -9,8 +9,7 @@ use unisono_api::service::Service;
 use crate::client::Client;
 use crate::protocol::{Call, Outcome, Permission};
 
-/// An answer that a person can give: its id, its name, its kind, what it decides, and what the model
-/// is told.
+/// An answer that a person can choose: id, name, kind, decision, and the text for the model.
 type Choice = (
     &'static str,
     &'static str,

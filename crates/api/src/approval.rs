@@ -63,7 +63,7 @@ pub struct Approval {
 pub enum Verdict {
     /// The call is made.
     Approve,
-    /// The call is not made, and the model is told.
+    /// The call is refused; the model gets the reason.
     Deny,
     /// The call in doubt had been made; `text` is its result, for the model.
     Done,
@@ -116,7 +116,7 @@ pub struct CallVerdict {
 pub enum CallVerdictKind {
     /// The call is made.
     Approve,
-    /// The call is not made, and the model is told.
+    /// The call is refused; the model gets the reason.
     Deny,
     /// The call in doubt is repeated under the same key.
     Repeat,
