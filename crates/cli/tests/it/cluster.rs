@@ -45,6 +45,12 @@ fn daemon(place: &Place) -> Daemon {
     Daemon::of(place, command)
 }
 
+/// SIGKILL; it is gone when this returns.
+fn kill(daemon: Daemon) {
+    daemon.going.signal("KILL");
+    assert_eq!(daemon.going.finish().code, None);
+}
+
 fn session(daemon: &Daemon, text: &str) -> String {
     let messages = json!([{"role": "user", "content": text}]);
     let made = daemon.post(
@@ -196,8 +202,7 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
         .get(&format!("/v1/sessions/{id}/events?after=0"))
         .expect(200)
         .events();
-    one.going.signal("KILL");
-    assert_eq!(one.going.finish().code, None);
+    kill(one);
     // The stream ends with its daemon; its client goes on at the other one.
     let mut seen: Vec<u64> = events.filter_map(|event| event.id).collect();
     block_on(provider.wait_for(2));
@@ -233,6 +238,37 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
 }
 
 #[test]
+fn a_turn_that_was_taken_over_is_taken_over_again_when_that_daemon_dies_too() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let [one, second] = [&places[0], &places[1]].map(daemon);
+    let id = session(&one, "A talk.");
+    let turn = begin(&one, &id);
+    block_on(provider.wait_for(1));
+    kill(one);
+    // In the middle of what it took over.
+    block_on(provider.wait_for(2));
+    kill(second);
+    let third = daemon(&places[2]);
+    block_on(provider.wait_for(3));
+    gate.open();
+    assert_eq!(ended(&third, &turn)["answer"], "All is well.");
+    let bodies = provider.requests().into_iter().map(|one| one.body);
+    let mut bodies: Vec<_> = bodies.collect();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 1, "the same bytes from all three");
+    let path = format!("/v1/sessions/{id}/events?after=0");
+    let events = third.get(&path).expect(200).events();
+    let ends = events.take_while(|event| event.name != "turn_ended");
+    assert_eq!(ends.filter(|event| event.name == "run_opened").count(), 1);
+    third.stop();
+}
+
+#[test]
 fn open_turns_wait_for_a_daemon_that_can_work_on_them() {
     let Some(server) = Server::start(&[]) else {
         return;
@@ -246,8 +282,7 @@ fn open_turns_wait_for_a_daemon_that_can_work_on_them() {
     let id = session(&one, "A talk.");
     let turn = begin(&one, &id);
     block_on(provider.wait_for(1));
-    one.going.signal("KILL");
-    assert_eq!(one.going.finish().code, None);
+    kill(one);
     let until = Instant::now() + PATIENCE;
     while !unable
         .get("/metrics")
@@ -424,6 +459,17 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
         panic!("{sessions:?}")
     };
     assert_eq!(turns(&other, session).len(), 6);
+    // Each of them has the schedule begin its turn, also those that do not own its session.
+    for daemon in daemons {
+        let run = || daemon.request("POST", "/v1/schedules/beat/runs", None);
+        let until = Instant::now() + PATIENCE;
+        // 409: the turn before has not ended.
+        let reply = std::iter::repeat_with(run).find(|reply| {
+            assert!(Instant::now() < until, "it never runs");
+            reply.status != 409
+        });
+        reply.unwrap().expect(202);
+    }
     // So does a schedule that all of them follow; the one that works on it dies in between.
     let beat = |daemon: &Daemon| {
         let listed = daemon.get("/v1/schedules").expect(200).json();
@@ -442,8 +488,7 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
         std::thread::sleep(Duration::from_millis(50));
     };
     many(&other, 3);
-    one.going.signal("KILL");
-    assert_eq!(one.going.finish().code, None);
+    kill(one);
     let before = turns(&other, &beat(&other).unwrap()).len();
     many(&third, before + 3);
     other.stop();

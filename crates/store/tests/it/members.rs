@@ -151,6 +151,13 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     all.sort();
     all.dedup();
     assert_eq!((first.len() + second.len(), all.len()), (50, 50));
+    // Who dies or fails before it opens them finds them by this.
+    let left = cluster(&living[0]).owned().await.unwrap();
+    assert_eq!(left.len(), first.len());
+    assert!(
+        left.iter()
+            .all(|info| !cluster(&living[0]).is_own(info.session))
+    );
     // The zombie wakes: nothing that it writes counts, and it learns what happened to it.
     let fenced = zombie.append(append(claims[0].epoch, 1)).await.unwrap_err();
     assert!(matches!(fenced, Error::Fenced { .. }), "{fenced}");
