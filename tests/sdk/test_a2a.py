@@ -1,11 +1,6 @@
 """The Agent2Agent protocol's Python client, unchanged, against the daemon."""
 
 import asyncio
-import os
-import pathlib
-import re
-import subprocess
-import tempfile
 import unittest
 import uuid
 
@@ -24,8 +19,8 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.constants import TransportProtocol
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("UNISONO", str(ROOT / "target/debug/unisono"))
+from daemon import Daemon
+
 QUESTION = "We move the orders database on Friday 6 March. When does it move?"
 BINDINGS = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
 
@@ -45,45 +40,22 @@ def answer(task):
 class A2A(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.place = tempfile.TemporaryDirectory()
-        path = pathlib.Path(cls.place.name)
-        (path / "config").mkdir()
-        (path / "config/unisono.toml").write_text('[models]\ndefault = "extractive"\n[run]\nagents = ["facts"]\n')
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(path),
-            "XDG_CONFIG_HOME": str(path / "settings"),
-            "XDG_DATA_HOME": str(path / "data"),
-        }
-        cls.daemon = subprocess.Popen(
-            [BINARY, "serve", "--bind", "127.0.0.1:0"],
-            cwd=path, env=env, text=True, stderr=subprocess.PIPE,
-        )
-        for line in cls.daemon.stderr:
-            found = re.search(r"listening\s+(http://\S+)", line)
-            if found:
-                cls.url = found[1]
-                break
-        else:
-            raise AssertionError("the daemon did not start")
-        cls.token = (path / "settings/unisono/token").read_text().strip()
+        cls.daemon = Daemon('[models]\ndefault = "extractive"\n[run]\nagents = ["facts"]\n')
 
     @classmethod
     def tearDownClass(cls):
-        cls.daemon.terminate()
-        cls.daemon.communicate(timeout=60)
-        cls.place.cleanup()
+        cls.daemon.stop()
 
     def each(self, work, path=""):
         """Does that with a client of each binding, streaming and not."""
 
         async def one(binding, streaming):
-            headers = {"Authorization": f"Bearer {self.token}"}
+            headers = {"Authorization": f"Bearer {self.daemon.token}"}
             async with httpx.AsyncClient(headers=headers, timeout=60) as http:
                 config = ClientConfig(
                     httpx_client=http, supported_protocol_bindings=[binding], streaming=streaming,
                 )
-                client = await ClientFactory(config).create_from_url(self.url + path)
+                client = await ClientFactory(config).create_from_url(self.daemon.url + path)
                 await work(client, streaming)
 
         for binding in BINDINGS:

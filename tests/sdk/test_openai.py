@@ -1,18 +1,14 @@
 """OpenAI's Python client, unchanged, against the daemon."""
 
-import os
-import pathlib
-import re
 import subprocess
-import tempfile
 import unittest
 
 import langchain_openai
 import openai
 import pydantic
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("UNISONO", str(ROOT / "target/debug/unisono"))
+from daemon import ROOT, Daemon
+
 TALK = [
     {"role": "system", "content": "You help a small shop."},
     {"role": "user", "content": "We decided to move the orders database on Friday 6 March."},
@@ -36,46 +32,22 @@ class Meeting(pydantic.BaseModel):
 class OpenAi(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.place = tempfile.TemporaryDirectory()
-        path = pathlib.Path(cls.place.name)
-        (path / "config").mkdir()
         cls.model = subprocess.Popen(
             ["node", str(ROOT / "tests/sdk/model.mjs")], text=True, stdout=subprocess.PIPE,
         )
         settings = "".join(iter(cls.model.stdout.readline, "---\n"))
-        (path / "config/unisono.toml").write_text(settings)
-        env = {
-            "TEST_KEY": "sk-test-0000",
-            "PATH": os.environ["PATH"],
-            "HOME": str(path),
-            "XDG_CONFIG_HOME": str(path / "settings"),
-            "XDG_DATA_HOME": str(path / "data"),
-        }
-        cls.daemon = subprocess.Popen(
-            [BINARY, "serve", "--bind", "127.0.0.1:0"],
-            cwd=path, env=env, text=True, stderr=subprocess.PIPE,
-        )
-        for line in cls.daemon.stderr:
-            found = re.search(r"listening\s+(http://\S+)", line)
-            if found:
-                cls.url = found[1]
-                break
-        else:
-            raise AssertionError("the daemon did not start")
-        cls.token = (path / "settings/unisono/token").read_text().strip()
-        cls.client = cls.of(cls.token)
+        cls.daemon = Daemon(settings, TEST_KEY="sk-test-0000")
+        cls.client = cls.of(cls.daemon.token)
 
     @classmethod
     def of(cls, token):
-        return openai.OpenAI(base_url=f"{cls.url}/openai/v1", api_key=token, max_retries=0)
+        return openai.OpenAI(base_url=f"{cls.daemon.url}/openai/v1", api_key=token, max_retries=0)
 
     @classmethod
     def tearDownClass(cls):
-        cls.daemon.terminate()
-        cls.daemon.communicate(timeout=60)
+        cls.daemon.stop()
         cls.model.terminate()
         cls.model.communicate(timeout=60)
-        cls.place.cleanup()
 
     def test_models_are_agents_and_the_team(self):
         names = [model.id for model in self.client.models.list()]
@@ -152,7 +124,7 @@ class OpenAi(unittest.TestCase):
 
     def test_langchain_has_an_agent_answer_with_an_object(self):
         model = langchain_openai.ChatOpenAI(
-            model="clerk", base_url=f"{self.url}/openai/v1", api_key=self.token, max_retries=0, max_tokens=50,
+            model="clerk", base_url=f"{self.daemon.url}/openai/v1", api_key=self.daemon.token, max_retries=0, max_tokens=50,
         )
         asked = model.with_structured_output(Meeting, method="json_schema")
         self.assertEqual(asked.invoke("When is it?"), Meeting(day="Friday", hour=9))
