@@ -9,9 +9,9 @@ use unisono_test_postgres::Server;
 use crate::postgres::{sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
-/// After this a program is gone, where a test waits for that.
-const SOON: Duration = Duration::from_millis(500);
-/// No test waits for it.
+/// After this a program is gone, where a test waits for that: its beats come through on a busy machine.
+const SOON: Duration = Duration::from_secs(5);
+/// No test waits for it: a program that is to be gone looks as if it had not beaten for longer.
 const LATE: Duration = Duration::from_secs(600);
 
 /// A program that uses that schema.
@@ -118,7 +118,7 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
         return;
     };
     plain.close().await.unwrap();
-    let zombie = member("gone", SOON).await;
+    let zombie = member("gone", LATE).await;
     let mut claims = Vec::new();
     for n in 0..50 {
         let session = SessionId::from_u128(0xA + n);
@@ -128,7 +128,15 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
         zombie.append(first).await.unwrap();
         claims.push(claim);
     }
-    let living = [member("gone", SOON).await, member("gone", SOON).await];
+    let living = [member("gone", LATE).await, member("gone", LATE).await];
+    for engine in &living {
+        // One without an address is waited for.
+        let announcement = Announcement {
+            address: Some("http://127.0.0.1:1".to_owned()),
+            ..Announcement::default()
+        };
+        cluster(engine).announce(announcement).await.unwrap();
+    }
     assert!(cluster(&living[0]).take_over(99).await.unwrap().is_empty());
     stop_beating("gone", &zombie).await;
     beat(&living[0], |beat| beat.has_gone && beat.alive == 2).await;
