@@ -65,8 +65,8 @@ async fn daemon(dir: &Path) -> Local {
         .set("server.connections", "4096")
         .set("server.streams", "2048")
         .set("server.requests_per_second", "0")
-        .set("run.lead", "instant")
-        .set("run.agents", "")
+        .set("turn.lead", "instant")
+        .set("turn.agents", "")
         .set("compaction.preset", "off");
     local.start().await.unwrap()
 }

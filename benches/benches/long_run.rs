@@ -145,7 +145,7 @@ async fn calls(table: &Table) {
         .set("agents.reader.kind", "llm")
         .set("agents.reader.model", "own/caller")
         .set("agents.reader.tools", "look_up")
-        .set("agents.reader.max_turns", (CALLS + 1).to_string())
+        .set("agents.reader.max_model_calls", (CALLS + 1).to_string())
         .start()
         .await
         .unwrap();
@@ -234,7 +234,7 @@ async fn fan_out(table: &Table) {
     let mut builder = builder(dir.path(), &[("own/speaker", WINDOW)])
         .model("own/speaker", Speaker(sent.clone()))
         .set("models.default", "own/speaker")
-        .set("run.lead", "lead");
+        .set("turn.lead", "lead");
     let names: Vec<String> = (0..DELEGATES).map(|n| format!("speaker-{n}")).collect();
     for name in names.iter().map(String::as_str).chain(["lead"]) {
         builder = builder

@@ -42,7 +42,7 @@ pub fn definition(id: &str) -> Definition {
             per_message: Tokens(3),
         },
         tools: Vec::new(),
-        max_turns: 1,
+        max_model_calls: 1,
         timeout_ms: 30_000,
         retries: 0,
         max_concurrent: 64,

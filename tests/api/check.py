@@ -22,7 +22,7 @@ SETTINGS = """\
 summarisers = ["extractive"]
 [models]
 default = "extractive"
-[run]
+[turn]
 agents = []
 """
 

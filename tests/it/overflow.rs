@@ -14,7 +14,7 @@ use unisono_tests::wire::{CLAUDE, asking_claude, claude};
 fn reader() -> Definition {
     Definition {
         tools: vec!["recall".into()],
-        max_turns: 6,
+        max_model_calls: 6,
         ..asking_claude("lead")
     }
 }

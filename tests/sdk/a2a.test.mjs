@@ -17,7 +17,7 @@ import { model, settings } from "../ui/tools.mjs";
 let place;
 
 before(async () => {
-  place = await new Place('[models]\ndefault = "extractive"\n[run]\nagents = ["facts"]\n').serve();
+  place = await new Place('[models]\ndefault = "extractive"\n[turn]\nagents = ["facts"]\n').serve();
 });
 
 after(async () => place?.stop());

@@ -114,7 +114,7 @@ test("a call that waits is approved or denied in the chat", async () => {
 
 test("an answer that was left comes again; where no turn is open nothing does", async () => {
   const answers = await model("The word is unison.");
-  const config = settings(answers.address).replace("[run]", "[agents.idle]\ndescription = \"idle\"\n[run]");
+  const config = settings(answers.address).replace("[turn]", "[agents.idle]\ndescription = \"idle\"\n[turn]");
   const slow = await new Place(config).serve();
   try {
     const { session, transport } = await chatOf(slow);

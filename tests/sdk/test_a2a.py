@@ -40,7 +40,7 @@ def answer(task):
 class A2A(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon('[models]\ndefault = "extractive"\n[run]\nagents = ["facts"]\n')
+        cls.daemon = Daemon('[models]\ndefault = "extractive"\n[turn]\nagents = ["facts"]\n')
 
     @classmethod
     def tearDownClass(cls):

@@ -40,7 +40,7 @@ pub fn definition(id: &str) -> Definition {
             per_message: Tokens(3),
         },
         tools: Vec::new(),
-        max_turns: 4,
+        max_model_calls: 4,
         timeout_ms: 30_000,
         retries: 0,
         max_concurrent: 64,

@@ -206,7 +206,7 @@ test("compacting: numbers, progress, result; then the summary is edited and rest
     await page.goto(`${place.address}/sessions/${id}`);
     await page.locator(".made", { hasText: `Checkpoint ${number}` }).getByRole("link", { name: "Undo …" }).click();
     await page.getByRole("dialog").getByRole("button", { name: /Restore [\d,]+ messages/ }).click();
-    await page.getByRole("heading", { name: "The checkpoint was restored" }).waitFor();
+    await page.getByRole("heading", { name: "The checkpoint was reverted" }).waitFor();
   }
   assert.deepEqual(page.faults, []);
   await page.context().close();
@@ -315,19 +315,19 @@ test("a run shows the exact bytes it was sent, beside a sibling's", async () => 
   await shot(page, "usage");
   await page.goto(`${place.address}/settings`);
   await page.getByText("compaction.preset").first().waitFor();
-  await page.getByLabel("Change run.timeout_seconds").click();
-  const field = page.locator("[id='run.timeout_seconds']");
+  await page.getByLabel("Change turn.timeout_seconds").click();
+  const field = page.locator("[id='turn.timeout_seconds']");
   await field.fill("many");
   await page.keyboard.press("Enter");
   await page.getByText("the request is refused").waitFor();
   await page.goBack();
-  await page.getByLabel("Change run.timeout_seconds").click();
+  await page.getByLabel("Change turn.timeout_seconds").click();
   await field.fill("90");
   await page.keyboard.press("Enter");
-  const row = page.getByRole("row", { name: /run.timeout_seconds/ });
+  const row = page.getByRole("row", { name: /turn.timeout_seconds/ });
   await row.getByText("settings.toml").waitFor();
   await shot(page, "settings");
-  await page.getByLabel("Change run.timeout_seconds").click();
+  await page.getByLabel("Change turn.timeout_seconds").click();
   await page.getByRole("button", { name: "As in the settings files again" }).click();
   await row.getByText("defaults").waitFor();
   await page.getByText("Set another key").click();
@@ -410,7 +410,7 @@ const fixed = () => ({
   compact: `/sessions/${id}/compact`,
   context: `/sessions/${id}/context`,
   checkpoints: `/sessions/${id}/checkpoints`,
-  undo: `/sessions/${id}/checkpoints/1/restore`,
+  undo: `/sessions/${id}/checkpoints/1/revert`,
   message: `/sessions/${id}/messages/1`,
   own: `/sessions/${id}/settings`,
   approvals: "/approvals",

@@ -62,7 +62,7 @@ default = "openai/gpt-4o"
 [providers.openai]
 base_url = "${address}"
 api_key_env = "TEST_KEY"
-[run]
+[turn]
 lead = "clerk"
 agents = []
 [agents.clerk]

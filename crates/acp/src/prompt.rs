@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
-use unisono_api::turn::{Asked, NewTurn};
+use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_api::turn_event::TurnEvent;
 
 use crate::client::{Client, Error};
@@ -26,7 +26,9 @@ pub(crate) async fn run(
     if token.is_cancelled() {
         return Ok(StopReason::Cancelled);
     }
-    let begun = service.begin(session, &Asked::Task(new), None).await?;
+    let begun = service
+        .begin(session, &TurnRequest::Task(new), None)
+        .await?;
     let mut followed = service.follow(session, &begun.turn, Some(0)).await?;
     let mut updates = Updates::new(&begun.turn);
     // What is asked is taken back with the end of the turn.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use unisono_api::agent::AgentQuery;
 use unisono_api::message::{Message, MessageQuery, Part};
 use unisono_api::service::Service;
-use unisono_api::session::{Listed, NewSession as New, SessionQuery, main_branch};
+use unisono_api::session::{NewSession as New, SessionListItem, SessionQuery, main_branch};
 use unisono_api::settings::Changes;
 
 use crate::client::{Client, Error};
@@ -21,9 +21,9 @@ const DIRECTORY: &str = "cwd";
 const CHANNEL: (&str, &str) = ("channel", "acp");
 /// The option of a session, and its setting, that says which agent answers.
 const LEAD: &str = "lead";
-const LEAD_SETTING: &str = "run.lead";
+const LEAD_SETTING: &str = "turn.lead";
 /// The setting that says which agents work before it.
-const AGENTS_SETTING: &str = "run.agents";
+const AGENTS_SETTING: &str = "turn.agents";
 /// Sessions of one part of a list.
 const PART: usize = 50;
 /// Messages that are read at a time.
@@ -153,7 +153,7 @@ fn title(directory: &Path) -> String {
     format!("In {}", name.as_deref().unwrap_or("/"))
 }
 
-fn info(place: &Path, listed: &Listed) -> Value {
+fn info(place: &Path, listed: &SessionListItem) -> Value {
     json!({"sessionId": listed.session, "cwd": place, "title": listed.title,
         "updatedAt": listed.updated})
 }

@@ -110,7 +110,7 @@ pub struct CheckpointDetail {
     /// Its cost, in dollars; null if the price is unknown.
     pub cost_usd: Option<f64>,
     /// The effect of reverting it; null if it is not in the context.
-    pub restore: Option<Restoring>,
+    pub revert: Option<RevertEffect>,
     /// Why it is not in the context; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive: Option<Inactive>,
@@ -123,7 +123,7 @@ pub struct Inactive {
     /// Why, for people.
     pub reason: String,
     /// The number of the checkpoint that replaces it, to be reverted first.
-    pub restore_first: Option<u32>,
+    pub revert_first: Option<u32>,
     /// If the branch has other messages than those it replaces: the branches that have them.
     pub branches: Option<Vec<String>>,
 }
@@ -151,7 +151,7 @@ pub struct KeyFact {
 /// The effect of reverting a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Restoring {
+pub struct RevertEffect {
     /// Tokens of the context now.
     pub tokens_before: u64,
     /// Tokens of the context after that.
@@ -323,7 +323,7 @@ pub struct Compaction {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct NewText {
+pub struct EditSummary {
     /// The text.
     pub text: String,
     /// The branch whose context has the checkpoint.
@@ -338,7 +338,7 @@ pub struct NewText {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Anew {
+pub struct RegenerateSummary {
     /// Additional instructions for the summariser.
     #[serde(default)]
     pub instructions: Option<String>,
@@ -365,7 +365,7 @@ pub struct Anew {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Again {
+pub struct RetryCompaction {
     /// The summariser, instead of the configured ones: a model as `provider/model`, or
     /// `extractive`, which uses quotes.
     #[serde(default)]
@@ -382,7 +382,7 @@ pub struct Again {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct TakeBack {
+pub struct RevertCheckpoint {
     /// The branch whose context has the checkpoint.
     #[serde(default = "main_branch")]
     pub branch: String,

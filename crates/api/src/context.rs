@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::{Few, main_branch};
+use crate::session::{Preview, main_branch};
 use crate::topic::Topic;
 use crate::turn::{Settings, settings_text};
 
@@ -86,7 +86,7 @@ pub struct Context {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unasked_servers: Vec<String>,
     /// The topics, the newest first; empty if topics were never decided.
-    pub topics: Few<Topic>,
+    pub topics: Preview<Topic>,
     /// The size of each tier, if the preset has tiers.
     pub tiers: Vec<TierLoad>,
     /// Summaries, in the order of the conversation.

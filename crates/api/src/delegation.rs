@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::session::main_branch;
-use crate::turn::{Fault, Run, yes};
+use crate::turn::{ErrorInfo, Run, yes};
 use crate::usage::Amounts;
 
 /// A task for several agents in parallel, on one frozen context; a lead answers with their results.
@@ -65,7 +65,7 @@ pub struct Delegation {
     /// The lead's answer.
     pub answer: Option<String>,
     /// Why there is no answer.
-    pub error: Option<Fault>,
+    pub error: Option<ErrorInfo>,
     /// The total cost of the ended runs, the lead's included; null if a price is unknown.
     pub cost_usd: Option<f64>,
     /// Their total usage.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{Fault, Run};
+use crate::turn::{ErrorInfo, Run};
 
 /// Selects runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,7 +275,7 @@ pub struct Why {
     /// Recorded values, compared with rebuilt ones.
     pub checks: Vec<Check>,
     /// The same request of a sibling for comparison; null: the run has no sibling.
-    pub against: Option<Against>,
+    pub against: Option<SiblingRequest>,
 }
 
 /// A link in the chain of causes.
@@ -360,7 +360,7 @@ pub struct Check {
 /// A sibling's request, for comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Against {
+pub struct SiblingRequest {
     /// The sibling.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,
@@ -388,12 +388,12 @@ pub struct Replay {
     /// The turn.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
-    /// `open`, `answered`, `compacted`, `restored`, `failed` or `cancelled`.
+    /// `open`, `answered`, `compacted`, `reverted`, `failed` or `cancelled`.
     pub state: String,
     /// The state, for people.
     pub text: String,
     /// Why it failed.
-    pub error: Option<Fault>,
+    pub error: Option<ErrorInfo>,
     /// Number of rebuilt requests.
     pub requests: u64,
     /// The requests of each of its runs.

@@ -30,7 +30,7 @@ pub struct SearchQuery {
 /// The results of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Found {
+pub struct SearchResults {
     /// Ignored parts of the query, with the reasons.
     pub notes: Vec<String>,
     /// Whether everything on disk was searched; otherwise the newest messages may be missing.

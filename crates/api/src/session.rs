@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::store::LostEvents;
-use crate::turn::{Fault, Member, Settings};
+use crate::turn::{ErrorInfo, Member, Settings};
 use crate::usage::Budget;
 
 /// Selects sessions of the list.
@@ -42,7 +42,7 @@ pub struct SessionQuery {
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Listed {
+pub struct SessionListItem {
     /// Its id.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
@@ -85,16 +85,16 @@ pub struct Session {
     /// Messages on all branches.
     pub messages: u64,
     /// Its branches, by name.
-    pub branches: Few<Branch>,
+    pub branches: Preview<Branch>,
     /// Number of checkpoints.
     pub checkpoints: u64,
     /// Open turns, oldest first.
-    pub open_turns: Few<String>,
+    pub open_turns: Preview<String>,
     /// The agents of these turns.
     #[serde(default)]
     pub open_runs: Vec<OpenRun>,
     /// Ended turns, newest first.
-    pub ended_turns: Few<EndedTurn>,
+    pub ended_turns: Preview<EndedTurn>,
     /// Its budgets, and those of its oldest open turn.
     #[serde(default)]
     pub budgets: Vec<Budget>,
@@ -106,7 +106,7 @@ pub struct Session {
 /// The first items of a list; another route has the whole list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Few<T> {
+pub struct Preview<T> {
     /// Number of all items.
     pub count: u64,
     /// The first items, at most 20.
@@ -117,13 +117,13 @@ pub struct Few<T> {
     pub url: String,
 }
 
-impl<T> Few<T> {
+impl<T> Preview<T> {
     const MOST: usize = 20;
 
     /// The first items of a list with this number of items.
-    pub fn of(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Few<T> {
+    pub fn of(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Preview<T> {
         let items: Vec<T> = all.into_iter().take(Self::MOST).collect();
-        Few {
+        Preview {
             count: count as u64,
             has_more: count > items.len(),
             items,
@@ -139,13 +139,13 @@ pub struct EndedTurn {
     /// Its id.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: String,
-    /// Its end: `answered`, `compacted`, `restored`, `failed` or `cancelled`.
+    /// Its end: `answered`, `compacted`, `reverted`, `failed` or `cancelled`.
     pub state: String,
     /// Why it failed.
-    pub error: Option<Fault>,
+    pub error: Option<ErrorInfo>,
     /// The ordinal of the answer's message.
     pub answer_message: Option<u32>,
-    /// For `compacted` and `restored`: tokens of the context before.
+    /// For `compacted` and `reverted`: tokens of the context before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_before: Option<u64>,
     /// Tokens of the context afterwards.
@@ -305,7 +305,7 @@ pub struct TreeMessage {
 /// Consecutive messages up to a fork, an end, or a branch's head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Stretch {
+pub struct BranchSegment {
     /// Number of forks above it.
     pub depth: u32,
     /// The id of its first message.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::compaction::{Again, Anew, NewCompaction, NewText, TakeBack};
+use crate::compaction::{
+    EditSummary, NewCompaction, RegenerateSummary, RetryCompaction, RevertCheckpoint,
+};
 use crate::run::CallResult;
 use crate::session::main_branch;
 use crate::usage::Amounts;
@@ -100,7 +102,7 @@ pub(crate) mod settings_text {
 /// All requests to a session that become a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Asked {
+pub enum TurnRequest {
     /// A task.
     Task(NewTurn),
     /// A compaction of older messages.
@@ -112,7 +114,7 @@ pub enum Asked {
         checkpoint: String,
         /// The text.
         #[serde(flatten)]
-        new: NewText,
+        new: EditSummary,
     },
     /// A regenerated summary of a checkpoint.
     Regenerate {
@@ -121,40 +123,40 @@ pub enum Asked {
         checkpoint: String,
         /// The options.
         #[serde(flatten)]
-        new: Anew,
+        new: RegenerateSummary,
     },
     /// A reverted checkpoint.
-    Restore {
+    Revert {
         /// The checkpoint's number or id.
         #[serde(skip)]
         checkpoint: String,
         /// The branch.
         #[serde(flatten)]
-        new: TakeBack,
+        new: RevertCheckpoint,
     },
     /// A retry of the compaction, or the regeneration of a summary, of a failed turn.
-    Again {
+    RetryCompaction {
         /// The turn.
         #[serde(skip)]
         turn: String,
         /// The options.
         #[serde(flatten)]
-        new: Again,
+        new: RetryCompaction,
     },
 }
 
-impl Asked {
+impl TurnRequest {
     /// The same request, with or without waiting for its end.
     #[must_use]
-    pub fn waited_for(&self, waited: bool) -> Asked {
+    pub fn waited_for(&self, waited: bool) -> TurnRequest {
         let mut asked = self.clone();
         let wait = match &mut asked {
-            Asked::Task(new) => &mut new.wait,
-            Asked::Compact(new) => &mut new.wait,
-            Asked::Edit { new, .. } => &mut new.wait,
-            Asked::Regenerate { new, .. } => &mut new.wait,
-            Asked::Restore { new, .. } => &mut new.wait,
-            Asked::Again { new, .. } => &mut new.wait,
+            TurnRequest::Task(new) => &mut new.wait,
+            TurnRequest::Compact(new) => &mut new.wait,
+            TurnRequest::Edit { new, .. } => &mut new.wait,
+            TurnRequest::Regenerate { new, .. } => &mut new.wait,
+            TurnRequest::Revert { new, .. } => &mut new.wait,
+            TurnRequest::RetryCompaction { new, .. } => &mut new.wait,
         };
         *wait = waited;
         asked
@@ -163,10 +165,12 @@ impl Asked {
     /// Its own settings, if it may have any.
     pub fn settings_mut(&mut self) -> Option<&mut Settings> {
         match self {
-            Asked::Task(new) => Some(&mut new.settings),
-            Asked::Compact(new) => Some(&mut new.settings),
-            Asked::Regenerate { new, .. } => Some(&mut new.settings),
-            Asked::Edit { .. } | Asked::Restore { .. } | Asked::Again { .. } => None,
+            TurnRequest::Task(new) => Some(&mut new.settings),
+            TurnRequest::Compact(new) => Some(&mut new.settings),
+            TurnRequest::Regenerate { new, .. } => Some(&mut new.settings),
+            TurnRequest::Edit { .. }
+            | TurnRequest::Revert { .. }
+            | TurnRequest::RetryCompaction { .. } => None,
         }
     }
 
@@ -176,12 +180,14 @@ impl Asked {
             format!("/v1/sessions/{session}/checkpoints/{checkpoint}/{what}")
         };
         match self {
-            Asked::Task(_) => format!("/v1/sessions/{session}/turns"),
-            Asked::Compact(_) => format!("/v1/sessions/{session}/compactions"),
-            Asked::Edit { checkpoint, .. } => of(checkpoint, "edit"),
-            Asked::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
-            Asked::Restore { checkpoint, .. } => of(checkpoint, "restore"),
-            Asked::Again { turn, .. } => format!("/v1/sessions/{session}/turns/{turn}/again"),
+            TurnRequest::Task(_) => format!("/v1/sessions/{session}/turns"),
+            TurnRequest::Compact(_) => format!("/v1/sessions/{session}/compactions"),
+            TurnRequest::Edit { checkpoint, .. } => of(checkpoint, "edit"),
+            TurnRequest::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
+            TurnRequest::Revert { checkpoint, .. } => of(checkpoint, "revert"),
+            TurnRequest::RetryCompaction { turn, .. } => {
+                format!("/v1/sessions/{session}/turns/{turn}/again")
+            }
         }
     }
 }
@@ -207,12 +213,12 @@ pub struct Turn {
     /// `queued`, `preparing`, `working`, `answered`, `compacted`, `failed` or `cancelled`.
     pub state: String,
     /// Why it failed.
-    pub error: Option<Fault>,
+    pub error: Option<ErrorInfo>,
     /// The lead's answer.
     pub answer: Option<String>,
     /// Calls of client tools, for the client to make.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<LeftCall>,
+    pub calls: Vec<ClientToolCall>,
     /// The frozen context of its agents.
     pub snapshot: Option<String>,
     /// Number of agents that got it.
@@ -268,7 +274,7 @@ pub struct Member {
     /// Its result.
     pub text: Option<String>,
     /// Why it failed or is incomplete.
-    pub error: Option<Fault>,
+    pub error: Option<ErrorInfo>,
     /// Its usage, after its end.
     pub usage: Option<Amounts>,
     /// The duration of all attempts, in milliseconds.
@@ -300,7 +306,7 @@ pub struct Compacted {
 /// A call of a client tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct LeftCall {
+pub struct ClientToolCall {
     /// Its id.
     pub id: String,
     /// The tool.
@@ -312,7 +318,7 @@ pub struct LeftCall {
 /// Why a turn or a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Fault {
+pub struct ErrorInfo {
     /// A stable code, such as `context_overflow` or `timeout`.
     pub code: String,
     /// What happened.
@@ -359,7 +365,7 @@ pub struct Run {
     /// Its answer.
     pub text: Option<String>,
     /// Why it failed or is incomplete.
-    pub error: Option<Fault>,
+    pub error: Option<ErrorInfo>,
     /// Its usage.
     pub usage: crate::usage::Amounts,
     /// When it was opened.

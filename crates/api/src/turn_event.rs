@@ -299,9 +299,9 @@ pub struct TurnEnd {
     pub agents: Vec<Member>,
     /// The position of the answer on its branch.
     pub answer_message: Option<u32>,
-    /// For `compacted` and `restored`: tokens of the context before.
+    /// For `compacted` and `reverted`: tokens of the context before.
     pub tokens_before: Option<u64>,
-    /// For `compacted` and `restored`: tokens of the context now.
+    /// For `compacted` and `reverted`: tokens of the context now.
     pub tokens_after: Option<u64>,
     /// The total usage of the agents that are done.
     pub usage: Amounts,

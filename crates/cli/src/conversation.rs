@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use unisono::Service;
 use unisono::spool::{Spool, Spooled};
 use unisono_api::Code;
-use unisono_api::session::{Content, ImportFile, Listed, SessionQuery};
+use unisono_api::session::{Content, ImportFile, SessionListItem, SessionQuery};
 use unisono_context::{Digest, SessionId};
 use unisono_interchange::transcript::{self, Conversation, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
@@ -258,7 +258,7 @@ pub(crate) async fn labelled(
     service: &dyn Service,
     label: &str,
     value: &str,
-) -> Result<Option<Listed>> {
+) -> Result<Option<SessionListItem>> {
     let mut query = SessionQuery {
         label: Some(format!("{label}={value}")),
         limit: NonZeroUsize::new(1),

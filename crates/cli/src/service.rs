@@ -8,7 +8,7 @@ use std::sync::Arc;
 use unisono::Service;
 use unisono::local::{Local, Opened};
 use unisono_api::compaction::Checkpoint;
-use unisono_api::session::{Branch, BranchPageQuery, Listed, Session, SessionQuery};
+use unisono_api::session::{Branch, BranchPageQuery, Session, SessionListItem, SessionQuery};
 use unisono_api::turn::{Settings, Turn};
 use unisono_api::{Page, PageQuery};
 use unisono_config::settings::Own;
@@ -72,7 +72,7 @@ pub(crate) fn request_settings(setup: &Setup) -> Settings {
 }
 
 /// The session a person means: an id, a unique beginning or end of one, or `latest`.
-pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Listed> {
+pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<SessionListItem> {
     let query = SessionQuery {
         id: Some(name.to_owned()),
         ..SessionQuery::default()
@@ -108,12 +108,12 @@ fn no_latest(all: usize) -> Problem {
 }
 
 /// Every session, the one that was made last first.
-pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<Listed>> {
+pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<SessionListItem>> {
     sessions_of(service, SessionQuery::default()).await
 }
 
 /// The sessions that may have open turns.
-pub(crate) async fn unfinished(service: &dyn Service) -> Result<Vec<Listed>> {
+pub(crate) async fn unfinished(service: &dyn Service) -> Result<Vec<SessionListItem>> {
     let open = true;
     let query = SessionQuery {
         open,
@@ -122,7 +122,10 @@ pub(crate) async fn unfinished(service: &dyn Service) -> Result<Vec<Listed>> {
     sessions_of(service, query).await
 }
 
-async fn sessions_of(service: &dyn Service, mut query: SessionQuery) -> Result<Vec<Listed>> {
+async fn sessions_of(
+    service: &dyn Service,
+    mut query: SessionQuery,
+) -> Result<Vec<SessionListItem>> {
     query.limit = NonZeroUsize::new(500);
     let mut all = Vec::new();
     loop {

@@ -10,7 +10,7 @@ use unisono::local::{Local, Opened};
 use unisono_api::Code;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::context::{Context, ContextQuery};
-use unisono_api::turn::Asked;
+use unisono_api::turn::TurnRequest;
 use unisono_config::settings::Own;
 use unisono_config::setup::Setup;
 
@@ -154,7 +154,7 @@ impl Worker {
     pub(crate) async fn begin(
         &self,
         session: &str,
-        asked: &Asked,
+        asked: &TurnRequest,
         branch: &str,
     ) -> Result<Followed<'_>> {
         let turn = match self.service.begin(session, asked, None).await {
@@ -209,7 +209,7 @@ impl Worker {
 /// Who is asked: of an agent its name alone.
 fn asked_agents(ask: &Ask) -> AgentQuery {
     let (lead, agents) = match ask.request() {
-        Asked::Task(new) => (new.lead, new.agents),
+        TurnRequest::Task(new) => (new.lead, new.agents),
         _ => (None, None),
     };
     let names = agents.map(|agents| {

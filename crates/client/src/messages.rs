@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::message::{Appended, Message, MessageQuery, NewMessage};
 use unisono_api::service::{Messages, Result};
-use unisono_api::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
+use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};
 
 use crate::Client;
@@ -36,7 +36,7 @@ impl Messages for Client {
         self.json(self.post(&path, new)).await
     }
 
-    async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<Stretch>> {
+    async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<BranchSegment>> {
         let path = format!("/v1/sessions/{session}/tree");
         self.json(self.request(Method::GET, &path).query(query))
             .await

@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::search::{Found, SearchQuery};
+use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{Result, Search};
 
 use crate::Client;
 
 #[async_trait]
 impl Search for Client {
-    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<Found> {
+    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<SearchResults> {
         let path = match session {
             Some(session) => format!("/v1/sessions/{session}/search"),
             None => "/v1/search".to_owned(),

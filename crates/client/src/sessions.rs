@@ -5,14 +5,14 @@ use reqwest::{Body, Method, header};
 use unisono_api::Page;
 use unisono_api::service::{Result, Sessions};
 use unisono_api::session::{
-    Content, ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
+    Content, ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
 };
 
 use crate::{Client, Error};
 
 #[async_trait]
 impl Sessions for Client {
-    async fn sessions(&self, query: &SessionQuery) -> Result<Page<Listed>> {
+    async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionListItem>> {
         self.json(self.request(Method::GET, "/v1/sessions").query(query))
             .await
     }

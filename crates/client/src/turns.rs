@@ -5,7 +5,7 @@ use futures_util::stream;
 use reqwest::{Method, header};
 use unisono_api::service::{Result, TurnUpdates, Turns};
 use unisono_api::session::EndedTurn;
-use unisono_api::turn::{Asked, Turn};
+use unisono_api::turn::{Turn, TurnRequest};
 use unisono_api::turn_event::{TurnEvent, TurnUpdate};
 use unisono_api::{Page, PageQuery};
 
@@ -14,7 +14,7 @@ use crate::events::Events;
 
 #[async_trait]
 impl Turns for Client {
-    async fn begin(&self, session: &str, asked: &Asked, key: Option<&str>) -> Result<Turn> {
+    async fn begin(&self, session: &str, asked: &TurnRequest, key: Option<&str>) -> Result<Turn> {
         let mut asked = asked.waited_for(false);
         if let Some(settings) = asked.settings_mut() {
             *settings = self.with_flags(settings);

@@ -141,7 +141,7 @@ impl Roster {
         let mut agents = BTreeMap::new();
         for source in &*sources {
             if let Some(definition) = setting.define(source, &mut found) {
-                alone::check(source, &loaded.config.run.lead, &definition, &mut found);
+                alone::check(source, &loaded.config.turn.lead, &definition, &mut found);
                 let agent = Agent {
                     definition: Arc::new(definition),
                     approvals: tools::approvals(source, &mut found),
@@ -156,7 +156,7 @@ impl Roster {
             check_delegates(source, &sources, &known, &mut found);
             pipeline::check(source, &sources, &known, &mut found);
         }
-        check_run(loaded, &known, &mut found);
+        check_turn(loaded, &known, &mut found);
         found.sort();
         let roster = Roster {
             agents,
@@ -227,19 +227,19 @@ fn check_delegates(
     }
 }
 
-/// The agents that `[run]` names must exist.
-fn check_run(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
-    let run = &loaded.config.run;
-    let lead = std::iter::once(("lead", run.lead.as_str()));
-    let delegates = run
+/// The agents that `[turn]` names must exist.
+fn check_turn(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
+    let turn = &loaded.config.turn;
+    let lead = std::iter::once(("lead", turn.lead.as_str()));
+    let delegates = turn
         .agents
         .iter()
         .map(|spec| ("agents", team::agent_of(spec)));
     for (key, name) in lead.chain(delegates) {
         if !known.contains(&name) {
-            let place = loaded.place(&["run", key]);
-            let problem = format!("`run.{key}` names an unknown agent `{name}`");
-            let diagnostic = Diagnostic::error(place, problem).on(format!("run.{key}"));
+            let place = loaded.place(&["turn", key]);
+            let problem = format!("`turn.{key}` names an unknown agent `{name}`");
+            let diagnostic = Diagnostic::error(place, problem).on(format!("turn.{key}"));
             found.push(diagnostic.suggest(name, known.iter().copied()));
         }
     }

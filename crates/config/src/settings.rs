@@ -43,8 +43,8 @@ pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settabl
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
-    AgentDefaults, Attachments, Cluster, Delegation, Log, LogFormat, Models, Run, Runtime,
-    SearchIndex, Server, Store, Telemetry, TimeText, Vacuum,
+    AgentDefaults, Attachments, Cluster, Delegation, Log, LogFormat, Models, Runtime, SearchIndex,
+    Server, Store, Telemetry, TimeText, Turn, Vacuum,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
@@ -92,7 +92,7 @@ pub struct Config {
     /// When and how conversations are compacted.
     pub compaction: Compaction,
     /// The agents of a turn, and the limits of a turn.
-    pub run: Run,
+    pub turn: Turn,
     /// The depth of delegation.
     pub delegation: Delegation,
     /// Budgets.

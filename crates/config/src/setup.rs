@@ -59,10 +59,10 @@ impl Setup {
     /// The instructions of every agent: the current text of the project's files, and the list of
     /// skills.
     pub fn instructions(&self) -> String {
-        let (sources, run) = (self.loaded.sources(), &self.loaded.config.run);
+        let (sources, turn) = (self.loaded.sources(), &self.loaded.config.turn);
         let (directory, project) = (&sources.directory, self.loaded.project.as_deref());
-        let said = project::instructions(directory, project, run.agents_md_bytes);
-        let skills = self.roster.skills().catalogue(run.skills_bytes);
+        let said = project::instructions(directory, project, turn.agents_md_bytes);
+        let skills = self.roster.skills().catalogue(turn.skills_bytes);
         let gap = if said.is_empty() || skills.is_empty() {
             ""
         } else {
@@ -73,7 +73,7 @@ impl Setup {
 
     /// Whether there is a list of skills.
     pub fn has_skills(&self) -> bool {
-        !self.roster.skills().is_empty() && self.loaded.config.run.skills_bytes > 0
+        !self.roster.skills().is_empty() && self.loaded.config.turn.skills_bytes > 0
     }
 
     fn checked(loaded: Loaded, found: Diagnostics) -> Result<Setup, Diagnostics> {

@@ -15,7 +15,7 @@ use crate::setup::Setup;
 /// Reports them for the model of the lead and for models with their own numbers, each key once.
 pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     let loaded = &setup.loaded;
-    let lead = setup.roster.get(&loaded.config.run.lead).ok();
+    let lead = setup.roster.get(&loaded.config.turn.lead).ok();
     let lead = lead.map(|lead| lead.model.to_string());
     let own = loaded.config.compaction.models.keys().cloned();
     let mut told = BTreeSet::new();

@@ -11,12 +11,12 @@ use crate::tree::Tree;
 
 mod facts;
 mod repairs;
-mod restore;
+mod revert;
 mod set;
 
 pub use facts::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
 pub use repairs::FailedRepairs;
-pub use restore::{NotActive, restored};
+pub use revert::{NotActive, reverted};
 pub use set::Checkpoints;
 
 /// A closed range of ordinals on a branch.

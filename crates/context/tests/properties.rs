@@ -273,9 +273,9 @@ impl Earlier {
         }
     }
 
-    /// C11: after a restore the context is the one before, byte for byte, with what was said
+    /// C11: after a revert the context is the one before, byte for byte, with what was said
     /// since in full.
-    fn check_restored(&self, chat: &Chat, number: u32) {
+    fn check_reverted(&self, chat: &Chat, number: u32) {
         let Some(((blocks, entries), len)) = self.0.borrow().get(&number).cloned() else {
             return;
         };
@@ -332,8 +332,8 @@ proptest! {
                 Event::Retire => {
                     let newest = chat.view().active().iter().max_by_key(|c| c.number).cloned();
                     if let Some(newest) = newest {
-                        chat.restore(newest.id);
-                        earlier.check_restored(&chat, newest.number);
+                        chat.revert(newest.id);
+                        earlier.check_reverted(&chat, newest.number);
                     }
                 }
                 Event::Pin(share, pinned) => {

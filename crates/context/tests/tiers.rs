@@ -382,7 +382,7 @@ fn bulks_merge_by_three_and_the_oldest_leaves_last() {
 }
 
 #[test]
-fn what_was_dropped_can_be_restored() {
+fn dropped_messages_come_back_after_a_revert() {
     let tiers = Tiers {
         topic: Ppm::percent(92),
         topics: Ppm::percent(4),

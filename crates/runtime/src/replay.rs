@@ -387,7 +387,7 @@ fn bounds(assignment: &RunAssignment, first: &Request) -> Result<Bounds, String>
     let (text, messages) = scales::assignment(first);
     let needed = count(assignment, &[text]).into_iter().sum();
     Ok(Bounds {
-        max_turns: assignment.definition.max_turns,
+        max_model_calls: assignment.definition.max_model_calls,
         room: scales::room(assignment, messages, needed)?,
     })
 }

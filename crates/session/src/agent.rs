@@ -214,7 +214,7 @@ pub struct Definition {
     /// Tools it may call, sorted.
     pub tools: Vec<Arc<str>>,
     /// Model calls of one run at most.
-    pub max_turns: u32,
+    pub max_model_calls: u32,
     /// How long one attempt may take.
     pub timeout_ms: u64,
     /// Attempts after the first.
@@ -265,7 +265,7 @@ impl Definition {
         h.str(self.limits.encoding.name())
             .u64(self.limits.per_message.0);
         list(&mut h, &self.tools);
-        h.u64(self.max_turns.into())
+        h.u64(self.max_model_calls.into())
             .u64(self.timeout_ms)
             .u64(self.retries.into());
         h.u64(self.max_concurrent.into());

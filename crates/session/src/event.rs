@@ -220,7 +220,7 @@ pub enum Fact {
         messages: Vec<MessageId>,
     },
     /// A checkpoint was taken back: the context is what it was before, with what was said since.
-    Restored {
+    Reverted {
         /// For this turn; none: it was imported so.
         turn: Option<TurnId>,
         /// Which.
@@ -373,7 +373,7 @@ impl Outcome {
             Outcome::Compacted { .. } => "compacted",
             Outcome::Failed { .. } => "failed",
             Outcome::Cancelled => "cancelled",
-            Outcome::Restored { .. } => "restored",
+            Outcome::Reverted { .. } => "reverted",
         }
     }
 
@@ -483,7 +483,7 @@ pub enum Outcome {
     /// Somebody cancelled it.
     Cancelled,
     /// A checkpoint was taken back.
-    Restored {
+    Reverted {
         /// Effective tokens before.
         before: Tokens,
         /// Effective tokens after.

@@ -174,11 +174,11 @@ impl State {
                 Ok(())
             }
             Fact::Compacted { turn, checkpoint } => self.compacted(*turn, checkpoint),
-            Fact::Restored {
+            Fact::Reverted {
                 turn,
                 checkpoint,
                 before,
-            } => self.restored(*turn, *checkpoint, *before),
+            } => self.reverted(*turn, *checkpoint, *before),
             Fact::CompactionFailed { turn, .. } => self.step_failed(*turn, at),
             Fact::TopicsDecided {
                 turn,

@@ -17,7 +17,7 @@ mod pin;
 mod rendered;
 mod replaced;
 mod reserve;
-mod restore;
+mod revert;
 mod rewrite;
 mod run_ended;
 mod run_stepped;

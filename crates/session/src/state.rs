@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::alteration::Alterations;
 use unisono_context::call::ClientOptions;
-use unisono_context::checkpoint::{Checkpoints, restored};
+use unisono_context::checkpoint::{Checkpoints, reverted};
 use unisono_context::compaction::Plan;
 use unisono_context::message::NewMessage;
 use unisono_context::snapshot::{Preamble, RebuildError, ToolSpec};
@@ -334,7 +334,7 @@ impl State {
     /// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.
     pub fn without(&self, head: MessageId, checkpoint: CheckpointId) -> (Checkpoints, Alterations) {
         let (all, altered) = (&self.checkpoints, &self.alterations);
-        restored(&self.tree, all, altered, head, checkpoint)
+        reverted(&self.tree, all, altered, head, checkpoint)
     }
 
     /// The runs of a turn, in the order in which they were opened.

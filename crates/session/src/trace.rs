@@ -108,7 +108,7 @@ impl TurnTrace {
     }
 
     fn ended(&mut self, now: Moment, outcome: &Outcome) {
-        if let Outcome::Compacted { before, after } | Outcome::Restored { before, after } = outcome
+        if let Outcome::Compacted { before, after } | Outcome::Reverted { before, after } = outcome
         {
             let tightened = self.compacted.is_some_and(|so_far| so_far.tightened);
             self.compacted = Some(Compacted {

@@ -278,7 +278,7 @@ impl Turn {
             Work::Answer { .. } => Mode::Continue,
             Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
             Work::CompactPart { part, .. } => Mode::Part(*part),
-            Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => Mode::Rest,
+            Work::Revert { .. } | Work::Regenerate { .. } | Work::Edit { .. } => Mode::Rest,
         }
     }
 

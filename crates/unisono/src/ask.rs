@@ -65,7 +65,7 @@ enum What {
     Results(Vec<Part>),
     Compact(Option<Keep>, Writing),
     CompactPart(ContextPart, Writing),
-    Restore(CheckpointId),
+    Revert(CheckpointId),
     Regenerate(CheckpointId, Writing),
     Edit(CheckpointId, Arc<str>, Counts),
 }
@@ -140,10 +140,10 @@ impl Ask {
     }
 
     /// Asks to revert a checkpoint.
-    pub fn restore(checkpoint: CheckpointId) -> Ask {
+    pub fn revert(checkpoint: CheckpointId) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Restore(checkpoint))
+            ..Ask::of(What::Revert(checkpoint))
         }
     }
 
@@ -162,7 +162,7 @@ impl Ask {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
             Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
             Work::Regenerate { checkpoint, .. } => Ask::regenerate(checkpoint, writing),
-            Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => return None,
+            Work::Answer { .. } | Work::Revert { .. } | Work::Edit { .. } => return None,
         };
         Some(ask.branch(asked.branch.clone()))
     }
@@ -291,10 +291,10 @@ impl Ask {
     /// # Errors
     /// An agent is unknown, or the lead among its delegates.
     pub fn team(&self, setup: &Setup) -> Result<Team, Error> {
-        let run = &setup.loaded.config.run;
-        let lead = self.lead.as_deref().unwrap_or(&run.lead);
+        let turn = &setup.loaded.config.turn;
+        let lead = self.lead.as_deref().unwrap_or(&turn.lead);
         let usual = match setup.roster.get(lead)?.pipeline[..] {
-            [] => &run.agents[..],
+            [] => &turn.agents[..],
             // The team is complete.
             _ => &[],
         };
@@ -399,7 +399,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
             part: *part,
             writing: writing.clone(),
         },
-        What::Restore(checkpoint) => Work::Restore {
+        What::Revert(checkpoint) => Work::Revert {
             checkpoint: *checkpoint,
         },
         What::Regenerate(checkpoint, writing) => Work::Regenerate {
@@ -425,7 +425,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         safety,
         delegation,
         rules: Arc::new(tools::hooks_alone(setup)),
-        call_cap: CallCap(setup.loaded.config.run.calls_per_reply),
+        call_cap: CallCap(setup.loaded.config.turn.calls_per_reply),
         caps,
     })
 }

@@ -7,7 +7,7 @@ use unisono_context::{Message, MessageId, Tree};
 
 /// Consecutive messages up to a fork, an end, or a branch's head.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct BranchSegment {
     /// Number of forks above it.
     pub depth: usize,
     /// Its first message.
@@ -21,7 +21,7 @@ pub struct Stretch {
 }
 
 /// The stretches of a tree from its roots on; `full`: each message is a separate stretch.
-pub fn stretches(tree: &Tree, full: bool) -> Vec<Stretch> {
+pub fn stretches(tree: &Tree, full: bool) -> Vec<BranchSegment> {
     let drawing = Drawing::new(tree, full);
     let mut out = Vec::new();
     // The remaining roots to draw, the next one last: a deep tree needs no deep stack.
@@ -32,7 +32,7 @@ pub fn stretches(tree: &Tree, full: bool) -> Vec<Stretch> {
         if let (Some(first), Some(last)) = (tree.get(first), tree.get(last)) {
             let heads = drawing.heads.get(&last.message.id);
             let heads = heads.into_iter().flatten();
-            out.push(Stretch {
+            out.push(BranchSegment {
                 depth,
                 first: first.message.clone(),
                 last: last.message.clone(),

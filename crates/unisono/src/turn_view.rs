@@ -1,7 +1,7 @@
 //! The turns of a session in the types of the API, including old ones.
 
 use unisono_api::Page;
-use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
+use unisono_api::turn::{ClientToolCall, Compacted, ErrorInfo as Failed, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
@@ -132,12 +132,12 @@ fn compacted(made: trace::Compacted) -> Compacted {
 }
 
 /// The client tool calls at the end of a run.
-fn left(run: &RunTrace) -> Vec<LeftCall> {
+fn left(run: &RunTrace) -> Vec<ClientToolCall> {
     let Some(Ending::Finished { calls, .. }) = run.ended.as_ref().map(|(_, ending)| &**ending)
     else {
         return Vec::new();
     };
-    let calls = calls.iter().map(|call| LeftCall {
+    let calls = calls.iter().map(|call| ClientToolCall {
         id: call.id.to_string(),
         tool: call.name.to_string(),
         arguments: call.arguments.to_string(),

@@ -109,7 +109,7 @@ fn differing(a: &Definition, b: &Definition) -> Vec<&'static str> {
         ("prefix", a.prefix != b.prefix),
         ("output_schema", a.output_schema != b.output_schema),
         ("temperature", a.temperature_milli != b.temperature_milli),
-        ("max_turns", a.max_turns != b.max_turns),
+        ("max_model_calls", a.max_model_calls != b.max_model_calls),
     ];
     let differing = keys.into_iter().filter(|(_, differs)| *differs);
     differing.map(|(key, _)| key).collect()

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use unisono_api::compaction::{Estimate, NewCompaction, NextTurn};
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
-use unisono_api::turn::{Asked, Settings};
+use unisono_api::turn::{Settings, TurnRequest};
 use unisono_api::{Code, Problem, short};
 
 use crate::extract::{Form, Path, Query};
@@ -172,5 +172,5 @@ pub(crate) async fn compact(
     Form(keeping): Form<Keeping>,
 ) -> Result<Redirect, Trouble> {
     let new = keeping.compaction()?;
-    begun(&*service, &id, Asked::Compact(new)).await
+    begun(&*service, &id, TurnRequest::Compact(new)).await
 }

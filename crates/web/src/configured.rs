@@ -24,8 +24,8 @@ impl Configured {
             let found = settings.iter().find(|setting| setting.key == key);
             found.map(|setting| as_written(&setting.value))
         };
-        let lead = value("run.lead");
-        let agents = value("run.agents");
+        let lead = value("turn.lead");
+        let agents = value("turn.agents");
         let agents = agents.as_ref().and_then(toml::Value::as_array);
         let agents = agents.into_iter().flatten();
         let notice = value("compaction.notice");
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn settings_are_read_as_they_are_written_in_a_file() {
         let all = [
-            setting("run.lead", "\"lead\""),
-            setting("run.agents", "[\"risks\", \"facts=Find = signs.\"]"),
+            setting("turn.lead", "\"lead\""),
+            setting("turn.agents", "[\"risks\", \"facts=Find = signs.\"]"),
             setting("compaction.notice", "\"off\""),
         ];
         let read = Configured::of(&all);

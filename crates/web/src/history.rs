@@ -8,9 +8,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::message::Message;
-use unisono_api::search::{Found, Hit, SearchQuery};
+use unisono_api::search::{Hit, SearchQuery, SearchResults};
 use unisono_api::service::Service;
-use unisono_api::session::{Stretch, TreeQuery, main_branch};
+use unisono_api::session::{BranchSegment, TreeQuery, main_branch};
 
 use crate::extract::{Path, Query};
 use crate::layout::layout;
@@ -104,7 +104,7 @@ fn part(place: &Place, part: &Section) -> Markup {
     }
 }
 
-fn results(found: &Found, q: &str) -> Markup {
+fn results(found: &SearchResults, q: &str) -> Markup {
     html! {
         (results_form(q))
         p role="status" { (number(found.hits.len() as u64)) " found" }
@@ -214,13 +214,13 @@ pub(crate) async fn tree(
 }
 
 /// Where a stretch is looked at: the branch that ends with it.
-fn in_tree(stretch: &Stretch, place: &Place) -> Option<String> {
+fn in_tree(stretch: &BranchSegment, place: &Place) -> Option<String> {
     let branch = stretch.branches.first()?;
     let session = &place.about.session;
     Some(format!("/sessions/{session}?branch={}", encoded(branch)))
 }
 
-fn line(stretch: &Stretch, place: &Place) -> Markup {
+fn line(stretch: &BranchSegment, place: &Place) -> Markup {
     let (first, last) = (stretch.first_ordinal, stretch.last_ordinal);
     html! {
         li class={ "depth" (stretch.depth.min(DEEPEST)) } {

@@ -106,8 +106,8 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         .route(&checkpoint("/edit"), post(summaries::edit))
         .route(&checkpoint("/regenerate"), post(summaries::regenerate))
         .route(
-            &checkpoint("/restore"),
-            get(summaries::undo).post(summaries::restore),
+            &checkpoint("/revert"),
+            get(summaries::undo).post(summaries::revert),
         )
         .route(
             "/sessions/{session}/snapshots/{snapshot}",

@@ -8,9 +8,9 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::search::{Found, SearchQuery};
+use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Service};
-use unisono_api::session::{Listed, NewSession, SessionQuery, main_branch};
+use unisono_api::session::{NewSession, SessionListItem, SessionQuery, main_branch};
 use unisono_api::short;
 
 use crate::extract::{Form, Query};
@@ -71,7 +71,7 @@ pub(crate) async fn show(
 
 /// The sessions of a page.
 struct Shown {
-    sessions: Vec<Listed>,
+    sessions: Vec<SessionListItem>,
     /// Whether there are any, also on other pages.
     any: bool,
     /// Whether there are older ones.
@@ -176,7 +176,7 @@ fn none_here(label: &str, any: bool) -> Markup {
     }
 }
 
-fn results(found: &Found, q: &str) -> Markup {
+fn results(found: &SearchResults, q: &str) -> Markup {
     html! {
         h1 { "Search" }
         (searching(q))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::run::{Against, Done, RequestBody, RunDetail, Why, WhyQuery};
+use unisono_api::run::{Done, RequestBody, RunDetail, SiblingRequest, Why, WhyQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::turn::Turn;
 
@@ -44,7 +44,7 @@ pub(crate) async fn show(
 
 /// A sibling's request, beside which a run's is looked at.
 struct Beside {
-    against: Against,
+    against: SiblingRequest,
     body: Option<RequestBody>,
 }
 

@@ -16,7 +16,7 @@ use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
 use unisono_api::store::LostEvents;
 use unisono_api::topic::Topic;
-use unisono_api::turn::{Asked, Turn};
+use unisono_api::turn::{Turn, TurnRequest};
 use unisono_api::{Code, Page};
 
 use crate::composer::{self, Draft};
@@ -62,7 +62,7 @@ pub(crate) async fn ask(
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Result<Response, Trouble> {
     let mut draft = Draft::read(fields);
-    let asked = Asked::Task(draft.turn());
+    let asked = TurnRequest::Task(draft.turn());
     let problem = match service.begin(&id, &asked, draft.key.as_deref()).await {
         Ok(_) => return Ok(back(&id, &draft.branch).into_response()),
         Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,

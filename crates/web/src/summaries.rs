@@ -8,12 +8,13 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::compaction::{
-    Again, Anew, Checkpoint, CheckpointDetail, NewText, OnFailure, Restoring, TakeBack,
+    Checkpoint, CheckpointDetail, EditSummary, OnFailure, RegenerateSummary, RetryCompaction,
+    RevertCheckpoint, RevertEffect,
 };
 use unisono_api::service::Service;
 use unisono_api::session::{BranchPageQuery, main_branch};
 use unisono_api::short;
-use unisono_api::turn::{Asked, Settings, Turn};
+use unisono_api::turn::{Settings, Turn, TurnRequest};
 
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
@@ -36,7 +37,7 @@ pub(crate) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
                 }
                 p class="links" {
                     a data-dialog href=(at(checkpoint, "")) { @if checkpoint.active { "View, edit …" } @else { "View …" } }
-                    @if checkpoint.active { a data-dialog href=(at(checkpoint, "/restore")) { "Undo …" } }
+                    @if checkpoint.active { a data-dialog href=(at(checkpoint, "/revert")) { "Undo …" } }
                 }
             }
         }
@@ -93,8 +94,8 @@ pub(crate) async fn undo(
         section class="card dialog" aria-labelledby="undo" {
             h2 id="undo" { "Undo: restore the messages of checkpoint " (checkpoint.number) }
             p { (heading(checkpoint)) }
-            @match &detail.restore {
-                Some(restoring) => (restoration(&place, checkpoint, restoring)),
+            @match &detail.revert {
+                Some(effect) => (revert_form(&place, checkpoint, effect)),
                 None => (why_inactive(&detail)),
             }
             p { a data-close href=(place.at("")) { "Leave it as it is" } }
@@ -116,14 +117,14 @@ fn why_inactive(detail: &CheckpointDetail) -> Markup {
 }
 
 /// What restoring does, and the button for it.
-fn restoration(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Markup {
+fn revert_form(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let (id, n) = (&place.about.session, checkpoint.number);
     html! {
         p { "The context becomes what it was before this compaction, with all that was said since: "
-            strong { (number(restoring.tokens_before)) " → " (number(restoring.tokens_after)) }
-            " of " (number(restoring.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
-        @if restoring.fits {
-            form method="post" action={ "/sessions/" (id) "/checkpoints/" (n) "/restore" } {
+            strong { (number(effect.tokens_before)) " → " (number(effect.tokens_after)) }
+            " of " (number(effect.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
+        @if effect.fits {
+            form method="post" action={ "/sessions/" (id) "/checkpoints/" (n) "/revert" } {
                 input type="hidden" name="branch" value=(place.branch);
                 button { "Restore " (many(checkpoint.messages.into(), "message")) }
             }
@@ -135,7 +136,7 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
     html! {
         span class="badge" { (many(checkpoint.messages.into(), "message")) }
         " Checkpoint " (checkpoint.number) ": #" (checkpoint.first) "–#" (checkpoint.last) " "
-        @if checkpoint.retired { span class="tag" { "restored" } }
+        @if checkpoint.retired { span class="tag" { "reverted" } }
         @else if !checkpoint.active { span class="tag" { "not in the context" } }
         @if checkpoint.tier != "conversation" { span class="tag" { (checkpoint.tier) } }
         @if checkpoint.degraded { span class="tag" { "without a model" } }
@@ -187,13 +188,13 @@ fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
                     ul { @for fact in &detail.key_facts { li { (fact.text) " " span class="quiet" { "#" (fact.ordinal) } } } } }
             }
             p { a href=(place.at(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" } }
-            @if let Some(restoring) = &detail.restore { (changes(place, checkpoint, restoring)) }
+            @if let Some(effect) = &detail.revert { (changes(place, checkpoint, effect)) }
             @else { (why_inactive(detail)) }
         }
     }
 }
 
-fn changes(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Markup {
+fn changes(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let number = checkpoint.number;
     let at = |what: &str| {
         let id = &place.about.session;
@@ -219,7 +220,7 @@ fn changes(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Mar
         }
         details {
             summary { "Restore" }
-            (restoration(place, checkpoint, restoring))
+            (revert_form(place, checkpoint, effect))
         }
     }
 }
@@ -284,12 +285,12 @@ pub(crate) async fn again(
     Path((id, turn)): Path<(String, String)>,
     Form(wanted): Form<Wanted>,
 ) -> Result<Redirect, Trouble> {
-    let new = Again {
+    let new = RetryCompaction {
         summariser: said(wanted.summariser),
         on_failure: wanted.on_failure,
         wait: false,
     };
-    begun(&*service, &id, Asked::Again { turn, new }).await
+    begun(&*service, &id, TurnRequest::RetryCompaction { turn, new }).await
 }
 
 /// A change of a summary.
@@ -311,13 +312,13 @@ pub(crate) async fn edit(
 ) -> Result<Redirect, Trouble> {
     // A form sends line ends as CR LF.
     let text = change.text.replace("\r\n", "\n");
-    let new = NewText {
+    let new = EditSummary {
         text,
         branch: change.branch,
         wait: false,
     };
     let checkpoint = number;
-    begun(&*service, &id, Asked::Edit { checkpoint, new }).await
+    begun(&*service, &id, TurnRequest::Edit { checkpoint, new }).await
 }
 
 /// Has a summary written anew.
@@ -326,7 +327,7 @@ pub(crate) async fn regenerate(
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let new = Anew {
+    let new = RegenerateSummary {
         instructions: said(change.wanted.instructions),
         summariser: said(change.wanted.summariser),
         on_failure: change.wanted.on_failure,
@@ -335,21 +336,21 @@ pub(crate) async fn regenerate(
         wait: false,
     };
     let checkpoint = number;
-    begun(&*service, &id, Asked::Regenerate { checkpoint, new }).await
+    begun(&*service, &id, TurnRequest::Regenerate { checkpoint, new }).await
 }
 
 /// Takes a summary back.
-pub(crate) async fn restore(
+pub(crate) async fn revert(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
-    let new = TakeBack {
+    let new = RevertCheckpoint {
         branch: change.branch,
         wait: false,
     };
     let checkpoint = number;
-    begun(&*service, &id, Asked::Restore { checkpoint, new }).await
+    begun(&*service, &id, TurnRequest::Revert { checkpoint, new }).await
 }
 
 pub(crate) fn said(text: String) -> Option<String> {
@@ -360,7 +361,7 @@ pub(crate) fn said(text: String) -> Option<String> {
 pub(crate) async fn begun(
     service: &dyn Service,
     session: &str,
-    asked: Asked,
+    asked: TurnRequest,
 ) -> Result<Redirect, Trouble> {
     let Turn { session, turn, .. } = service.begin(session, &asked, None).await?;
     Ok(Redirect::to(&format!("/sessions/{session}/turns/{turn}")))

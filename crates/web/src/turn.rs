@@ -92,7 +92,7 @@ fn changed(found: &Compaction) -> Markup {
         section class="card" {
             h2 { @match turn.state.as_str() {
                 "compacted" => "The context was compacted",
-                "restored" => "The checkpoint was restored",
+                "reverted" => "The checkpoint was reverted",
                 "failed" => "Nothing was changed",
                 "cancelled" => "Cancelled: nothing was changed",
                 _ => "The context is being compacted",
@@ -116,7 +116,7 @@ fn changed(found: &Compaction) -> Markup {
                 p { a href={ "/sessions/" (turn.session) "/checkpoints/" (number)
                     "?branch=" (encoded(&turn.branch)) } { "Checkpoint " (number) }
                     @if turn.state == "compacted" {
-                        " " a class="button small" data-dialog href={ "/sessions/" (turn.session) "/checkpoints/" (number) "/restore?branch=" (encoded(&turn.branch)) } { "Undo …" }
+                        " " a class="button small" data-dialog href={ "/sessions/" (turn.session) "/checkpoints/" (number) "/revert?branch=" (encoded(&turn.branch)) } { "Undo …" }
                     } }
             }
             @if !found.offers.is_empty() { (summaries::offers(turn, chosen)) }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::message::{Appended, Message, MessageQuery, NewMessage};
-use crate::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
+use crate::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use crate::{Page, PageQuery};
 
 /// Messages, branches, and the message tree.
@@ -40,7 +40,7 @@ pub trait Messages {
     ///
     /// # Errors
     /// `not_found`.
-    async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<Stretch>>;
+    async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<BranchSegment>>;
 
     /// All messages of a session, on any branch, in order of arrival.
     ///

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::search::{Found, SearchQuery};
+use crate::search::{SearchQuery, SearchResults};
 
 /// Full-text search.
 #[async_trait]
@@ -13,5 +13,5 @@ pub trait Search {
     ///
     /// # Errors
     /// `refused`: the query is empty or too large; `not_found`: the session or its branch.
-    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<Found>;
+    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<SearchResults>;
 }

@@ -5,14 +5,14 @@ use async_trait::async_trait;
 use super::Result;
 use crate::Page;
 use crate::session::{
-    ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
+    ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
 };
 
 /// Sessions.
 #[async_trait]
 pub trait Sessions {
     /// Sessions, the newest first, or the one that changed last.
-    async fn sessions(&self, query: &SessionQuery) -> Result<Page<Listed>>;
+    async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionListItem>>;
 
     /// One session.
     ///

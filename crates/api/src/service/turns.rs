@@ -7,7 +7,7 @@ use futures_core::Stream;
 
 use super::Result;
 use crate::session::EndedTurn;
-use crate::turn::{Asked, Turn};
+use crate::turn::{Turn, TurnRequest};
 use crate::turn_event::TurnUpdate;
 use crate::{Page, PageQuery};
 
@@ -22,7 +22,7 @@ pub trait Turns {
     ///
     /// # Errors
     /// `not_found`; `refused`: an agent or a setting is wrong; `busy`: too many turns wait.
-    async fn begin(&self, session: &str, asked: &Asked, key: Option<&str>) -> Result<Turn>;
+    async fn begin(&self, session: &str, asked: &TurnRequest, key: Option<&str>) -> Result<Turn>;
 
     /// The turns of a session, the newest first.
     ///

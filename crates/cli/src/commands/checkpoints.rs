@@ -3,7 +3,7 @@
 mod edit;
 mod list;
 mod regenerate;
-mod restore;
+mod revert;
 mod show;
 
 use clap::Subcommand;
@@ -22,7 +22,7 @@ pub(crate) enum Command {
     /// Replaces the text of a summary
     Edit(edit::Args),
     /// Reverts a checkpoint: restores the context before it, with all later messages
-    Restore(restore::Args),
+    Revert(revert::Args),
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
@@ -31,6 +31,6 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
         Command::Show(args) => show::run(app, args).await,
         Command::Regenerate(args) => regenerate::run(app, args).await,
         Command::Edit(args) => edit::run(app, args).await,
-        Command::Restore(args) => restore::run(app, args).await,
+        Command::Revert(args) => revert::run(app, args).await,
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
-use unisono_api::turn::Asked;
+use unisono_api::turn::TurnRequest;
 use unisono_api::turn_event::MadeCheckpoint;
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
@@ -190,7 +190,7 @@ pub(crate) struct Otherwise<'a> {
 
 impl Otherwise<'_> {
     /// What is to be asked for next; none: it is left.
-    pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<Asked>> {
+    pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<TurnRequest>> {
         let Some((UNWRITTEN, reason)) = watch.error() else {
             return Ok(None);
         };
@@ -326,7 +326,7 @@ pub(crate) async fn follow_one(
     app: &App,
     desk: Desk,
     at: (&str, &str),
-    asked: Asked,
+    asked: TurnRequest,
     interrupts: &mut Interrupts,
 ) -> Result<(Watch, End)> {
     follow_each(app, desk, at, asked, interrupts, |_| Ok(None)).await
@@ -337,9 +337,9 @@ pub(crate) async fn follow_each(
     app: &App,
     desk: Desk,
     at: (&str, &str),
-    asked: Asked,
+    asked: TurnRequest,
     interrupts: &mut Interrupts,
-    next: impl Fn(&Watch) -> Result<Option<Asked>>,
+    next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
 ) -> Result<(Watch, End)> {
     let worker = desk.work(app, None).await?;
     let done = one_by_one(app, &worker, at, asked, interrupts, next).await;
@@ -352,9 +352,9 @@ async fn one_by_one(
     app: &App,
     worker: &Worker,
     (session, branch): (&str, &str),
-    mut asked: Asked,
+    mut asked: TurnRequest,
     interrupts: &mut Interrupts,
-    next: impl Fn(&Watch) -> Result<Option<Asked>>,
+    next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
 ) -> Result<(Watch, End)> {
     loop {
         let mut followed = worker.begin(session, &asked, branch).await?;

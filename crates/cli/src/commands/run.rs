@@ -151,7 +151,7 @@ pub(super) async fn followed(
     let session = open(worker.service(), from, &screen, ask.on_branch()).await?;
     let followed = worker.ask(&session, ask).await?;
     let mut followed = followed.notifying(&config.compaction);
-    let limits = limits.within(config.run.timeout());
+    let limits = limits.within(config.turn.timeout());
     let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let watch = followed.leave();
@@ -163,7 +163,7 @@ pub(super) async fn followed(
 /// are rounded up.
 pub(super) fn limit(timeout: Duration) -> Override {
     let seconds = timeout.as_millis().div_ceil(1_000);
-    Override::new("--timeout", "run.timeout_seconds", seconds.to_string())
+    Override::new("--timeout", "turn.timeout_seconds", seconds.to_string())
 }
 
 /// The conversation of a file, and what was left out of it.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use unisono_api::compaction::FactCoverage;
 use unisono_api::harmless::for_terminal;
-use unisono_api::turn::Fault;
+use unisono_api::turn::ErrorInfo;
 use unisono_api::turn_event::{MadeCheckpoint, Member};
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::Cost;
@@ -20,11 +20,11 @@ use crate::show;
 pub(crate) struct Report {
     session: String,
     turn: String,
-    /// `answered`, `compacted`, `restored`, `failed`, `cancelled`, `timeout`, or `open` after an
+    /// `answered`, `compacted`, `reverted`, `failed`, `cancelled`, `timeout`, or `open` after an
     /// interruption.
     state: String,
     /// For `failed`: a code and what happened.
-    error: Option<Fault>,
+    error: Option<ErrorInfo>,
     answer: Option<String>,
     /// The ordinal of the answer's message.
     answer_message: Option<u32>,
@@ -323,7 +323,7 @@ fn failed(code: &str, reason: &str) -> Problem {
             "try again (--on-failure retry), take quotes (--on-failure extractive), or leave it",
         ),
         "edit_rejected" => problem.hint("write a shorter text; nothing was changed"),
-        "restore_overflow" => problem.hint(
+        "revert_overflow" => problem.hint(
             "compact less instead: `unisono checkpoints edit`, or ask an agent with a larger model",
         ),
         EXCEEDED => problem.hint(

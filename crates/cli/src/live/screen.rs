@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unisono_api::approval::Approval;
-use unisono_api::turn::Fault;
+use unisono_api::turn::ErrorInfo;
 use unisono_api::turn_event::{FrozenContext, MadeCheckpoint, Member, TurnEvent};
 use unisono_api::usage::Amounts;
 use unisono_context::Cost;
@@ -327,7 +327,7 @@ impl<'o> Screen<'o> {
                 }
                 _ => paint.yellow(word),
             },
-            ("failed", Some(Fault { code, reason })) => {
+            ("failed", Some(ErrorInfo { code, reason })) => {
                 let text = format!("{code}: {}", show::line(reason, 400));
                 format!("{} {text} ({time})", paint.red(word))
             }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use unisono_api::approval::{ApprovalQuery, Decide, Verdict};
 use unisono_api::service::{Approvals as _, Result as Answered, Sessions as _, Turns as _};
 use unisono_api::session::NewSession;
-use unisono_api::turn::{Asked, NewTurn, Turn};
+use unisono_api::turn::{NewTurn, Turn, TurnRequest};
 use unisono_client::Client;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Pace, Script};
 
@@ -121,7 +121,7 @@ pub(crate) async fn turn(people: People, number: u64) -> Result<Ended, String> {
         client.create_session(new()).await
     });
     let session = made.await?.session;
-    let asked = Asked::Task(NewTurn {
+    let asked = TurnRequest::Task(NewTurn {
         lead: Some("boss".to_owned()),
         agents: Some(vec!["scout".to_owned()]),
         ..NewTurn::new(format!("Send {mark} now."))

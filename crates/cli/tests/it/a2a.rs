@@ -137,7 +137,7 @@ pub(crate) fn scripted(script: Script, more: &str) -> (FakeProvider, Place) {
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let place = Place::with_config(&format!(
         "{more}[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[run]\nagents = []\n",
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n",
         provider.url()
     ));
     (provider, place)
@@ -210,7 +210,7 @@ fn cards_have_the_address_by_which_others_reach_the_server() {
 
 #[test]
 fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
-    let place = Place::with_config("[run]\nagents = [\"risks\", \"facts\"]\n");
+    let place = Place::with_config("[turn]\nagents = [\"risks\", \"facts\"]\n");
     let daemon = Daemon::start(&place);
     let team = Client::of(&daemon);
     let message = says("m1", "The move is on Friday 6 March. When is the move?");
@@ -515,7 +515,7 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
 
 #[test]
 fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
-    let place = Place::with_config("[run]\nagents = []\n");
+    let place = Place::with_config("[turn]\nagents = []\n");
     place.talk();
     let elsewhere = place.json(&["import", "talk.json"])["session"].clone();
     let daemon = Daemon::start(&place);

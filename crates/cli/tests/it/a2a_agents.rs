@@ -10,7 +10,7 @@ use crate::support::{Going, Place, finish};
 /// A place with an agent `far` that is one of a daemon's.
 fn asking(daemon: &Daemon, more: &str) -> Place {
     let place = Place::with_config(&format!(
-        "[models]\ndefault = \"extractive\"\n[run]\nagents = [\"far\"]\n\
+        "[models]\ndefault = \"extractive\"\n[turn]\nagents = [\"far\"]\n\
          [agents.far]\ndescription = \"Far\"\nkind = \"a2a\"\nurl = \"http://{}/a2a/agents/facts\"\n\
          headers = {{ Authorization = \"Bearer ${{FAR_TOKEN}}\" }}\n{more}",
         daemon.address

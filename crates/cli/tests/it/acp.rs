@@ -184,7 +184,7 @@ fn an_editor_asks_lists_loads_and_resumes_sessions() {
 
 #[test]
 fn an_editor_of_a_daemon_sees_who_works_on_what() {
-    let place = Place::with_config("[run]\nagents = [\"risks\", \"facts\"]\n");
+    let place = Place::with_config("[turn]\nagents = [\"risks\", \"facts\"]\n");
     let daemon = Daemon::start(&place);
     let id = place.json(&["import", &example()])["session"]
         .as_str()
@@ -278,7 +278,7 @@ fn provider(script: Script) -> (FakeProvider, Place) {
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let place = Place::with_config(&format!(
         "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[run]\nagents = []\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n\
          [approvals]\nrequire = [\"skill\"]\n",
         provider.url()
     ));

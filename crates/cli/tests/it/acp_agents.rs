@@ -53,7 +53,7 @@ impl Scene {
         assert!(made.status().unwrap().success());
         let args = [place.path("agent.py"), started.clone(), word.clone()];
         let agent = format!(
-            "[models]\ndefault = \"extractive\"\n[run]\nagents = [\"coder\"]\n\
+            "[models]\ndefault = \"extractive\"\n[turn]\nagents = [\"coder\"]\n\
              [agents.coder]\ndescription = \"Codes\"\nkind = \"acp\"\ncommand = \"python3\"\n\
              args = {args:?}\ncwd = {code:?}\ntimeout = \"10m\"\nretries = 0\n{more}"
         );
@@ -188,7 +188,7 @@ fn this_program_is_a_coding_agent_of_another() {
     let there = Place::with_config("[models]\ndefault = \"extractive\"\n");
     let at = |name: &str| there.path(name).display().to_string();
     let here = Place::with_config(&format!(
-        "[models]\ndefault = \"extractive\"\n[run]\nagents = [\"far\"]\n\
+        "[models]\ndefault = \"extractive\"\n[turn]\nagents = [\"far\"]\n\
          [agents.far]\ndescription = \"Far\"\nkind = \"acp\"\ncommand = {:?}\nargs = [\"acp\"]\n\
          cwd = {:?}\nenv = {{ HOME = {:?}, XDG_CONFIG_HOME = {:?}, XDG_DATA_HOME = {:?} }}\n",
         env!("CARGO_BIN_EXE_unisono"),

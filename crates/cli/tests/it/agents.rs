@@ -287,7 +287,7 @@ fn a_lead_that_cannot_delegate_says_so() {
 
     // The shipped one is no fault of anybody's who does not use it.
     place.call(&["agents", "check"]).expect(0);
-    place.write("config/unisono.toml", "[run]\nlead = \"coordinator\"\n");
+    place.write("config/unisono.toml", "[turn]\nlead = \"coordinator\"\n");
     let checked = place.call(&["agents", "check"]);
     let said = format!("{}{}", checked.stdout, checked.stderr);
     assert!(

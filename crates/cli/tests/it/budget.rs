@@ -276,7 +276,7 @@ fn a_summary_for_which_nothing_is_left_is_not_asked_for() {
             "[models]\ndefault = \"{MODEL}\"\n\
              [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
              [compaction]\ntrigger_tokens = 800\nsummarisers = [\"openai/gpt-4o-mini\"]\n\
-             [run]\nagents = []\n",
+             [turn]\nagents = []\n",
             provider.url()
         ));
         place.write("talk.jsonl", &talk);
@@ -315,7 +315,7 @@ fn replies_that_break_off_again_and_again_stay_within_the_cap() {
         .script(Script::always(broken))
         .start_on_thread();
     let place = Place::with_config(&format!(
-        "[models]\ndefault = \"{MODEL}\"\ncatalogue = \"models.toml\"\n[run]\nagents = []\n\
+        "[models]\ndefault = \"{MODEL}\"\ncatalogue = \"models.toml\"\n[turn]\nagents = []\n\
          [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 6\n\
          [compaction]\nsummarisers = [\"extractive\"]\n\
          [agents.reader]\ndescription = \"reads\"\nretries = 9\n",

@@ -238,7 +238,7 @@ fn ended_by_the_system_the_turn_stays_open() {
 fn who_works_is_asked_of_the_daemon() {
     let config = "[server]\nreload_seconds = 0\n";
     let clerk = "[agents.clerk]\ndescription = \"keeps the books\"\nmodel = \"extractive\"\n\
-                 [run]\nlead = \"clerk\"\nagents = [\"facts\"]\n";
+                 [turn]\nlead = \"clerk\"\nagents = [\"facts\"]\n";
     let place = Place::with_config(&format!("{config}{clerk}"));
     let daemon = Daemon::start(&place);
     // Those who call have other agents than the daemon that works.

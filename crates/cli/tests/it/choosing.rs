@@ -11,7 +11,7 @@ use crate::support::{Done, Place, example};
 fn place(provider: &FakeProvider, more: &str) -> Place {
     let place = Place::with_config(&format!(
         "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [run]\nlead = \"boss\"\nagents = [\"scout\"]\n\
+         [turn]\nlead = \"boss\"\nagents = [\"scout\"]\n\
          [compaction]\nsummarisers = [\"extractive\"]\n{more}",
         provider.url()
     ));

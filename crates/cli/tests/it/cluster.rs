@@ -422,7 +422,7 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
 
 /// An agent that answers by itself, and what begins turns without being asked.
 const BY_THEMSELVES: &str = "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\n\
-    command = \"echo\"\nargs = [\"Done.\"]\n[run]\nlead = \"says\"\nagents = []\n\
+    command = \"echo\"\nargs = [\"Done.\"]\n[turn]\nlead = \"says\"\nagents = []\n\
     [schedules.beat]\nevery = \"1s\"\ntask = \"Look.\"\nsession = \"kind=beat\"\n\
     [triggers.deploy]\nsecret_file = \"settings/unisono/token\"\ntask = \"${body}\"\nsession = \"kind=deploy\"\n";
 

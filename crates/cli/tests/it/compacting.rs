@@ -70,7 +70,7 @@ fn a_dry_run_says_what_each_preset_would_do_at_the_next_turn() {
 fn what_a_dry_run_says_of_the_next_turn_is_what_that_does() {
     let place = imported();
     let above = "compaction.trigger_tokens=9000";
-    let told = next_turn(&place, &[above, "run.agents="]);
+    let told = next_turn(&place, &[above, "turn.agents="]);
     let (before, most) = (
         told["tokens_before"].as_u64().unwrap(),
         told["estimated_tokens_after"].as_u64().unwrap(),

@@ -60,7 +60,7 @@ fn sessions_agents_and_models_are_offered() {
     assert!(run(&["--model", "openai/"]).contains(&"openai/gpt-4.1".to_owned()));
     assert!(offered(&place, &["ses"]).contains(&"sessions".to_owned()));
     // Settings that are wrong are no reason to say anything.
-    place.write("config/unisono.toml", "[run]\nlead = \"nobody\"\n");
+    place.write("config/unisono.toml", "[turn]\nlead = \"nobody\"\n");
     assert!(run(&["--agents", "ri"]).is_empty());
 }
 

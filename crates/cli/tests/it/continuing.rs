@@ -337,7 +337,7 @@ fn a_question_that_came_to_nothing_is_asked_again() {
 
 #[test]
 fn the_work_of_a_team_is_not_missed_in_a_list() {
-    let place = Place::with_config("[run]\nlead = \"lead\"\nagents = [\"facts\", \"risks\"]\n");
+    let place = Place::with_config("[turn]\nlead = \"lead\"\nagents = [\"facts\", \"risks\"]\n");
     let client = Client::of(&place, "team", &json!({"title": "Shop"}));
     let mut list = vec![
         user("We ship on Friday."),

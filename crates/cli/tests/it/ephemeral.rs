@@ -240,7 +240,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
         daemon.get(&path).expect(200);
     }
     let runs = daemon.get("/v1/runs").expect(200).json();
-    let [run] = &runs["items"].as_array().unwrap()[..] else {
+    let [turn] = &runs["items"].as_array().unwrap()[..] else {
         panic!("another one works: {runs}");
     };
     assert_eq!(run["session"], kept[0]["session"]);
@@ -264,7 +264,7 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
         format!(
             "[models]\ndefault = \"openai/gpt-4o\"\n\
              [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n\
-             [run]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
+             [turn]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
              [runtime]\npassivate_after_seconds = 1\n[log]\nlevel = \"unisono_runtime=debug\"\n\
              [agents.clerk]\ndescription = \"keeps the books\"\n",
             provider.url(),

@@ -124,12 +124,7 @@ fn rows() -> Vec<Row> {
             0,
             "rewritten",
         ),
-        row(
-            "checkpoints restore",
-            vec!["latest", "--yes"],
-            0,
-            "restored",
-        ),
+        row("checkpoints revert", vec!["latest", "--yes"], 0, "reverted"),
         row("agents list", vec![], 0, "risks"),
         row("agents show", vec!["risks"], 0, "risks"),
         row("agents check", vec![], 0, ""),
@@ -142,11 +137,11 @@ fn rows() -> Vec<Row> {
             0,
             "probes",
         ),
-        row("config show", vec!["run"], 0, "run.lead"),
+        row("config show", vec!["turn"], 0, "turn.lead"),
         row("agents reload", vec![], 0, "new: counts"),
         row(
             "config set",
-            vec!["run.agents", "counts"],
+            vec!["turn.agents", "counts"],
             0,
             "[\"counts\"]",
         ),
@@ -248,7 +243,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     let place = Place::with_config(EXTRACTIVE);
     let daemon = Daemon::start(&place);
     let set = |args: &[&str]| place.json(&[&["config", "set"], args].concat());
-    let changed = set(&["run.agents", "risks,facts"]);
+    let changed = set(&["turn.agents", "risks,facts"]);
     assert_eq!(changed["value"], r#"["risks", "facts"]"#, "{changed}");
     place.talk();
     let run = ["run", "talk.json", "--task", "When?"];
@@ -256,8 +251,8 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     for (key, value, why) in [
         ("server.bind", "127.0.0.1:1", "cannot be changed"),
         ("run.nothing", "1", "unknown key `run.nothing`"),
-        ("run.agnets", "1", "did you mean `run.agents`"),
-        ("run.lead", "nobody", "nobody"),
+        ("turn.agnets", "1", "did you mean `turn.agents`"),
+        ("turn.lead", "nobody", "nobody"),
     ] {
         let refused = place.call(&["config", "set", key, value]);
         refused.expect(2).says(&[why]);
@@ -265,7 +260,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     daemon.stop();
     // It is kept, and changed without a daemon as well.
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 3);
-    set(&["run.agents", "--unset"]);
+    set(&["turn.agents", "--unset"]);
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 5);
     let refused = place.call(&["config", "set", "server.bind", "127.0.0.1:1"]);
     refused.expect(2).says(&["cannot be changed"]);

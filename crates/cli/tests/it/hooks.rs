@@ -169,7 +169,7 @@ fn a_hook_that_was_asked_when_the_program_was_killed_is_asked_again_under_the_sa
 }
 
 const SAYS: &str = "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"echo\"\n\
-                    args = [\"Done.\"]\n[run]\nlead = \"says\"\nagents = []\n\
+                    args = [\"Done.\"]\n[turn]\nlead = \"says\"\nagents = []\n\
                     [compaction]\nsummarisers = [\"extractive\"]\n";
 
 #[test]

@@ -211,7 +211,10 @@ fn errors_as_json_have_the_codes_of_the_http_api() {
             "invalid_request",
         ),
         (&["runs", "list", "--state", "so"], "invalid_request"),
-        (&["run", "latest", "--set", "run.agents"], "invalid_request"),
+        (
+            &["run", "latest", "--set", "turn.agents"],
+            "invalid_request",
+        ),
         (&["checkpoints", "show", "latest", "99"], "not_found"),
         (&["pin", "latest", "99999"], "not_found"),
         (&["history", "latest", "99999"], "not_found"),

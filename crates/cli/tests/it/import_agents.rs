@@ -41,8 +41,11 @@ fn a_project_is_searched_and_what_is_lost_is_listed() {
         shown["tools"],
         serde_json::json!(["delegate", "read_message", "recall", "skill"])
     );
-    assert_eq!(shown["max_turns"], 8);
-    assert_eq!(place.json(&["agents", "show", "beekeeper"])["max_turns"], 3);
+    assert_eq!(shown["max_model_calls"], 8);
+    assert_eq!(
+        place.json(&["agents", "show", "beekeeper"])["max_model_calls"],
+        3
+    );
     place.call(&["agents", "check"]).expect(0);
     // It works, and takes the place of the built-in lead.
     place.write(

@@ -241,12 +241,12 @@ fn what_a_person_types_wrong_is_an_error_that_says_what_may_be_meant() {
         .expect(2)
         .says(&["unknown key `prest`", "did you mean `preset`"]);
     let mut command = place.command(&["sessions", "list"]);
-    command.env("UNISONO__RUN__AGNETS", "risks");
+    command.env("UNISONO__TURN__AGNETS", "risks");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("UNISONO__RUN__AGNETS") && said.contains("`agents`"),
+        said.contains("UNISONO__TURN__AGNETS") && said.contains("`agents`"),
         "{said}"
     );
 }

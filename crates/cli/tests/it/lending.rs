@@ -52,7 +52,7 @@ impl Scene {
             format!(
                 "[models]\ndefault = \"openai/gpt-4o\"\n\
                  [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n\
-                 [run]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
+                 [turn]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
                  [agents.clerk]\ndescription = \"keeps the books\"\ntools = [\"recall\"]\n",
                 provider.url(),
                 place.path("key"),

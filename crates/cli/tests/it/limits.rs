@@ -18,14 +18,14 @@ fn a_turn_fails_at_the_limit_of_its_own_request() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);
     let path = format!("/v1/sessions/{}/turns", session(&daemon));
-    let limit = json!({"run.timeout_seconds": 1});
+    let limit = json!({"turn.timeout_seconds": 1});
     let task = json!({"task": "Which word?", "agents": ["waits"], "settings": limit});
     let turn = daemon.post(&path, &task).expect(200).json();
     assert_eq!(turn["state"], "failed", "{turn}");
     assert_eq!(turn["error"]["code"], "timeout", "{turn}");
     let reason = turn["error"]["reason"].as_str().unwrap();
     assert!(reason.contains("longer than 1 s"), "{reason}");
-    assert!(reason.contains("run.timeout_seconds"), "{reason}");
+    assert!(reason.contains("turn.timeout_seconds"), "{reason}");
     daemon.stop();
 }
 
@@ -34,7 +34,7 @@ fn a_turn_has_its_limit_also_after_the_daemon_was_killed() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);
     let id = session(&daemon);
-    let limit = json!({"run.timeout_seconds": 3});
+    let limit = json!({"turn.timeout_seconds": 3});
     let task =
         json!({"task": "Which word?", "agents": ["waits"], "settings": limit, "wait": false});
     let accepted = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
@@ -58,7 +58,7 @@ fn a_call_through_a_daemon_has_the_limit_of_its_own() {
     let config = scene.place.path("config/unisono.toml");
     let agents = std::fs::read_to_string(&config).unwrap();
     let slow = "[agents.slow]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
-                args = [\"-c\", \"sleep 2; echo Done.\"]\n[run]\ntimeout_seconds = 1\n";
+                args = [\"-c\", \"sleep 2; echo Done.\"]\n[turn]\ntimeout_seconds = 1\n";
     std::fs::write(&config, agents + slow).unwrap();
     let daemon = Daemon::start(&scene.place);
     let run = ["run", "talk.json", "--json", "--task", "Which word?"];

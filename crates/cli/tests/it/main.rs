@@ -71,7 +71,7 @@ mod providers;
 mod purge;
 mod recalling;
 mod reloading;
-mod restore;
+mod revert;
 mod rounds;
 mod run;
 mod running;

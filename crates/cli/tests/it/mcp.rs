@@ -364,7 +364,7 @@ fn called(server: &mut Spoken, id: u32, name: &str, arguments: Value) -> Value {
 
 #[test]
 fn all_that_are_named_work_though_their_lead_could_choose() {
-    let place = Place::with_config("[run]\nlead = \"coordinator\"\n");
+    let place = Place::with_config("[turn]\nlead = \"coordinator\"\n");
     let session = imported(&place);
     let mut server = Spoken::start(&place);
     server.initialize("2025-11-25");

@@ -62,9 +62,9 @@ fn ask(place: &Place, branch: &str, task: &str, flags: &[&str]) {
     place.call(&[&args[..], flags].concat()).expect(0);
 }
 
-fn restore(place: &Place) {
+fn revert(place: &Place) {
     place
-        .call(&["checkpoints", "restore", "latest", "--yes"])
+        .call(&["checkpoints", "revert", "latest", "--yes"])
         .expect(0);
 }
 
@@ -75,7 +75,7 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
     place.json(&["import", "talk.jsonl"]);
     let compact = ["compact", "latest", "--keep", "60", "--yes"];
     place.call(&compact).expect(0);
-    restore(&place);
+    revert(&place);
     place.call(&compact).expect(0);
     ask(&place, "main", "New topic: what is to be done?", &[]);
     place.call(&["seal", "latest"]).expect(0);
@@ -118,7 +118,7 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
 
     // And what comes next is the same: a summary taken back, a turn that compacts.
     for place in [&place, &other] {
-        restore(place);
+        revert(place);
         ask(
             place,
             "main",
@@ -170,8 +170,8 @@ fn a_progressive_session_moves_with_all_its_summaries() {
     assert_eq!(contexts(&other, &["main"]), before);
     // Each summary that is taken back brings the same context there as here.
     for _ in 0..2 {
-        restore(&place);
-        restore(&other);
+        revert(&place);
+        revert(&other);
         assert_eq!(contexts(&other, &["main"]), contexts(&place, &["main"]));
     }
 }

@@ -11,7 +11,7 @@ use crate::support::{Place, example, heard, send_signal, tell};
 /// A project whose one session has a conversation of some thousand tokens.
 fn place() -> Place {
     let place = Place::with_config(
-        "[compaction]\nsummarisers = [\"extractive\"]\n[run]\nlead = \"plain\"\nagents = []\n\
+        "[compaction]\nsummarisers = [\"extractive\"]\n[turn]\nlead = \"plain\"\nagents = []\n\
          [agents.plain]\ndescription = \"Answers.\"\nmodel = \"extractive\"\ntools = []\n",
     );
     place.call(&["import", &example()]).expect(0);
@@ -100,7 +100,7 @@ fn what_no_session_can_have_is_refused_with_what_is_wrong() {
         ),
         ("server.bind", "127.0.0.1:1", "cannot be set for a session"),
         ("compaction.preset", "offf", "\"offf\""),
-        ("run.lead", "plian", "did you mean `plain`?"),
+        ("turn.lead", "plian", "did you mean `plain`?"),
     ];
     for (key, value, words) in rows {
         let args = ["config", "set", key, value, "--session", "latest"];
@@ -133,10 +133,10 @@ fn what_became_wrong_is_told_and_can_be_taken_away() {
         "agents/clerk.md",
         "---\ndescription: Notes\nmodel: extractive\n---\nTake notes.\n",
     );
-    set(&place, "run.lead", "clerk");
+    set(&place, "turn.lead", "clerk");
     fs::remove_file(place.path("agents/clerk.md")).unwrap();
     let args = ["run", "--session", "latest", "--task", "What is left?"];
-    place.call(&args).expect(2).says(&["`run.lead`", "clerk"]);
+    place.call(&args).expect(2).says(&["`turn.lead`", "clerk"]);
     let daemon = Daemon::start(&place);
     let sessions = daemon.get("/v1/sessions").expect(200).json();
     let id = sessions["items"][0]["session"].as_str().unwrap().to_owned();
@@ -153,7 +153,7 @@ fn what_became_wrong_is_told_and_can_be_taken_away() {
     let unset = [
         "config",
         "set",
-        "run.lead",
+        "turn.lead",
         "--unset",
         "--session",
         "latest",
@@ -213,9 +213,9 @@ fn turns_of_a_daemon_use_them_also_after_it_was_killed() {
     let never = json!({"compaction.preset": "off", "compaction.trigger_tokens": null});
     patch(&daemon, &small, never).expect(200);
     for wrong in [
-        json!({"compaction.preset": "off", "run.lead": "plian"}),
+        json!({"compaction.preset": "off", "turn.lead": "plian"}),
         json!({"compaction.prest": "off"}),
-        json!({"run.agents": ["a,b"]}),
+        json!({"turn.agents": ["a,b"]}),
         json!({"compaction.preset": {"a": 1}}),
     ] {
         let detail = patch(&daemon, &large, wrong).expect(422).problem("refused");
@@ -281,7 +281,7 @@ fn a_turn_keeps_those_that_it_began_with_though_the_daemon_was_killed() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);
     let messages = json!([{"role": "user", "content": "We ship on Friday 6 March."}]);
-    let own = json!({"run.agents": ["marks", "waits"], "models.default": "extractive"});
+    let own = json!({"turn.agents": ["marks", "waits"], "models.default": "extractive"});
     let made = json!({"messages": messages, "settings": own});
     let made = daemon.post("/v1/sessions", &made).expect(201).json();
     let id = made["session"].as_str().unwrap();
@@ -289,7 +289,7 @@ fn a_turn_keeps_those_that_it_began_with_though_the_daemon_was_killed() {
     let task = json!({"task": "Which word?", "wait": false});
     let turn = daemon.post(&at("/turns"), &task).expect(202).json();
     let agent = heard(&scene.started);
-    let fewer = json!({"changes": {"run.agents": ["marks"]}});
+    let fewer = json!({"changes": {"turn.agents": ["marks"]}});
     daemon
         .request("PATCH", &at("/settings"), Some(&fewer))
         .expect(200);

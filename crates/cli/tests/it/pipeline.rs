@@ -29,7 +29,7 @@ fn place(config: &str) -> Place {
 
 fn on(provider: &FakeProvider) -> Place {
     place(&format!(
-        "[run]\nlead = \"article\"\n[providers.openai-compatible]\n\
+        "[turn]\nlead = \"article\"\n[providers.openai-compatible]\n\
          base_url = \"{}/v1\"\nattempts = 1\n[models]\ndefault = \"openai-compatible/qwen3\"\n\
          [compaction]\nsummarisers = [\"extractive\"]\n",
         provider.url()

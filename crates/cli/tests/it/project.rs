@@ -80,7 +80,7 @@ fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() 
         "-t",
         "And?",
         "--set",
-        "run.agents_md_bytes=0",
+        "turn.agents_md_bytes=0",
     ];
     call(&off);
     let told = systems(&provider);

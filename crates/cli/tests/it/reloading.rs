@@ -91,14 +91,14 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
     let nothing = json!({"taken": true, "added": [], "changed": [], "removed": [], "problems": []});
     assert_eq!(reload().expect(200).json(), nothing);
 
-    let changed = config.replace("[\"one\"]", "[\"two\"]") + "[run]\ntimeout_seconds = 77\n";
+    let changed = config.replace("[\"one\"]", "[\"two\"]") + "[turn]\ntimeout_seconds = 77\n";
     place.write("config/unisono.toml", &changed);
     let told = reload().expect(200).json();
     assert_eq!(told["changed"], json!(["says"]));
     let problem = told["problems"][0].as_str().unwrap();
     for words in [
         "config/unisono.toml:9:",
-        "`run.timeout_seconds` has changed",
+        "`turn.timeout_seconds` has changed",
         "started again",
     ] {
         assert!(problem.contains(words), "{words}: {problem}");
@@ -172,7 +172,7 @@ fn an_open_turn_goes_on_with_the_agents_it_began_with_also_after_a_restart() {
 
 #[test]
 fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
-    let config = "[server]\nreload_seconds = 0\n[run]\nagents = [\"says\"]\n";
+    let config = "[server]\nreload_seconds = 0\n[turn]\nagents = [\"says\"]\n";
     let place = Place::with_config(config);
     place.write("agents/says.md", saying("one"));
     place.write("agents/other.md", saying("other"));
@@ -183,7 +183,7 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
         let turn = daemon.post(&format!("{session}/turns"), &task).expect(200);
         turn.json()["runs"][0]["text"].clone()
     };
-    let own = json!({"run.timeout_seconds": 50});
+    let own = json!({"turn.timeout_seconds": 50});
     assert_eq!(told(own.clone()), "one");
 
     // What is written is nobody's before it is read, and settings at a start are not read again.
@@ -196,16 +196,16 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
     for settings in [own, json!({})] {
         assert_eq!(told(settings.clone()), "two", "{settings}");
     }
-    let chosen = json!({"run.agents": ["other"]});
+    let chosen = json!({"turn.agents": ["other"]});
     assert_eq!(told(chosen), "other", "its own win");
-    let wrong = json!({"task": "When?", "settings": {"run.agents": ["nobody"]}});
+    let wrong = json!({"task": "When?", "settings": {"turn.agents": ["nobody"]}});
     let wrong = daemon.post(&format!("{session}/turns"), &wrong).expect(422);
     assert!(wrong.problem("refused").contains("nobody"));
     // What is changed while it runs counts for those with settings of their own too.
-    let change = json!({"changes": {"run.agents": ["other"]}});
+    let change = json!({"changes": {"turn.agents": ["other"]}});
     daemon
         .request("PATCH", "/v1/settings", Some(&change))
         .expect(200);
-    assert_eq!(told(json!({"run.timeout_seconds": 50})), "other");
+    assert_eq!(told(json!({"turn.timeout_seconds": 50})), "other");
     daemon.stop();
 }

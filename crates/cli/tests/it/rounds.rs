@@ -15,7 +15,7 @@ fn place(provider: &FakeProvider, compaction: &str) -> Place {
     Place::with_config(&format!(
         "[models]\ndefault = \"openai/gpt-4o\"\n\
          [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [run]\nagents = []\n[compaction]\n{compaction}"
+         [turn]\nagents = []\n[compaction]\n{compaction}"
     ))
 }
 

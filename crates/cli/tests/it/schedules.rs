@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, Place, heard, send_signal, tell};
 fn settings(schedule: &str) -> String {
     format!(
         "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"echo\"\n\
-         args = [\"Done.\"]\n[run]\nlead = \"says\"\nagents = []\n[schedules.beat]\n\
+         args = [\"Done.\"]\n[turn]\nlead = \"says\"\nagents = []\n[schedules.beat]\n\
          task = \"Beat of ${{scheduled}}.\"\n{schedule}\n"
     )
 }

@@ -166,7 +166,7 @@ fn an_agent_recalls_what_was_compacted_in_each_dialect() {
         let version = if kind == "openai" { "/v1" } else { "" };
         let place = Place::with_config(&format!(
             "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
-             attempts = 1\n[run]\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n"
+             attempts = 1\n[turn]\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n"
         ));
         let args = [
             "run",

@@ -470,7 +470,7 @@ fn openai_clients_ask_agents_with_and_without_a_session() {
 
 #[test]
 fn settings_are_changed_while_it_runs_and_kept() {
-    let place = Place::with_config("[run]\nlead = \"lead\"\nagents = []\n");
+    let place = Place::with_config("[turn]\nlead = \"lead\"\nagents = []\n");
     let daemon = Daemon::start(&place);
     let of = |all: &Value, key: &str| -> Value {
         let mut all = all.as_array().unwrap().iter();
@@ -481,10 +481,10 @@ fn settings_are_changed_while_it_runs_and_kept() {
     };
     let keys = daemon.get("/v1/settings/keys").expect(200).json();
     let has = |of: &str, key: &str| keys[of].as_array().unwrap().contains(&key.into());
-    assert!(has("daemon", "run.lead") && has("session", "models.default"));
+    assert!(has("daemon", "turn.lead") && has("session", "models.default"));
     assert!(has("model", "preset") && !has("daemon", "store.path"));
     let before = daemon.get("/v1/settings").expect(200).json();
-    let lead = of(&before, "run.lead");
+    let lead = of(&before, "turn.lead");
     assert_eq!(
         (&lead["value"], &lead["changeable"]),
         (&json!("\"lead\""), &json!(true))
@@ -495,9 +495,9 @@ fn settings_are_changed_while_it_runs_and_kept() {
         let body = json!({"changes": changes});
         daemon.request("PATCH", "/v1/settings", Some(&body))
     };
-    let changed = patch(json!({"run.lead": "facts", "compaction.trigger_tokens": 9_000}));
+    let changed = patch(json!({"turn.lead": "facts", "compaction.trigger_tokens": 9_000}));
     let changed = changed.expect(200).json();
-    let lead = of(&changed, "run.lead");
+    let lead = of(&changed, "turn.lead");
     assert_eq!(lead["value"], "\"facts\"", "{lead}");
     assert!(
         lead["origin"].as_str().unwrap().contains("settings.toml"),
@@ -517,7 +517,7 @@ fn settings_are_changed_while_it_runs_and_kept() {
 
     // What is wrong changes nothing, not even what is right beside it.
     let wrong = [
-        json!({"run.agents": ["risks"], "run.lead": "fatcs"}),
+        json!({"turn.agents": ["risks"], "turn.lead": "fatcs"}),
         json!({"server.bind": "0.0.0.0:80"}),
         json!({"compaction.trigger_tokens": "many"}),
         json!({"compaction.preset": {"a": 1}}),
@@ -531,14 +531,14 @@ fn settings_are_changed_while_it_runs_and_kept() {
     daemon.stop();
 
     let shown = place.json(&["config", "show"]);
-    let shown = of(&shown, "run.lead");
+    let shown = of(&shown, "turn.lead");
     assert!(shown.to_string().contains("settings.toml"), "{shown}");
     let daemon = Daemon::start(&place);
     let kept = daemon.get("/v1/settings").expect(200).json();
     assert_eq!(of(&kept, "compaction.trigger_tokens")["value"], "9000");
-    let changes = json!({"changes": {"run.lead": null}});
+    let changes = json!({"changes": {"turn.lead": null}});
     let back = daemon.request("PATCH", "/v1/settings", Some(&changes));
-    let lead = of(&back.expect(200).json(), "run.lead");
+    let lead = of(&back.expect(200).json(), "turn.lead");
     assert_eq!(lead["value"], "\"lead\"", "{lead}");
     daemon.stop();
     // A flag wins over what is stored.

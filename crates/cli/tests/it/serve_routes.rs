@@ -43,8 +43,8 @@ fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
         (&shown["kind"], &shown["active"]),
         (&json!("manual"), &json!(true))
     );
-    assert_eq!(shown["restore"]["tokens_after"], before["used_tokens"]);
-    assert_eq!(shown["restore"]["fits"], true);
+    assert_eq!(shown["revert"]["tokens_after"], before["used_tokens"]);
+    assert_eq!(shown["revert"]["fits"], true);
 
     let text = json!({"text": "The orders move on Friday. Key: sk-ant-REDACTED"});
     let edited = daemon.post(&at("/checkpoints/1/edit"), &text);
@@ -57,13 +57,13 @@ fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
     let anew = json!({"instructions": "Keep every figure."});
     let anew = daemon.post(&at("/checkpoints/2/regenerate"), &anew);
     assert_eq!(anew.expect(200).json()["checkpoints"], json!([3]));
-    let old = daemon.post(&at("/checkpoints/1/restore"), &json!({}));
+    let old = daemon.post(&at("/checkpoints/1/revert"), &json!({}));
     let detail = old.expect(422).problem("refused");
     assert!(detail.contains("checkpoint"), "{detail}");
     for number in [3, 2, 1] {
-        let back = daemon.post(&at(&format!("/checkpoints/{number}/restore")), &json!({}));
+        let back = daemon.post(&at(&format!("/checkpoints/{number}/revert")), &json!({}));
         let back = back.expect(200).json();
-        assert_eq!(back["state"], "restored", "{back}");
+        assert_eq!(back["state"], "reverted", "{back}");
         assert!(back["tokens_after"].is_u64());
     }
     assert_eq!(

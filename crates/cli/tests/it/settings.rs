@@ -61,8 +61,8 @@ fn an_unknown_model_or_provider_is_refused() {
 
 #[test]
 fn a_setting_says_where_it_came_from() {
-    let place = Place::with_config("[run]\nagents = [\"risks\"]\n");
-    let settings = place.json(&["config", "show", "run", "--set", "run.lead=facts"]);
+    let place = Place::with_config("[turn]\nagents = [\"risks\"]\n");
+    let settings = place.json(&["config", "show", "turn", "--set", "turn.lead=facts"]);
     let origin = |key: &str| {
         let all = settings.as_array().unwrap();
         all.iter().find(|s| s["key"] == key).unwrap()["origin"]
@@ -70,9 +70,9 @@ fn a_setting_says_where_it_came_from() {
             .unwrap()
             .to_owned()
     };
-    assert!(origin("run.agents").ends_with("config/unisono.toml"));
-    assert_eq!(origin("run.lead"), "flag --set run.lead");
-    assert_eq!(origin("run.timeout_seconds"), "defaults");
+    assert!(origin("turn.agents").ends_with("config/unisono.toml"));
+    assert_eq!(origin("turn.lead"), "flag --set turn.lead");
+    assert_eq!(origin("turn.timeout_seconds"), "defaults");
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn without_skills_there_is_no_tool_and_an_agent_is_told_whole_those_it_names() {
         "agents/clerk.md",
         "---\ndescription: Writes\nskills: [release-notes]\n---\nBe exact.\n",
     );
-    ask(&["--set", "run.skills_bytes=0"]).expect(0);
+    ask(&["--set", "turn.skills_bytes=0"]).expect(0);
     let bodies = scene.bodies();
     assert!(!tools(&bodies[0]).contains(&"skill"));
     let told = bodies[0]["messages"].to_string();

@@ -122,7 +122,7 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
     let file = example();
     let with = ["--set", "models.catalogue=m.toml", "--set"];
     let context = |agents: &str, more: &[&str]| {
-        let agents = format!("run.agents={agents}");
+        let agents = format!("turn.agents={agents}");
         let args = [&["context", "latest"], &with[..], &[&agents], more].concat();
         place.call(&args).expect(0)
     };

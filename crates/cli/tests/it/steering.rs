@@ -26,7 +26,7 @@ fn place() -> (Place, FakeProvider) {
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let base = provider.url();
     let place = Place::with_config(&format!(
-        "[models]\ndefault = \"openai/gpt-4o\"\n[run]\nagents = []\n\
+        "[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nagents = []\n\
          [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_file = \"key\"\nattempts = 1\n"
     ));
     place.write("key", "sk-test-5d2e0b88f3c7");
@@ -147,7 +147,7 @@ fn a_concise_summary_of_quotes_is_half_as_long_and_a_detailed_one_longer() {
 #[test]
 fn the_page_says_the_new_size_of_the_context_and_compacts_from_the_settings() {
     let place = Place::with_config(
-        "[models]\ndefault = \"extractive\"\n[run]\nagents = []\n\
+        "[models]\ndefault = \"extractive\"\n[turn]\nagents = []\n\
          [compaction]\ntrigger_tokens = 9_000\n",
     );
     let session = place.json(&["import", &example()])["session"].clone();

@@ -290,7 +290,7 @@ fn a_session_has_its_own_summarisers_and_prompt() {
     assert_eq!(written_by("1"), ("extractive".into(), false.into()));
     assert!(summaries(&provider).is_empty());
 
-    call(&place, &["checkpoints", "restore", "latest", "--yes"]).expect(0);
+    call(&place, &["checkpoints", "revert", "latest", "--yes"]).expect(0);
     set("compaction.summarisers", "openai/gpt-4.1-nano").expect(0);
     set("compaction.prompt", "handoff").expect(0);
     set("compaction.prompt", "handof")

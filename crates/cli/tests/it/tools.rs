@@ -85,7 +85,7 @@ impl Scene {
             format!(
                 "[models]\ndefault = \"openai/gpt-4o\"\n\
                  [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {key:?}\n\
-                 [run]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
+                 [turn]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
                  [agents.clerk]\ndescription = \"keeps the books\"\nmcp_servers = [\"files\"]\n\
                  {more}\n[mcp.files]\n{server}"
             ),
@@ -229,7 +229,7 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
         [one("files__read")],
     ];
     let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
-    let scene = Scene::new(&replies, &program(""), "max_turns = 12");
+    let scene = Scene::new(&replies, &program(""), "max_model_calls = 12");
     assert_eq!(scene.answer(), "Told: read: x");
     let requests = scene.provider.requests();
     let told: Vec<String> = requests
@@ -463,7 +463,7 @@ fn whatever_a_server_at_an_address_does_the_model_is_told_and_the_run_goes_on() 
     let log = tempfile::NamedTempFile::new().unwrap();
     let address = serve_http(log.path()).unwrap();
     let server = format!("url = \"http://{address}/mcp\"\ntimeout = \"3s\"\n");
-    let scene = Scene::new(&replies, &server, "max_turns = 12");
+    let scene = Scene::new(&replies, &server, "max_model_calls = 12");
     assert_eq!(scene.answer(), "Told: read: x");
     let requests = scene.provider.requests();
     let told: Vec<String> = requests

@@ -78,7 +78,7 @@ fn place(kind: &str, model: &str, provider: &FakeProvider) -> Place {
         "[models]\ncatalogue = \"config/models.toml\"\n[providers.{kind}]\n\
          base_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
          [compaction]\nsummarisers = [\"extractive\"]\n\
-         [agents.digger]\ndescription = \"reads\"\ntools = [\"recall\"]\nmax_turns = 6\n"
+         [agents.digger]\ndescription = \"reads\"\ntools = [\"recall\"]\nmax_model_calls = 6\n"
     ));
     // A window so small that old results leave the digger's requests.
     place.write(
@@ -197,7 +197,12 @@ fn a_run_of_sixty_calls_goes_on_with_summaries_and_is_rebuilt() {
         let place = place(kind, model, &provider);
         let file = example();
         let model = format!("{kind}/{model}");
-        let digger = ["--set", "agents.digger.max_turns=80", "--agents", "digger"];
+        let digger = [
+            "--set",
+            "agents.digger.max_model_calls=80",
+            "--agents",
+            "digger",
+        ];
         let run = [
             "run",
             &file,

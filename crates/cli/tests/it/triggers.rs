@@ -15,7 +15,7 @@ const SIGNATURE: &str = "sha256=e1fad3ac45405e8138297d3b5d668e0de249766dc1340610
 fn place() -> Place {
     let place = Place::with_config(
         "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"echo\"\n\
-         args = [\"Done.\"]\n[run]\nlead = \"says\"\nagents = []\n[triggers.deploy]\n\
+         args = [\"Done.\"]\n[turn]\nlead = \"says\"\nagents = []\n[triggers.deploy]\n\
          secret_file = \"secret\"\ntask = \"Look at ${name}:\\n\\n${body}\"\n",
     );
     place.write("secret", SECRET);

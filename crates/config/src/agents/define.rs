@@ -48,7 +48,7 @@ impl Setting<'_> {
             kind,
             limits: limits(&model),
             model: model.model.to_string().into(),
-            max_turns: whole("max_turns", defaults.max_turns),
+            max_model_calls: whole("max_model_calls", defaults.max_model_calls),
             timeout_ms: time_ms(source).unwrap_or_else(|| defaults.timeout.ms()),
             retries: whole("retries", defaults.retries),
             max_concurrent: whole("max_concurrent", defaults.max_concurrent),

@@ -15,7 +15,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("mcp_servers", Kind::Texts),
     key("skills", Kind::Texts),
     key("approve", Kind::Texts),
-    key("max_turns", SOME),
+    key("max_model_calls", SOME),
     key("timeout", Kind::Duration),
     key("retries", Kind::Whole(0, 100)),
     key("max_concurrent", SOME),

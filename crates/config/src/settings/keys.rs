@@ -19,7 +19,7 @@ pub(crate) const ALL: &[Key] = &[
     key("schedules", Kind::Named(SCHEDULE)),
     key("triggers", Kind::Named(TRIGGER)),
     key("compaction", Kind::Section(COMPACTION)),
-    key("run", Kind::Section(RUN)),
+    key("turn", Kind::Section(TURN)),
     key("delegation", Kind::Section(DELEGATION)),
     key("budget", Kind::Section(BUDGET)),
     key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
@@ -151,7 +151,7 @@ const TRIGGER: &[Key] = task_keys!(
     key("secret_file", Kind::Path)
 );
 
-const RUN: &[Key] = &[
+const TURN: &[Key] = &[
     key("lead", Kind::Text),
     key("agents", Kind::Texts),
     key("agents_md_bytes", Kind::Whole(0, 1_048_576)),
@@ -201,7 +201,7 @@ const BOUNDS: &[Key] = &[
 ];
 
 const AGENT_DEFAULTS: &[Key] = &[
-    key("max_turns", SOME),
+    key("max_model_calls", SOME),
     key("timeout", Kind::Duration),
     key("retries", Kind::Whole(0, 100)),
     key("max_concurrent", SOME),

@@ -197,7 +197,7 @@ mod tests {
         }
         for key in [
             "models.default",
-            "run.agents",
+            "turn.agents",
             "compaction.notice",
             "compaction.prompt",
         ] {

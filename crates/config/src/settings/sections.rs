@@ -69,7 +69,7 @@ pub struct Models {
 
 /// The agents of a turn, and the limits of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Run {
+pub struct Turn {
     /// The agent that answers.
     pub lead: String,
     /// The agents that work before it, or that it may choose from; each `agent` or `agent=task`.
@@ -85,7 +85,7 @@ pub struct Run {
     pub skills_bytes: u64,
 }
 
-impl Run {
+impl Turn {
     /// The maximum time from the input to the answer.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
@@ -120,7 +120,7 @@ impl Delegation {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AgentDefaults {
     /// Maximum model calls of one run.
-    pub max_turns: u32,
+    pub max_model_calls: u32,
     /// Time for one attempt, as written: `"2m"`, or seconds.
     pub timeout: TimeText,
     /// Attempts after the first.

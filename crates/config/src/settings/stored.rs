@@ -17,7 +17,7 @@ const HEAD: &str =
     "# Changed while the daemon ran; what is here wins over the project's settings.\n";
 
 /// Sections in which every key applies to turns that begin later.
-const SECTIONS: [&str; 3] = ["run", "delegation", "agent_defaults"];
+const SECTIONS: [&str; 3] = ["turn", "delegation", "agent_defaults"];
 /// The tables of `[compaction]` with the policy keys of a provider, or of one model.
 const SCOPES: [&str; 2] = ["providers", "models"];
 /// Keys of `[compaction]` outside its policy.
@@ -246,7 +246,7 @@ mod tests {
         let quoted = "compaction.models.\"openai/gpt-4.1\".trigger_tokens";
         assert_eq!(canonical(model), quoted);
         assert_eq!(canonical(quoted), quoted);
-        assert_eq!(canonical("run.lead"), "run.lead");
+        assert_eq!(canonical("turn.lead"), "turn.lead");
         let set = with(
             "",
             &[(model, Some(9_000.into())), (provider, Some("off".into()))],
@@ -276,15 +276,15 @@ mod tests {
 
     #[test]
     fn keys_are_set_replaced_and_left_again() {
-        let one = with("", &[("run.lead", Some("facts".into()))]).unwrap();
-        assert_eq!(one, format!("{HEAD}[run]\nlead = \"facts\"\n"));
+        let one = with("", &[("turn.lead", Some("facts".into()))]).unwrap();
+        assert_eq!(one, format!("{HEAD}[turn]\nlead = \"facts\"\n"));
         let share = [("compaction.trigger_of_window", Some(0.5.into()))];
         let two = with(&one, &share).unwrap();
         let tokens = [("compaction.trigger_tokens", Some(9_000.into()))];
         let three = with(&two, &tokens).unwrap();
         assert!(three.contains("trigger_tokens = 9000"), "{three}");
         assert!(!three.contains("trigger_of_window"), "{three}");
-        let none = [("compaction.trigger_tokens", None), ("run.lead", None)];
+        let none = [("compaction.trigger_tokens", None), ("turn.lead", None)];
         assert_eq!(with(&three, &none).unwrap(), HEAD);
     }
 
@@ -292,12 +292,12 @@ mod tests {
     fn a_value_has_the_type_of_its_key() {
         let cases = [
             (
-                "run.agents",
+                "turn.agents",
                 "risks, facts",
                 Value::from(vec!["risks", "facts"]),
             ),
-            ("run.agents", "", Value::Array(Vec::new())),
-            ("run.lead", "facts", "facts".into()),
+            ("turn.agents", "", Value::Array(Vec::new())),
+            ("turn.lead", "facts", "facts".into()),
             ("compaction.trigger_tokens", "9_000", 9_000.into()),
             ("compaction.trigger_tokens", "many", "many".into()),
             ("compaction.trigger_of_window", "0.5", 0.5.into()),
@@ -310,13 +310,13 @@ mod tests {
 
     #[test]
     fn what_is_read_at_the_start_is_not_changed() {
-        let refused = ["server.bind", "store.path", "run", "agents.lead.model"];
+        let refused = ["server.bind", "store.path", "turn", "agents.lead.model"];
         for key in refused {
             let change = with("", &[(key, Some(1.into()))]);
             assert_eq!(change, Err(Unchangeable::Key(key.to_owned())), "{key}");
         }
         for (key, meant) in [
-            ("run.agnets", Some("run.agents")),
+            ("turn.agnets", Some("turn.agents")),
             ("nowhere.near", None),
             ("", None),
         ] {
@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(change, Err(Unchangeable::Unknown { key, meant }));
         }
         for key in [
-            "run.agents",
+            "turn.agents",
             "compaction.preset",
             "compaction.deadline_seconds",
         ] {

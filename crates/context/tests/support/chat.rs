@@ -18,7 +18,7 @@ use std::sync::Arc;
 use unisono_context::alteration::{Alteration, Alterations, altered_parts};
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{
-    Body, Checkpoint, Checkpoints, Span, Writer, block_text, restored,
+    Body, Checkpoint, Checkpoints, Span, Writer, block_text, reverted,
 };
 use unisono_context::compaction::{
     Cover, Draft, Error, Made, Mode, Plan, Rejection, Step, Stop, accept, plan, shrinks, truncated,
@@ -250,10 +250,10 @@ impl Chat {
     }
 
     /// Takes a checkpoint back, as a session does.
-    pub(crate) fn restore(&mut self, id: CheckpointId) {
+    pub(crate) fn revert(&mut self, id: CheckpointId) {
         let head = self.head();
         (self.checkpoints, self.alterations) =
-            restored(&self.tree, &self.checkpoints, &self.alterations, head, id);
+            reverted(&self.tree, &self.checkpoints, &self.alterations, head, id);
     }
 
     pub(crate) fn effective(&self, budget: &Budget) -> Count {

@@ -27,7 +27,7 @@ const LOST: [(&str, &str); 13] = [
     (
         "async_execution",
         "stages of a pipeline work one after the other: agents that are to work at once are named \
-         in `run.agents` or --agents",
+         in `turn.agents` or --agents",
     ),
     (
         "human_input",

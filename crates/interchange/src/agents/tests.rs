@@ -139,7 +139,10 @@ fn what_was_read_is_right_here() {
     let order = ["tide_reader", "berth_planner", "harbour_master"];
     assert!(stages.eq(order), "as the program has them");
     let beekeeper = setup.roster.get("beekeeper").unwrap();
-    assert_eq!((beekeeper.max_turns, beekeeper.timeout_ms), (9, 90_000));
+    assert_eq!(
+        (beekeeper.max_model_calls, beekeeper.timeout_ms),
+        (9, 90_000)
+    );
     let tools: Vec<&str> = beekeeper.tools.iter().map(|tool| &**tool).collect();
     assert_eq!(tools, ["delegate", "read_message", "recall", "skill"]);
 }

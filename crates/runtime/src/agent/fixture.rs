@@ -434,7 +434,7 @@ pub(crate) fn definition(kind: Kind) -> Definition {
             per_message: Tokens(4),
         },
         tools: vec!["read_message".into(), "recall".into()],
-        max_turns: 8,
+        max_model_calls: 8,
         timeout_ms: 60_000,
         retries: 0,
         max_concurrent: 1,

@@ -30,7 +30,7 @@ pub(crate) struct LlmAgent;
 
 impl Agent for LlmAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
-        let max_turns = ctx.definition().max_turns;
+        let max_model_calls = ctx.definition().max_model_calls;
         let first = ctx.first_request().await?;
         let mut steps = ctx.assignment().steps.clone();
         if let Some(ended) = recorded_ending(&steps, &ctx) {
@@ -40,7 +40,7 @@ impl Agent for LlmAgent {
         let mut narrowed: Option<Narrowed> = None;
         loop {
             scales.weigh(&steps, &ctx).await?;
-            let step = match run::next(&steps, scales.weights(), scales.bounds(max_turns)) {
+            let step = match run::next(&steps, scales.weights(), scales.bounds(max_model_calls)) {
                 Next::Done { text, .. } if text.trim().is_empty() => {
                     return Err(silent(&ctx));
                 }

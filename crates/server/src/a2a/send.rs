@@ -8,7 +8,7 @@ use unisono::short;
 use unisono::tasks::TaskId;
 use unisono_api::Code;
 use unisono_api::service::{Sessions as _, Turns};
-use unisono_api::turn::{Asked, NewTurn};
+use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_context::digest::Hasher;
 use unisono_context::{Digest, SessionId};
 
@@ -130,7 +130,7 @@ impl Door {
         let text = message::task(message)?;
         let key = key(agent, &message.message_id);
         let (session, is_new) = self.session(message, key, &text).await?;
-        let asked = Asked::Task(NewTurn {
+        let asked = TurnRequest::Task(NewTurn {
             lead: agent.map(str::to_owned),
             // An agent that is asked by itself works alone.
             agents: agent.map(|_| Vec::new()),

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use unisono_api::service::Messages as _;
-use unisono_api::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
+use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -58,13 +58,13 @@ async fn create(
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/tree", tag = "branches",
     params(("session" = String, Path, description = "The session's id"), TreeQuery),
-    responses((status = 200, description = "A part of the list", body = Page<Stretch>))
+    responses((status = 200, description = "A part of the list", body = Page<BranchSegment>))
 )]
 async fn tree(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<TreeQuery>,
-) -> Result<Json<Page<Stretch>>, ApiError> {
+) -> Result<Json<Page<BranchSegment>>, ApiError> {
     Ok(Json(shared.local.tree(&id, &query).await?))
 }
 

@@ -23,7 +23,7 @@ use unisono::follow::Follower;
 use unisono_api::chat::{ChatRequest, Part};
 use unisono_api::service::{Messages as _, Turns};
 use unisono_api::session::NewBranch;
-use unisono_api::turn::{Asked, NewTurn, Turn};
+use unisono_api::turn::{NewTurn, Turn, TurnRequest};
 use unisono_api::{Code, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -139,7 +139,7 @@ async fn begin(
             }
         }
     };
-    let asked = Asked::Task(NewTurn {
+    let asked = TurnRequest::Task(NewTurn {
         branch,
         lead: request.lead,
         agents: request.agents,

@@ -8,10 +8,12 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
 use unisono_api::Page;
-use unisono_api::compaction::{Anew, Checkpoint, CheckpointDetail, Compaction, NewText, TakeBack};
+use unisono_api::compaction::{
+    Checkpoint, CheckpointDetail, Compaction, EditSummary, RegenerateSummary, RevertCheckpoint,
+};
 use unisono_api::service::Compactions as _;
 use unisono_api::session::{BranchPageQuery, main_branch};
-use unisono_api::turn::Asked;
+use unisono_api::turn::TurnRequest;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -28,7 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(show))
         .routes(routes!(edit))
         .routes(routes!(regenerate))
-        .routes(routes!(restore))
+        .routes(routes!(revert))
 }
 
 /// On which branch.
@@ -71,12 +73,12 @@ async fn show(
     Ok(Json(found))
 }
 
-/// Replaces the text of a summary. The old checkpoint is kept and can be restored.
+/// Replaces the text of a summary. The old checkpoint is kept and can be brought back.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
-    request_body = NewText,
+    request_body = EditSummary,
     responses((status = 200, description = "It has ended",
                content((Compaction = "application/json"), (String = "text/event-stream"))),
               (status = 202, description = "It is accepted", body = Compaction))
@@ -85,7 +87,7 @@ async fn edit(
     State(shared): State<Arc<Shared>>,
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
-    extract::Json(new): extract::Json<NewText>,
+    extract::Json(new): extract::Json<EditSummary>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
@@ -93,18 +95,18 @@ async fn edit(
     let ask = asked::read(
         shared.local.journal(),
         &session,
-        &Asked::Edit { checkpoint, new },
+        &TurnRequest::Edit { checkpoint, new },
     )
     .await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
-/// Regenerates a summary. The old checkpoint is kept and can be restored.
+/// Regenerates a summary. The old checkpoint is kept and can be brought back.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/regenerate", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
-    request_body = Anew,
+    request_body = RegenerateSummary,
     responses((status = 200, description = "It has ended",
                content((Compaction = "application/json"), (String = "text/event-stream"))),
               (status = 202, description = "It is accepted", body = Compaction))
@@ -113,7 +115,7 @@ async fn regenerate(
     State(shared): State<Arc<Shared>>,
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
-    extract::Json(new): extract::Json<Anew>,
+    extract::Json(new): extract::Json<RegenerateSummary>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
@@ -121,7 +123,7 @@ async fn regenerate(
     let ask = asked::read(
         shared.local.journal(),
         &session,
-        &Asked::Regenerate { checkpoint, new },
+        &TurnRequest::Regenerate { checkpoint, new },
     )
     .await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
@@ -129,19 +131,19 @@ async fn regenerate(
 
 /// Reverts a checkpoint: restores the context before it, with all later messages.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/checkpoints/{number}/restore", tag = "compaction",
+    post, path = "/v1/sessions/{session}/checkpoints/{number}/revert", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
-    request_body = TakeBack,
+    request_body = RevertCheckpoint,
     responses((status = 200, description = "It has ended",
                content((Compaction = "application/json"), (String = "text/event-stream"))),
               (status = 202, description = "It is accepted", body = Compaction))
 )]
-async fn restore(
+async fn revert(
     State(shared): State<Arc<Shared>>,
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
-    extract::Json(new): extract::Json<TakeBack>,
+    extract::Json(new): extract::Json<RevertCheckpoint>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
@@ -149,7 +151,7 @@ async fn restore(
     let ask = asked::read(
         shared.local.journal(),
         &session,
-        &Asked::Restore { checkpoint, new },
+        &TurnRequest::Revert { checkpoint, new },
     )
     .await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await

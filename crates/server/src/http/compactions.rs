@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use unisono_api::compaction::{Again, Compaction, Estimate, NewCompaction};
+use unisono_api::compaction::{Compaction, Estimate, NewCompaction, RetryCompaction};
 use unisono_api::service::Compactions as _;
-use unisono_api::turn::Asked;
+use unisono_api::turn::TurnRequest;
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -81,7 +81,7 @@ async fn show(
     post, path = "/v1/sessions/{session}/turns/{turn}/again", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
-    request_body = Again,
+    request_body = RetryCompaction,
     responses((status = 200, description = "It has ended",
                content((Compaction = "application/json"), (String = "text/event-stream"))),
               (status = 202, description = "It is accepted", body = Compaction))
@@ -90,11 +90,11 @@ async fn again(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
     headers: HeaderMap,
-    extract::Json(new): extract::Json<Again>,
+    extract::Json(new): extract::Json<RetryCompaction>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::from_headers(&headers, new.wait);
-    let again = Asked::Again { turn, new };
+    let again = TurnRequest::RetryCompaction { turn, new };
     let ask = asked::read(shared.local.journal(), &session, &again).await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }

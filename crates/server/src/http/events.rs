@@ -78,7 +78,7 @@ impl From {
     responses((status = 200, body = String, content_type = "text/event-stream",
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
                    named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
-                   `turn`, `run`, `agent`, `text`. `progress` and `piece`, without an id: `run` or \
+                   `turn`, `run`, `agent`, `text`. `progress` and `text_delta`, without an id: `run` or \
                    `turn`, `text`, `trouble`. `missed`: an empty object. `agents`: what was read again"))
 )]
 async fn follow(
@@ -340,7 +340,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::TopicsDecided { turn, .. }
         | Fact::Measured { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
-        Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Restored { turn, .. } => {
+        Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Reverted { turn, .. } => {
             (*turn, None)
         }
         Fact::RunOpened {

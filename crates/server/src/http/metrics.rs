@@ -147,7 +147,7 @@ fn counted(page: &mut Page, counts: &Counts) {
         "counter",
         "Turns that ended, by outcome.",
     );
-    for outcome in ["answered", "compacted", "restored", "failed", "cancelled"] {
+    for outcome in ["answered", "compacted", "reverted", "failed", "cancelled"] {
         let n = counts.turns_ended.get(outcome).copied().unwrap_or(0);
         ended.sample(&[("outcome", outcome)], n);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use unisono_api::search::{Found, SearchQuery};
+use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::Search;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,12 +22,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Searches all sessions, the best first.
 #[utoipa::path(
     get, path = "/v1/search", tag = "messages", params(SearchQuery),
-    responses((status = 200, description = "What was found", body = Found))
+    responses((status = 200, description = "What was found", body = SearchResults))
 )]
 async fn all(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<SearchQuery>,
-) -> Result<Json<Found>, ApiError> {
+) -> Result<Json<SearchResults>, ApiError> {
     Ok(Json(Search::search(&*shared.local, None, &query).await?))
 }
 
@@ -35,13 +35,13 @@ async fn all(
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/search", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), SearchQuery),
-    responses((status = 200, description = "What was found", body = Found))
+    responses((status = 200, description = "What was found", body = SearchResults))
 )]
 async fn within(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<SearchQuery>,
-) -> Result<Json<Found>, ApiError> {
+) -> Result<Json<SearchResults>, ApiError> {
     Ok(Json(
         Search::search(&*shared.local, Some(&id), &query).await?,
     ))

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use unisono_api::Page;
 use unisono_api::service::Sessions as _;
-use unisono_api::session::{ExportQuery, Listed, NewSession, Session, SessionQuery};
+use unisono_api::session::{ExportQuery, NewSession, Session, SessionListItem, SessionQuery};
 use unisono_context::SessionId;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -34,12 +34,12 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, ApiError> 
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions",
     params(SessionQuery),
-    responses((status = 200, description = "A part of the list", body = Page<Listed>))
+    responses((status = 200, description = "A part of the list", body = Page<SessionListItem>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<SessionQuery>,
-) -> Result<Json<Page<Listed>>, ApiError> {
+) -> Result<Json<Page<SessionListItem>>, ApiError> {
     Ok(Json(shared.local.sessions(&query).await?))
 }
 

@@ -196,7 +196,7 @@ pub enum Work {
         writing: Writing,
     },
     /// Takes a checkpoint back on a person's request.
-    Restore {
+    Revert {
         /// Which.
         checkpoint: CheckpointId,
     },
@@ -222,7 +222,7 @@ impl Work {
     /// The checkpoint that is to be taken back or replaced.
     pub const fn checkpoint(&self) -> Option<CheckpointId> {
         match self {
-            Work::Restore { checkpoint }
+            Work::Revert { checkpoint }
             | Work::Regenerate { checkpoint, .. }
             | Work::Edit { checkpoint, .. } => Some(*checkpoint),
             Work::Answer { .. } | Work::Compact { .. } | Work::CompactPart { .. } => None,
@@ -235,7 +235,7 @@ impl Work {
             Work::Compact { writing, .. }
             | Work::CompactPart { writing, .. }
             | Work::Regenerate { writing, .. } => Some(writing),
-            Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
+            Work::Answer { .. } | Work::Revert { .. } | Work::Edit { .. } => None,
         }
     }
 }

@@ -56,7 +56,7 @@ impl Fact {
             Fact::CameLate { .. } => ("came_late", "a late result of a cancelled run arrived"),
             Fact::Pinned { .. } => ("pinned", "messages were pinned"),
             Fact::Unpinned { .. } => ("unpinned", "messages were unpinned"),
-            Fact::Restored { .. } => ("restored", "a checkpoint was reverted"),
+            Fact::Reverted { .. } => ("reverted", "a checkpoint was reverted"),
             Fact::PhrasesSet { .. } => {
                 ("phrases_set", "the phrases that end a topic were recorded")
             }

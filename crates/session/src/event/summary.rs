@@ -150,7 +150,7 @@ impl Display for Fact {
             Fact::Pinned { messages } | Fact::Unpinned { messages } => {
                 write!(f, "{} messages", messages.len())
             }
-            Fact::Restored { checkpoint, .. } => {
+            Fact::Reverted { checkpoint, .. } => {
                 write!(f, "checkpoint {}", Short(checkpoint.as_u128()))
             }
             Fact::InstructionsSet { text } => write!(f, "{} bytes", text.len()),
@@ -326,7 +326,7 @@ fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
             ContextPart::Attention => "compact the current topic",
             ContextPart::Large { .. } => "cut large messages",
         },
-        Work::Restore { .. } => "restore",
+        Work::Revert { .. } => "revert",
         Work::Regenerate { .. } => "regenerate",
         Work::Edit { .. } => "edit",
     };
@@ -456,8 +456,8 @@ impl Display for Outcome {
             }
             Outcome::Failed { code, reason } => write!(f, "failed ({code}): {reason}"),
             Outcome::Cancelled => f.write_str("cancelled"),
-            Outcome::Restored { before, after } => {
-                write!(f, "restored from {before} to {after} tokens")
+            Outcome::Reverted { before, after } => {
+                write!(f, "reverted from {before} to {after} tokens")
             }
         }
     }

@@ -231,7 +231,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn restored(
+    pub(super) fn reverted(
         &mut self,
         id: Option<TurnId>,
         checkpoint: CheckpointId,
@@ -241,7 +241,7 @@ impl State {
             Arc::make_mut(&mut self.checkpoints).retire(checkpoint);
             return Ok(());
         };
-        let turn = self.turn_in(id, "restore", |phase| *phase == Phase::Preparing)?;
+        let turn = self.turn_in(id, "revert", |phase| *phase == Phase::Preparing)?;
         turn.covered = true;
         turn.tokens_before = Some(before);
         let branch = turn.accepted.branch.clone();

@@ -11,7 +11,7 @@ use crate::ids;
 use crate::machine::{NewTurn, Preceding, Refusal};
 use crate::state::{Keyed, MAIN, State};
 
-use super::{Recorder, append, restore};
+use super::{Recorder, append, revert};
 
 /// Idempotent: a turn that is known already changes nothing, nor does one under a key that is known,
 /// as long as the same is asked for.
@@ -144,7 +144,7 @@ fn check(
         }
         work if exists => {
             return work.checkpoint().map_or(Ok(()), |checkpoint| {
-                restore::check(recorder, new, checkpoint)
+                revert::check(recorder, new, checkpoint)
             });
         }
         _ => {}

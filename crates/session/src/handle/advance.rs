@@ -19,7 +19,7 @@ use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-use super::restore::{self, Decision};
+use super::revert::{self, Decision};
 use super::rewrite::{self, Next};
 use super::{Recorder, overdue, work};
 
@@ -107,9 +107,9 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     let Some(budgets) = state.kept_budgets(turn, &view) else {
         return Prepared::Waits;
     };
-    if let Work::Restore { checkpoint } = turn.accepted.work {
-        return match restore::decide(state, turn, &view, &budgets, checkpoint) {
-            Decision::Restored(fact) => Prepared::Recorded(fact),
+    if let Work::Revert { checkpoint } = turn.accepted.work {
+        return match revert::decide(state, turn, &view, &budgets, checkpoint) {
+            Decision::Reverted(fact) => Prepared::Recorded(fact),
             Decision::Ends(outcome) => Prepared::Done(outcome),
         };
     }

@@ -69,7 +69,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
         }
         // Nothing takes that back.
         if import.retired.contains(&id) && !recorder.state.checkpoints.is_retired(id) {
-            recorder.record(Fact::Restored {
+            recorder.record(Fact::Reverted {
                 turn: None,
                 checkpoint: id,
                 before: Tokens::ZERO,

@@ -27,7 +27,8 @@ pub(super) fn end(recorder: &mut Recorder<'_>, id: TurnId) -> Result<bool, fold:
         && at <= recorder.now
     {
         let seconds = limit.div_ceil(1_000);
-        let reason = format!("it took longer than {seconds} s; `run.timeout_seconds` is its limit");
+        let reason =
+            format!("it took longer than {seconds} s; `turn.timeout_seconds` is its limit");
         recorder.fail_turn(id, TIMED_OUT, reason)?;
         return Ok(true);
     }

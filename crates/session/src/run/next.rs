@@ -61,14 +61,14 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Model calls at most.
-    pub max_turns: u32,
+    pub max_model_calls: u32,
     /// How much its own exchange may hold.
     pub room: Headroom,
 }
 
 /// The next move: call the model, run the tools it asks for, until it answers without a call.
 /// Where old results no longer make enough room, its first rounds are summarised. The last of its
-/// `max_turns` calls, and the last for which there is room, ask for the answer;
+/// `max_model_calls` calls, and the last for which there is room, ask for the answer;
 /// a model that calls tools all the same is stopped with what it has said. `weights` are those of
 /// the steps, one each; a missing one weighs nothing.
 pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
@@ -120,8 +120,8 @@ fn after_reply(
         };
     }
     let asked_with = weights.get(..at).unwrap_or(weights);
-    let stopped = if replies(steps).count() >= bounds.max_turns as usize {
-        format!("stopped after {} model calls", bounds.max_turns)
+    let stopped = if replies(steps).count() >= bounds.max_model_calls as usize {
+        format!("stopped after {} model calls", bounds.max_model_calls)
     } else if tail(asked_with, bounds.room).call == Call::WrapUp {
         "stopped: there was no room left for what the tools it called would answer".to_owned()
     } else {
@@ -134,7 +134,7 @@ fn after_reply(
 }
 
 fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
-    let last = replies(steps).count() + 1 >= bounds.max_turns as usize;
+    let last = replies(steps).count() + 1 >= bounds.max_model_calls as usize;
     // No tools answer after the last call: it makes no room for them.
     let room = if last {
         Headroom {
@@ -164,7 +164,7 @@ fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next 
     let wrap_up = match decided.call {
         _ if last => Some(format!(
             "this is the last of {} model calls",
-            bounds.max_turns
+            bounds.max_model_calls
         )),
         Call::WrapUp => Some("there is no room left for what tools would answer".to_owned()),
         Call::Normal | Call::Summarise { .. } | Call::Overflow { .. } => None,
@@ -275,9 +275,9 @@ mod tests {
             (vec![], 1, "model, 0 out: this is the last of 1 model calls"),
             (vec![model(1, "")], 1, "done  (stopped after 1 model calls)"),
         ];
-        for (steps, max_turns, expected) in cases {
+        for (steps, max_model_calls, expected) in cases {
             let bounds = Bounds {
-                max_turns,
+                max_model_calls,
                 room: Headroom::UNBOUNDED,
             };
             assert_eq!(shown(&next(&steps, &[], bounds)), expected, "{steps:?}");
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_provider_that_has_less_room_is_sent_less() {
         let bounds = Bounds {
-            max_turns: 9,
+            max_model_calls: 9,
             room: Headroom {
                 tokens: Tokens(10_000),
                 reply: Tokens(200),
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn an_exchange_that_fills_its_room_is_brought_to_an_end() {
         let bounds = Bounds {
-            max_turns: 9,
+            max_model_calls: 9,
             room: Headroom {
                 tokens: Tokens(1_000),
                 reply: Tokens(200),

@@ -163,9 +163,9 @@ mod tests {
         })
     }
 
-    fn shown(steps: &[Arc<Step>], max_turns: u32) -> String {
+    fn shown(steps: &[Arc<Step>], max_model_calls: u32) -> String {
         let bounds = Bounds {
-            max_turns,
+            max_model_calls,
             room: Headroom::UNBOUNDED,
         };
         let retraced = retrace(steps, &[], bounds);
@@ -227,8 +227,8 @@ mod tests {
                  before it: the run was done",
             ),
         ];
-        for (steps, max_turns, expected) in cases {
-            assert_eq!(shown(&steps, max_turns), expected, "{steps:?}");
+        for (steps, max_model_calls, expected) in cases {
+            assert_eq!(shown(&steps, max_model_calls), expected, "{steps:?}");
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
             Weight::Results(vec![Tokens(400)]),
         ];
         let bounds = Bounds {
-            max_turns: 9,
+            max_model_calls: 9,
             room: Headroom {
                 tokens: Tokens(1_000),
                 reply: Tokens(200),

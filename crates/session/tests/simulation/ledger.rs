@@ -106,14 +106,14 @@ impl Ledger {
                     repaired(after, *turn, checkpoint);
                 }
             }
-            Fact::Restored {
+            Fact::Reverted {
                 turn: Some(turn),
                 checkpoint,
                 ..
             } => {
                 no_run_is_open(after, *turn);
                 assert!(after.checkpoints().is_retired(*checkpoint));
-                restored_fits(after, *turn);
+                reverted_fits(after, *turn);
             }
             Fact::Frozen { turn, snapshot, .. } => {
                 let expected = *self.snapshots.entry(*turn).or_insert(*snapshot);
@@ -296,7 +296,7 @@ impl Ledger {
                     | Fact::Counted { .. }
                     | Fact::Pinned { .. }
                     | Fact::Unpinned { .. }
-                    | Fact::Restored { .. }
+                    | Fact::Reverted { .. }
             )
         };
         if lost.iter().any(|event| shapes_context(&event)) {

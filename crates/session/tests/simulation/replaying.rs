@@ -46,7 +46,7 @@ fn rebuilt(events: &[Event]) -> Rebuilt {
     }
     assert_eq!(replay.snapshot_error(), None);
     let bounds = Bounds {
-        max_turns: 9,
+        max_model_calls: 9,
         room: Headroom::UNBOUNDED,
     };
     let runs = replay.runs().map(|run| {

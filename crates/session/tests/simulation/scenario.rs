@@ -121,7 +121,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
             per_message: Tokens(3),
         },
         tools: Vec::new(),
-        max_turns: 4,
+        max_model_calls: 4,
         timeout_ms: 1_000,
         retries: (n % 3) as u32,
         max_concurrent: 4,
@@ -416,7 +416,7 @@ impl Scenario {
                         text: "## Context\nas a person has it".into(),
                         counts: Default::default(),
                     },
-                    _ => Work::Restore { checkpoint },
+                    _ => Work::Revert { checkpoint },
                 };
             }
             calls.push(Call::Accept(Box::new(turn)));

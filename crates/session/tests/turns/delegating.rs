@@ -383,7 +383,7 @@ fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
     shell.feed(Input::Tick).unwrap();
     let second = shell.dispatched().remove(0);
     let bounds = Bounds {
-        max_turns: 4,
+        max_model_calls: 4,
         room: Headroom::UNBOUNDED,
     };
     let Next::CallTools(reply) = run::next(&second.steps, &[], bounds) else {

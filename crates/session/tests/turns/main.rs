@@ -20,7 +20,7 @@ mod pipeline;
 mod prepaying;
 mod repairing;
 mod reserving;
-mod restoring;
+mod reverting;
 mod rewriting;
 mod rounds;
 mod running;

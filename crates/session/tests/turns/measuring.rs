@@ -152,9 +152,9 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
     // Another branch takes the summary back that both have: no count is needed to see that this
     // context is too large now.
     let checkpoint = ids::checkpoint(turn_id(7), 1);
-    let work = Work::Restore { checkpoint };
+    let work = Work::Revert { checkpoint };
     elsewhere(&mut shell, message_id(12), NewTurn { work, ..manual(8) });
-    assert_eq!(shell.facts("restored").len(), 1);
+    assert_eq!(shell.facts("reverted").len(), 1);
     assert_eq!(shell.facts("compaction_planned").len(), before + 1);
     shell.feed(measured(&request, Some(reported))).unwrap();
     assert_eq!(shell.facts("measured").len(), 1);

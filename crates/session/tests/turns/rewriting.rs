@@ -104,7 +104,7 @@ fn a_summary_is_made_again_of_what_it_was_made_of() {
     assert_eq!((made.kind, &made.covers), (Kind::Manual, &cover.spans));
 
     let checkpoint = ids::checkpoint(turn_id(3), 1);
-    shell.accept(anew(4, Work::Restore { checkpoint }));
+    shell.accept(anew(4, Work::Revert { checkpoint }));
     shell.prepare();
     assert_eq!(active(&shell), [2], "the one before is back");
 }

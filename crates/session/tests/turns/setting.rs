@@ -32,7 +32,7 @@ fn settings(pairs: Pairs<'_>) -> Settings {
 #[test]
 fn what_changes_is_recorded_as_all_that_is_set_then() {
     const PRESET: &str = "compaction.preset";
-    const LEAD: &str = "run.lead";
+    const LEAD: &str = "turn.lead";
     let mut shell = Shell::with(2);
     let rows: [(Changes<'_>, Pairs<'_>, usize); 5] = [
         (&[(PRESET, Some("off"))], &[(PRESET, "off")], 1),

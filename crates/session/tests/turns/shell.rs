@@ -282,7 +282,7 @@ pub fn agent(name: &str) -> Definition {
             per_message: Tokens(3),
         },
         tools: Vec::new(),
-        max_turns: 4,
+        max_model_calls: 4,
         timeout_ms: 1_000,
         retries: 0,
         max_concurrent: 4,

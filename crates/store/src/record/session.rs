@@ -42,7 +42,7 @@ layout! {
         17 Compacted { turn, checkpoint },
         18 CompactionFailed { turn, reason },
         19 SummariserUsed { turn, model, usage },
-        20 Restored { turn, checkpoint, before },
+        20 Reverted { turn, checkpoint, before },
         21 Pinned { messages },
         22 Unpinned { messages },
         23 TopicsDecided { turn, through, ends },
@@ -82,7 +82,7 @@ layout! {
         0 Answer { input; client_options },
         1 Compact { keep, writing },
         2 CompactPart { part, writing },
-        3 Restore { checkpoint },
+        3 Revert { checkpoint },
         4 Regenerate { checkpoint, writing },
         5 Edit { checkpoint, text, counts },
     }
@@ -93,7 +93,7 @@ layout! {
         1 Compacted { before, after },
         2 Failed { code, reason },
         3 Cancelled,
-        4 Restored { before, after },
+        4 Reverted { before, after },
     }
 }
 
@@ -103,7 +103,7 @@ layout! {
     codes PrefixMode { 0 Shared, 1 Own }
     codes OnFailure { 0 Continue, 1 Fail }
     struct Definition {
-        id, description, instructions, kind, model, limits, tools, max_turns, timeout_ms, retries,
+        id, description, instructions, kind, model, limits, tools, max_model_calls, timeout_ms, retries,
         max_concurrent, context, prefix, on_failure, delegates, tags, output_schema,
         temperature_milli, cache_warm; pipeline
     }

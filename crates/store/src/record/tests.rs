@@ -55,7 +55,7 @@ facts![
     SummariserUsed,
     Pinned,
     Unpinned,
-    Restored,
+    Reverted,
     PhrasesSet,
     TopicsDecided,
     TopicSealed,

@@ -18,7 +18,7 @@ pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
     let mut agents: Vec<_> = own.collect();
     agents.sort_by_key(|(agent, _)| *agent);
     agents.dedup();
-    let limit = setup.loaded.config.run.timeout().as_millis();
+    let limit = setup.loaded.config.turn.timeout().as_millis();
     TurnCaps {
         session: budget.session.caps(),
         turn: budget.turn.caps(),

@@ -1,7 +1,9 @@
 //! An ask as a request to a daemon over HTTP.
 
-use unisono_api::compaction::{Anew, NewCompaction, NewText, OnFailure, TakeBack};
-use unisono_api::turn::{Asked, NewTurn, Settings};
+use unisono_api::compaction::{
+    EditSummary, NewCompaction, OnFailure, RegenerateSummary, RevertCheckpoint,
+};
+use unisono_api::turn::{NewTurn, Settings, TurnRequest};
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_session::event::{Unwritten, Writing};
@@ -11,10 +13,10 @@ use super::{Ask, What};
 impl Ask {
     /// The same ask as a request that is answered when the turn is accepted. Its settings are
     /// texts, as on a command line.
-    pub fn request(&self) -> Asked {
+    pub fn request(&self) -> TurnRequest {
         let (branch, wait) = (self.branch.to_string(), false);
         match &self.work {
-            What::Task(_) | What::Results(_) => Asked::Task(NewTurn {
+            What::Task(_) | What::Results(_) => TurnRequest::Task(NewTurn {
                 task: match &self.work {
                     What::Task(task) => task.clone(),
                     // Programs with client tools call the daemon themselves.
@@ -30,14 +32,16 @@ impl Ask {
                 settings: self.own(),
                 wait,
             }),
-            What::Compact(..) | What::CompactPart(..) => Asked::Compact(self.compaction_request()),
-            What::Restore(checkpoint) => Asked::Restore {
+            What::Compact(..) | What::CompactPart(..) => {
+                TurnRequest::Compact(self.compaction_request())
+            }
+            What::Revert(checkpoint) => TurnRequest::Revert {
                 checkpoint: checkpoint.to_string(),
-                new: TakeBack { branch, wait },
+                new: RevertCheckpoint { branch, wait },
             },
-            What::Regenerate(checkpoint, writing) => Asked::Regenerate {
+            What::Regenerate(checkpoint, writing) => TurnRequest::Regenerate {
                 checkpoint: checkpoint.to_string(),
-                new: Anew {
+                new: RegenerateSummary {
                     instructions: writing.instructions.as_ref().map(ToString::to_string),
                     summariser: writing.summariser.as_ref().map(ToString::to_string),
                     on_failure: on_failure(writing.unwritten),
@@ -46,9 +50,9 @@ impl Ask {
                     wait,
                 },
             },
-            What::Edit(checkpoint, text, _) => Asked::Edit {
+            What::Edit(checkpoint, text, _) => TurnRequest::Edit {
                 checkpoint: checkpoint.to_string(),
-                new: NewText {
+                new: EditSummary {
                     text: text.to_string(),
                     branch,
                     wait,

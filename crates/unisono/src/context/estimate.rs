@@ -301,8 +301,8 @@ impl Without {
     }
 
     /// In the types of the API.
-    pub fn to_api(&self) -> api::Restoring {
-        api::Restoring {
+    pub fn to_api(&self) -> api::RevertEffect {
+        api::RevertEffect {
             tokens_before: self.before.0,
             tokens_after: self.after.tokens.0,
             usable_tokens: self.usable.0,

@@ -1,7 +1,7 @@
 //! A context in the types of the API.
 
 use unisono_api::context::{Context, Entry, Summary, TierLoad, Tool};
-use unisono_api::session::Few;
+use unisono_api::session::Preview;
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::Preamble;
@@ -50,7 +50,7 @@ pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Conte
         tools: tools(&measured.preamble),
         tools_tokens: measured.tools.tokens.0,
         unasked_servers: unasked(&measured.preamble, by),
-        topics: Few::of(topics.len(), topics.into_iter().rev(), url),
+        topics: Preview::of(topics.len(), topics.into_iter().rev(), url),
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),

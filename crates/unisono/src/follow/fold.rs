@@ -99,7 +99,7 @@ impl TurnFold {
     pub(super) fn end(&self, turn: Turn) -> TurnEnd {
         let ended = self.state.ended(self.turn);
         let amounts = match ended.map(|ended| &ended.outcome) {
-            Some(Outcome::Compacted { before, after } | Outcome::Restored { before, after }) => {
+            Some(Outcome::Compacted { before, after } | Outcome::Reverted { before, after }) => {
                 Some((before.0, after.0))
             }
             _ => None,

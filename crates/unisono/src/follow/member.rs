@@ -1,6 +1,6 @@
 //! The agents of a turn and their states.
 
-use unisono_api::turn::Fault;
+use unisono_api::turn::ErrorInfo;
 use unisono_api::turn_event::Member;
 use unisono_context::{AgentId, RunId};
 use unisono_session::agent::Team;
@@ -144,7 +144,7 @@ impl Seat {
             usage: None,
             duration_ms: None,
         };
-        let fault = |code: &str, reason: &str| Fault {
+        let fault = |code: &str, reason: &str| ErrorInfo {
             code: code.to_owned(),
             reason: reason.to_owned(),
         };

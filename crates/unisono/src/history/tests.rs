@@ -111,8 +111,8 @@ async fn daemon(directory: &std::path::Path) -> Local {
         .sources(sources)
         .agent("at-once", AtOnce)
         .in_memory()
-        .set("run.lead", "a")
-        .set("run.agents", "b")
+        .set("turn.lead", "a")
+        .set("turn.agents", "b")
         .set("compaction.preset", "off");
     local.start().await.unwrap()
 }

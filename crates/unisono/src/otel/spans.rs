@@ -367,7 +367,7 @@ impl Spans {
         match outcome {
             Outcome::Failed { code, reason } => span.failed(code, reason),
             Outcome::Cancelled => span.failed("cancelled", "it was cancelled"),
-            Outcome::Answered | Outcome::Compacted { .. } | Outcome::Restored { .. } => {}
+            Outcome::Answered | Outcome::Compacted { .. } | Outcome::Reverted { .. } => {}
         }
         spans.push(span);
         spans

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unisono_api::Code;
-use unisono_api::compaction::{Again, NewCompaction, OnFailure};
-use unisono_api::turn::{Asked, NewTurn};
+use unisono_api::compaction::{NewCompaction, OnFailure, RetryCompaction};
+use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_context::compaction::ContextPart;
 use unisono_context::message::Part;
 use unisono_context::policy::Keep;
@@ -29,26 +29,32 @@ const LARGE_LEAST: u64 = 64;
 ///
 /// # Errors
 /// It contradicts itself, a setting is wrong, or the session has no such checkpoint or turn.
-pub async fn read(journal: &Journal, session: &impl Inspect, asked: &Asked) -> Result<Ask, Error> {
+pub async fn read(
+    journal: &Journal,
+    session: &impl Inspect,
+    asked: &TurnRequest,
+) -> Result<Ask, Error> {
     match asked {
-        Asked::Task(new) => task(new),
-        Asked::Compact(new) => compaction(new.clone()),
-        Asked::Edit { checkpoint, new } => {
+        TurnRequest::Task(new) => task(new),
+        TurnRequest::Compact(new) => compaction(new.clone()),
+        TurnRequest::Edit { checkpoint, new } => {
             let ask = edited(session, checkpoint, new.text.clone()).await?;
             Ok(ask.branch(new.branch.as_str()))
         }
-        Asked::Regenerate { checkpoint, new } => {
+        TurnRequest::Regenerate { checkpoint, new } => {
             let (instructions, summariser) = (new.instructions.clone(), new.summariser.clone());
             let writing = writing(instructions, summariser, new.on_failure);
             let ask = anew(session, checkpoint, writing).await?;
             let ask = ask.with_settings(of_request(&new.settings)?);
             Ok(ask.branch(new.branch.as_str()))
         }
-        Asked::Restore { checkpoint, new } => {
+        TurnRequest::Revert { checkpoint, new } => {
             let ask = taken_back(session, checkpoint).await?;
             Ok(ask.branch(new.branch.as_str()))
         }
-        Asked::Again { turn, new } => again(journal, session, id("turn", turn)?, new).await,
+        TurnRequest::RetryCompaction { turn, new } => {
+            again(journal, session, id("turn", turn)?, new).await
+        }
     }
 }
 
@@ -210,7 +216,7 @@ async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Result<
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
 async fn taken_back(session: &impl Inspect, number: &str) -> Result<Ask, Error> {
-    Ok(Ask::restore(numbered(session, number).await?.id))
+    Ok(Ask::revert(numbered(session, number).await?.id))
 }
 
 /// The ask to repeat the compaction of a turn, with the same instructions.
@@ -218,7 +224,7 @@ async fn again(
     journal: &Journal,
     session: &impl Inspect,
     turn: TurnId,
-    new: &Again,
+    new: &RetryCompaction,
 ) -> Result<Ask, Error> {
     let trace = history::turn(journal, session, Lookup::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));

@@ -180,7 +180,7 @@ async fn detail(
     let head = head.ok_or_else(|| unknown_branch(branch))?;
     let checkpoint = described(&state, &Active::of(&state, branch), &found);
     let inactive = inactive(&state, head, &found);
-    let ask = Ask::restore(found.id).branch(branch);
+    let ask = Ask::revert(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
     let learnt = local.calibrations().clone();
     let without = move || Without::of((&setup, &learnt), &ask, &mut state, head, id);
@@ -201,7 +201,7 @@ async fn detail(
         key_facts: key_facts.collect(),
         duration_ms: found.duration_ms,
         cost_usd: values::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
-        restore: without.map(|without| without.to_api()),
+        revert: without.map(|without| without.to_api()),
         inactive,
     })
 }
@@ -211,15 +211,13 @@ fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Opti
     let (tree, all) = (state.tree(), state.checkpoints());
     let why = all.status(tree, head, of.id).err()?;
     let text = why.to_string();
-    let reason = text
-        .split_once(": restore")
-        .map_or(&*text, |(what, _)| what);
+    let reason = text.split_once(": revert").map_or(&*text, |(what, _)| what);
     let applying = tree.branches();
     let applying = applying.filter(|(_, head)| of.applies_to(tree, *head));
     let names = applying.map(|(name, _)| name.to_owned());
     Some(Inactive {
         reason: reason.to_owned(),
-        restore_first: match why {
+        revert_first: match why {
             NotActive::Superseded { by, .. } | NotActive::GivesWay { to: by, .. } => Some(by),
             _ => None,
         },

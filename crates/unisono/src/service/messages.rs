@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
 use unisono_api::service::{Messages, Result as Answer};
-use unisono_api::session::{Branch, NewBranch, Stretch, TreeMessage, TreeQuery};
+use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
@@ -126,7 +126,7 @@ impl Messages for Local {
         Ok(session.inspect(look).await.map_err(Error::from)?)
     }
 
-    async fn tree(&self, session: &str, query: &TreeQuery) -> Answer<Page<Stretch>> {
+    async fn tree(&self, session: &str, query: &TreeQuery) -> Answer<Page<BranchSegment>> {
         let session = self.view(id("session", session)?).await?;
         let after = cursor::<MessageId>(query.cursor.as_deref())?;
         let (limit, full) = (Page::<()>::size(query.limit), query.full);
@@ -293,8 +293,8 @@ fn form(view: &View<'_>, node: &Node) -> &'static str {
     }
 }
 
-fn stretch(of: message_tree::Stretch) -> Stretch {
-    Stretch {
+fn stretch(of: message_tree::BranchSegment) -> BranchSegment {
+    BranchSegment {
         depth: u32::try_from(of.depth).unwrap_or(u32::MAX),
         first: of.first.id.to_string(),
         last: of.last.id.to_string(),

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use async_trait::async_trait;
-use unisono_api::search::{Found, SearchQuery};
+use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Search};
 use unisono_api::{Code, Page};
 use unisono_context::SessionId;
@@ -27,7 +27,11 @@ const DEEPEST: usize = 10_000;
 
 #[async_trait]
 impl Search for Local {
-    async fn search(&self, session: Option<&str>, query: &SearchQuery) -> service::Result<Found> {
+    async fn search(
+        &self,
+        session: Option<&str>,
+        query: &SearchQuery,
+    ) -> service::Result<SearchResults> {
         let Some(session) = session else {
             return Ok(found(self, query, None).await?);
         };
@@ -49,7 +53,7 @@ async fn found(
     local: &Local,
     sought: &SearchQuery,
     within: Option<SessionId>,
-) -> Result<Found, Error> {
+) -> Result<SearchResults, Error> {
     let query = Words::parse(&sought.q, clock::now()).map_err(unisono_search::Error::from)?;
     if query.is_empty() {
         let notes = query.notes.iter().map(|note| format!(": {note}"));
@@ -89,7 +93,7 @@ async fn found(
         let hit = session.inspect(look).await?;
         hits.extend(hit.map(|hit| hit.to_api()));
     }
-    Ok(Found {
+    Ok(SearchResults {
         notes: query.notes.iter().map(ToString::to_string).collect(),
         complete: answer.complete,
         hits,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
 use unisono_api::session::{
-    ExportQuery, ImportFile, Imported, Listed, NewSession, Session, SessionQuery,
+    ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
 };
 use unisono_api::store::LostEvents;
 use unisono_api::{Code, Page};
@@ -38,7 +38,7 @@ pub(super) use described::{branch, ended_turn};
 
 #[async_trait]
 impl Sessions for Local {
-    async fn sessions(&self, query: &SessionQuery) -> service::Result<Page<Listed>> {
+    async fn sessions(&self, query: &SessionQuery) -> service::Result<Page<SessionListItem>> {
         let limit = Page::<()>::size(query.limit);
         let with = query.label.as_deref().map(label).transpose()?;
         if query.by_change && !query.open && query.id.is_none() {
@@ -244,7 +244,7 @@ async fn unfinished(
     local: &Local,
     before: Option<SessionId>,
     limit: usize,
-) -> Result<Page<Listed>, Error> {
+) -> Result<Page<SessionListItem>, Error> {
     let mut ids = local.unfinished().await?;
     ids.retain(|id| before.is_none_or(|before| *id < before));
     ids.sort_unstable_by_key(|id| Reverse(*id));
@@ -295,7 +295,7 @@ async fn labelled(
     mut before: Option<SessionId>,
     limit: usize,
     label: &Label,
-) -> Result<Page<Listed>, Error> {
+) -> Result<Page<SessionListItem>, Error> {
     let (mut items, mut looked_at) = (Vec::new(), 0);
     while looked_at < LOOKED_AT {
         let found = newest(local, before, LOOKED_AT / 4).await?;
@@ -304,11 +304,13 @@ async fn labelled(
         };
         before = Some(last.id);
         looked_at += found.len();
-        let fits = |session: &Listed| label.is_of(&session.labels);
+        let fits = |session: &SessionListItem| label.is_of(&session.labels);
         items.extend(listed(local, found).await?.into_iter().filter(fits));
         if items.len() > limit {
             items.truncate(limit);
-            let next = items.last().map(|last: &Listed| last.session.clone());
+            let next = items
+                .last()
+                .map(|last: &SessionListItem| last.session.clone());
             return Ok(Page { items, next });
         }
     }
@@ -317,7 +319,7 @@ async fn labelled(
 }
 
 /// The list items of sessions, except sessions whose first event is not their creation.
-pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<Listed>, Error> {
+pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<SessionListItem>, Error> {
     let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
     let firsts = local.journal().first_events(&ids).await?;
     let losses = local.losses();
@@ -325,7 +327,7 @@ pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<Listed>, Err
         let Fact::Created { title, labels, .. } = first?.fact else {
             return None;
         };
-        Some(Listed {
+        Some(SessionListItem {
             session: found.id.to_string(),
             title: title.to_string(),
             labels: plain(&labels),

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::stream;
 use unisono_api::service::{self, TurnUpdates, Turns};
 use unisono_api::session::EndedTurn;
-use unisono_api::turn::{Asked, Turn};
+use unisono_api::turn::{Turn, TurnRequest};
 use unisono_api::turn_event::TurnUpdate;
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{RunId, TurnId};
@@ -23,7 +23,7 @@ impl Turns for Local {
     async fn begin(
         &self,
         session: &str,
-        asked: &Asked,
+        asked: &TurnRequest,
         key: Option<&str>,
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;

@@ -50,15 +50,15 @@ fn the_shipped_agents_work_anywhere() {
         );
         assert_eq!(definition.timeout_ms, 120_000);
     }
-    let run = &setup.loaded.config.run;
-    let team = setup.roster.team(&run.lead, &run.agents).unwrap();
+    let turn = &setup.loaded.config.turn;
+    let team = setup.roster.team(&turn.lead, &turn.agents).unwrap();
     assert_eq!(team.delegates.len(), 4);
 }
 
 #[test]
 fn every_key_reaches_the_definition_from_both_kinds_of_file() {
-    let yaml = "---\ndescription: Checks\nkind: llm\nmodel: openai/gpt-4o\ntools: [recall]\nmax_turns: 3\ntimeout: 90s\nretries: 0\nmax_concurrent: 2\ncontext: task_only\nprefix: own\non_failure: fail\ntemperature: 0.7\ncache_warm: prewarm\noutput_schema:\n  type: object\n  properties:\n    zeta: {type: string}\n    a: {type: number, minimum: 0.5}\n  required: [zeta]\n  additionalProperties: false\ndelegates: [risks]\ntags: [a, b]\n---\n\nBe exact.\n";
-    let toml = "description = \"Checks\"\nkind = \"llm\"\nmodel = \"openai/gpt-4o\"\ntools = [\"recall\"]\nmax_turns = 3\ntimeout = 90\nretries = 0\nmax_concurrent = 2\ncontext = \"task_only\"\nprefix = \"own\"\non_failure = \"fail\"\ndelegates = [\"risks\"]\ntags = [\"a\", \"b\"]\ninstructions = \"Be exact.\"\ntemperature = 0.7\ncache_warm = \"prewarm\"\n[output_schema]\ntype = \"object\"\nproperties = { zeta = { type = \"string\" }, a = { type = \"number\", minimum = 0.5 } }\nrequired = [\"zeta\"]\nadditionalProperties = false\n";
+    let yaml = "---\ndescription: Checks\nkind: llm\nmodel: openai/gpt-4o\ntools: [recall]\nmax_model_calls: 3\ntimeout: 90s\nretries: 0\nmax_concurrent: 2\ncontext: task_only\nprefix: own\non_failure: fail\ntemperature: 0.7\ncache_warm: prewarm\noutput_schema:\n  type: object\n  properties:\n    zeta: {type: string}\n    a: {type: number, minimum: 0.5}\n  required: [zeta]\n  additionalProperties: false\ndelegates: [risks]\ntags: [a, b]\n---\n\nBe exact.\n";
+    let toml = "description = \"Checks\"\nkind = \"llm\"\nmodel = \"openai/gpt-4o\"\ntools = [\"recall\"]\nmax_model_calls = 3\ntimeout = 90\nretries = 0\nmax_concurrent = 2\ncontext = \"task_only\"\nprefix = \"own\"\non_failure = \"fail\"\ndelegates = [\"risks\"]\ntags = [\"a\", \"b\"]\ninstructions = \"Be exact.\"\ntemperature = 0.7\ncache_warm = \"prewarm\"\n[output_schema]\ntype = \"object\"\nproperties = { zeta = { type = \"string\" }, a = { type = \"number\", minimum = 0.5 } }\nrequired = [\"zeta\"]\nadditionalProperties = false\n";
     let load = |name, text: &str| {
         (*with_agent(name, text)
             .setup()
@@ -73,7 +73,11 @@ fn every_key_reaches_the_definition_from_both_kinds_of_file() {
     assert_eq!(from_yaml, load("checker.md", &format!("\u{feff}{yaml}")));
     assert_eq!(from_yaml.limits.window, Tokens(128_000));
     assert_eq!(
-        (from_yaml.max_turns, from_yaml.timeout_ms, from_yaml.retries),
+        (
+            from_yaml.max_model_calls,
+            from_yaml.timeout_ms,
+            from_yaml.retries
+        ),
         (3, 90_000, 0)
     );
     assert_eq!(from_yaml.context, ContextMode::TaskOnly);
@@ -156,7 +160,7 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         ("a.md", "---\n- a list\n---\n"),
         ("a.md", "---\n---\nonly instructions\n"),
         ("a.md", "---\ndescription: x\nmax_turn: 3\n---\n"),
-        ("a.md", "---\ndescription: x\nmax_turns: many\n---\n"),
+        ("a.md", "---\ndescription: x\nmax_model_calls: many\n---\n"),
         ("a.md", "---\ndescription: x\ntimeout: soon\n---\n"),
         ("a.md", "---\ndescription: x\ntools: [recal, shell]\n---\n"),
         ("a.md", "---\ndescription: x\nmodel: opnai/gpt-4o\n---\n"),
@@ -286,7 +290,7 @@ fn a_registered_kind_is_taken() {
 
 #[test]
 fn later_places_win_and_hidden_ones_are_told() {
-    let sandbox = Sandbox::with_config("[agents.mine]\nmax_turns = 2\n[agents.risks]\nmax_turns = 9\ndescription = \"Other\"\n[agents.extra]\ndescription = \"Only here\"\n")
+    let sandbox = Sandbox::with_config("[agents.mine]\nmax_model_calls = 2\n[agents.risks]\nmax_model_calls = 9\ndescription = \"Other\"\n[agents.extra]\ndescription = \"Only here\"\n")
         .file("home/.config/unisono/agents/mine.md", "---\ndescription: a person's\n---\n")
         .file("project/agents/mine.toml", "description = \"the project's\"\n")
         .file("project/agents/README.md", "not an agent")
@@ -295,11 +299,11 @@ fn later_places_win_and_hidden_ones_are_told() {
     let setup = sandbox.setup();
     let get = |name: &str| setup.roster.get(name).unwrap();
     assert_eq!(
-        (&*get("mine").description, get("mine").max_turns),
+        (&*get("mine").description, get("mine").max_model_calls),
         ("the project's", 2)
     );
     assert_eq!(
-        (&*get("risks").description, get("risks").max_turns),
+        (&*get("risks").description, get("risks").max_model_calls),
         ("Other", 9)
     );
     assert!(get("risks").instructions.contains("open questions"));
@@ -330,8 +334,8 @@ fn a_lead_that_delegates_chooses_among_the_agents_named() {
     let named = ["risks", "actions=by Friday", "risks", "facts"];
     assert_eq!(shown("boss", &named), pair("facts actions", "risks facts"));
     assert_eq!(shown("boss", &[]), pair("facts", ""));
-    let run = &setup.loaded.config.run;
-    let agents: Vec<&str> = run.agents.iter().map(String::as_str).collect();
+    let turn = &setup.loaded.config.turn;
+    let agents: Vec<&str> = turn.agents.iter().map(String::as_str).collect();
     let all = "decisions risks facts actions";
     assert_eq!(shown("coordinator", &agents), pair("", all));
     assert_eq!(shown("lead", &agents), pair(all, ""));

@@ -140,22 +140,22 @@ fn later_layers_win_and_each_value_knows_its_origin() {
     )
     .file(
         "etc/unisono.toml",
-        "[run]\ntimeout_seconds = 7\nagents = []\n[log]\nlevel = \"error\"\n",
+        "[turn]\ntimeout_seconds = 7\nagents = []\n[log]\nlevel = \"error\"\n",
     )
     .file(
         "home/.config/unisono/unisono.toml",
-        "[run]\ntimeout_seconds = 8\n[store]\npath = \"~/kept\"\n",
+        "[turn]\ntimeout_seconds = 8\n[store]\npath = \"~/kept\"\n",
     )
     .env("UNISONO__LOG__LEVEL", "debug")
-    .env("UNISONO__RUN__AGENTS", "risks, facts")
+    .env("UNISONO__TURN__AGENTS", "risks, facts")
     .env("UNISONO_LOG", "is no setting")
     .flag("--log-format", "log.format", "text")
     .flag("--trigger", "compaction.trigger_tokens", "12_000");
     insta::assert_snapshot!(changed(&sandbox), @r#"
     store.path = "/project/.unisono"  # config/unisono.toml:5:1
     compaction.trigger_tokens = 12000  # flag --trigger
-    run.agents = ["risks", "facts"]  # env UNISONO__RUN__AGENTS
-    run.timeout_seconds = 8  # /home/.config/unisono/unisono.toml:2:1
+    turn.agents = ["risks", "facts"]  # env UNISONO__TURN__AGENTS
+    turn.timeout_seconds = 8  # /home/.config/unisono/unisono.toml:2:1
     log.format = "text"  # flag --log-format
     log.level = "debug"  # env UNISONO__LOG__LEVEL
     "#);
@@ -202,7 +202,7 @@ keep_share = 0.5
 preset = "recursive"
 [compaction.models."openai/gpt-99"]
 deadline_seconds = 3
-[run]
+[turn]
 lead = "led"
 agents = ["risk", "facts=count them"]
 [log]
@@ -210,7 +210,7 @@ format = "xml"
 [models]
 default = "mistral/large"
 [agents.risks]
-max_turn = 3
+max_model_call = 3
 [agents.Nobody]
 description = "x"
 [runtime]

@@ -28,14 +28,14 @@ fn shown(setup: &Setup, key: &str) -> String {
 
 #[test]
 fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_requests() {
-    const KEY: &str = "run.timeout_seconds";
-    let file = || Sandbox::with_config("[run]\ntimeout_seconds = 1\n");
+    const KEY: &str = "turn.timeout_seconds";
+    let file = || Sandbox::with_config("[turn]\ntimeout_seconds = 1\n");
     let stored = || {
         let mut sandbox = file();
-        sandbox.sources.stored = Some("[run]\ntimeout_seconds = 2\n".to_owned());
+        sandbox.sources.stored = Some("[turn]\ntimeout_seconds = 2\n".to_owned());
         sandbox
     };
-    let env = || stored().env("UNISONO__RUN__TIMEOUT_SECONDS", "4");
+    let env = || stored().env("UNISONO__TURN__TIMEOUT_SECONDS", "4");
     let flag = || env().flag("--timeout", KEY, "5");
     let session: Pairs<'_> = &[(KEY, "3")];
     let request = [Override::new("the request", KEY, "6")];
@@ -44,7 +44,7 @@ fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_re
         (file(), &[], &[], "1 config/unisono.toml:2:1"),
         (file(), session, &[], "3 session"),
         (stored(), session, &[], "3 session"),
-        (env(), session, &[], "4 env UNISONO__RUN__TIMEOUT_SECONDS"),
+        (env(), session, &[], "4 env UNISONO__TURN__TIMEOUT_SECONDS"),
         (flag(), session, &[], "5 flag --timeout"),
         (flag(), session, &request, "6 the request"),
         (file(), session, &request, "6 the request"),
@@ -110,8 +110,8 @@ fn what_is_wrong_with_it_names_key_value_and_session() {
             &["session", "`compaction.trigger_tokens`", "many"],
         ),
         (
-            &[("run.lead", "leda")],
-            &["session", "`run.lead`", "leda", "did you mean `lead`?"],
+            &[("turn.lead", "leda")],
+            &["session", "`turn.lead`", "leda", "did you mean `lead`?"],
         ),
         (
             &[

@@ -223,7 +223,7 @@ fn kind(entry: &Entry) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unisono_api::session::Few;
+    use unisono_api::session::Preview;
 
     fn context(occupancy_percent: u64, messages: u32) -> Context {
         let entry = |ordinal| Entry {
@@ -256,7 +256,7 @@ mod tests {
             tools: Vec::new(),
             tools_tokens: 0,
             unasked_servers: Vec::new(),
-            topics: Few::of(0, Vec::new(), String::new()),
+            topics: Preview::of(0, Vec::new(), String::new()),
             tiers: Vec::new(),
             summaries: vec![Summary {
                 checkpoint: 2,

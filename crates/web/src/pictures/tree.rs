@@ -1,7 +1,7 @@
 //! Branches as lines: each from where it forks off to its last message.
 
 use maud::{Markup, html};
-use unisono_api::session::Stretch;
+use unisono_api::session::BranchSegment;
 use unisono_api::short;
 
 use super::{attribute, scaled};
@@ -11,7 +11,10 @@ const ROW: f64 = 26.0;
 const MOST: usize = 60;
 
 /// The branches of a session. `place` is where a stretch is shown.
-pub(crate) fn lines(stretches: &[Stretch], place: &dyn Fn(&Stretch) -> Option<String>) -> Markup {
+pub(crate) fn lines(
+    stretches: &[BranchSegment],
+    place: &dyn Fn(&BranchSegment) -> Option<String>,
+) -> Markup {
     let drawn = &stretches[..stretches.len().min(MOST)];
     let longest = drawn.iter().map(|one| one.last_ordinal).max().unwrap_or(1);
     let x = |ordinal: u32| 10.0 + scaled(f64::from(ordinal), f64::from(longest)) * 0.8;
@@ -39,7 +42,7 @@ pub(crate) fn lines(stretches: &[Stretch], place: &dyn Fn(&Stretch) -> Option<St
     }
 }
 
-fn named(one: &Stretch) -> String {
+fn named(one: &BranchSegment) -> String {
     match one.branches.is_empty() {
         true => format!("#{}", one.last_ordinal),
         false => short::line(&one.branches.join(", "), 30),
@@ -48,7 +51,7 @@ fn named(one: &Stretch) -> String {
 
 /// The stretch that each follows: the newest one before it that is one fork higher, and ends where
 /// it begins.
-fn parents(stretches: &[Stretch]) -> Vec<Option<usize>> {
+fn parents(stretches: &[BranchSegment]) -> Vec<Option<usize>> {
     let mut found = Vec::new();
     for (at, one) in stretches.iter().enumerate() {
         let mut before = stretches[..at].iter();
@@ -63,8 +66,8 @@ fn parents(stretches: &[Stretch]) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
 
-    fn stretch(depth: u32, first: u32, last: u32, branch: &str) -> Stretch {
-        Stretch {
+    fn stretch(depth: u32, first: u32, last: u32, branch: &str) -> BranchSegment {
+        BranchSegment {
             depth,
             first: String::new(),
             last: String::new(),

@@ -11,7 +11,7 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 const HELP: &str = "\
-JSON: agent, kind, model, description, tools, tags, origin, instructions, digest, window_tokens, max_turns, timeout_ms, retries,
+JSON: agent, kind, model, description, tools, tags, origin, instructions, digest, window_tokens, max_model_calls, timeout_ms, retries,
 max_concurrent, context, on_failure, delegates, pipeline [{agent, task}], command {program, args}
 for programs, and http {url, headers} for servers.";
 
@@ -129,7 +129,7 @@ fn limits(agent: &Agent) -> String {
         "{} an attempt, {} more after a failure, {} model calls, {} at a time, on failure {}",
         show::time(d.timeout_ms),
         d.retries,
-        d.max_turns,
+        d.max_model_calls,
         d.max_concurrent,
         on_failure(d.on_failure)
     )
@@ -145,7 +145,7 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
     value["instructions"] = (*d.instructions).into();
     value["digest"] = d.digest().to_string().into();
     value["window_tokens"] = window.0.into();
-    value["max_turns"] = d.max_turns.into();
+    value["max_model_calls"] = d.max_model_calls.into();
     value["timeout_ms"] = d.timeout_ms.into();
     value["retries"] = d.retries.into();
     value["max_concurrent"] = d.max_concurrent.into();

@@ -221,7 +221,7 @@ impl<'t> Talk<'t> {
         let followed = self.worker.ask(&session, &self.ask(text)).await?;
         let mut followed = followed.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);
-        let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
+        let limits = Limits::cancelling(Some(config.turn.timeout()), interrupts);
         let end = follow(self.worker.service(), &mut followed, &mut answer, limits).await?;
         let watch = followed.leave();
         let out = &self.app.out;

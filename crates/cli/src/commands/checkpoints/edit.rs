@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
-use unisono_api::compaction::NewText;
-use unisono_api::turn::Asked;
+use unisono_api::compaction::EditSummary;
+use unisono_api::turn::TurnRequest;
 use unisono_model::redact::redact;
 use unisono_session::state::MAIN;
 use unisono_store::private;
@@ -15,11 +15,11 @@ use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-use super::restore::found;
+use super::revert::found;
 
 const HELP: &str = "\
 The text may have as many tokens as a summary of the preset (2,048 unless configured), and leave the
-context within its target. The old summary is kept, and `checkpoints restore` brings it back. Key
+context within its target. The old summary is kept, and `checkpoints revert` brings it back. Key
 facts stay as they are.
 
 Examples:
@@ -62,9 +62,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         desk.close().await;
         return Ok(());
     }
-    let asked = Asked::Edit {
+    let asked = TurnRequest::Edit {
         checkpoint: detail.checkpoint.number.to_string(),
-        new: NewText {
+        new: EditSummary {
             text,
             branch: args.branch.clone(),
             wait: false,

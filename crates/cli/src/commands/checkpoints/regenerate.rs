@@ -11,11 +11,11 @@ use crate::commands::compact::{Otherwise, follow_each, report};
 use crate::live::{Interrupts, Watch};
 use crate::problem::{Problem, Result};
 
-use super::restore::found;
+use super::revert::found;
 
 const HELP: &str = "\
 The summary is made again of what it was made of: the summary before it, and the messages it stands
-for. The old one is kept, and `checkpoints restore` brings it back. Where none can be made, nothing
+for. The old one is kept, and `checkpoints revert` brings it back. Where none can be made, nothing
 changes.
 
 Examples:

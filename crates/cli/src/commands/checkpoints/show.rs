@@ -11,9 +11,9 @@ use crate::show;
 
 const HELP: &str = "\
 JSON: as of `list`, with block (as the model sees it), covers [{first, last}], key_facts [{text,
-ordinal}], duration_ms, cost_usd (null: unknown), restore {tokens_before, tokens_after,
+ordinal}], duration_ms, cost_usd (null: unknown), revert {tokens_before, tokens_after,
 usable_tokens, fits} (null: it is not in the context of `main`), and then inactive {reason,
-restore_first (the checkpoint that stands in its place), branches (those that have its messages)}.";
+revert_first (the checkpoint that stands in its place), branches (those that have its messages)}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

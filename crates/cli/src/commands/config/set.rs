@@ -27,7 +27,7 @@ A session can also have `models.default` and `models.override`; it has no
 JSON: the setting as `config show` has it; value and origin are null where the key is not set any more.
 
 Examples:
-  unisono config set run.agents risks,facts
+  unisono config set turn.agents risks,facts
   unisono config set compaction.trigger_tokens 60000
   unisono config set compaction.trigger_tokens --unset
   unisono config set compaction.models.openai/gpt-4.1.trigger_tokens 200000

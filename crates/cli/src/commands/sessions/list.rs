@@ -1,7 +1,7 @@
 //! `unisono sessions list`.
 
 use unisono::labels::Label;
-use unisono_api::session::Listed;
+use unisono_api::session::SessionListItem;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -50,7 +50,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-fn row(session: &Listed) -> Vec<String> {
+fn row(session: &SessionListItem) -> Vec<String> {
     vec![
         show::short_id(&session.session),
         show::minute(&session.updated),

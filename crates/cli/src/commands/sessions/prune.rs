@@ -6,7 +6,7 @@ use serde_json::json;
 use unisono::Service;
 use unisono::labels::Label;
 use unisono_api::Code;
-use unisono_api::session::Listed;
+use unisono_api::session::SessionListItem;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
 use unisono_search::{Bound, instant};
@@ -76,7 +76,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// What was found.
 struct Found {
     /// Sessions that can go, the oldest first.
-    old: Vec<Listed>,
+    old: Vec<SessionListItem>,
     /// How many are as old and may have open turns.
     open: usize,
 }
@@ -95,7 +95,7 @@ async fn older_than(service: &dyn Service, before: Timestamp, labels: &[Label]) 
 }
 
 /// Deletes a session that is as it was when it was found, and says whether it is gone.
-async fn is_deleted(service: &dyn Service, old: &Listed) -> Result<bool> {
+async fn is_deleted(service: &dyn Service, old: &SessionListItem) -> Result<bool> {
     match service.session(&old.session).await {
         Ok(now) if now.events == old.events && now.open_turns.count == 0 => {}
         Ok(_) => return Ok(false),
@@ -110,7 +110,7 @@ async fn is_deleted(service: &dyn Service, old: &Listed) -> Result<bool> {
     }
 }
 
-fn tell(app: &App, args: &Args, before: Timestamp, gone: &[Listed], open: usize) {
+fn tell(app: &App, args: &Args, before: Timestamp, gone: &[SessionListItem], open: usize) {
     if app.out.json {
         let each = gone.iter().map(|old| {
             json!({
@@ -158,7 +158,7 @@ fn date(at: Timestamp) -> String {
 }
 
 /// When it last changed.
-fn updated(old: &Listed) -> Timestamp {
+fn updated(old: &SessionListItem) -> Timestamp {
     let updated: Option<jiff::Timestamp> = old.updated.parse().ok();
     // One whose time cannot be read is not old.
     Timestamp(updated.map_or(i64::MAX, |at| at.as_millisecond()))

@@ -17,7 +17,7 @@ const HELP: &str = "\
 JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
 turns, the newest first, [{turn, state, error {code, reason}, answer_message, tokens_before and
-tokens_after where the context was compacted or restored}],
+tokens_after where the context was compacted or reverted}],
 budgets [{level, resource, cap, spent, reserved, left}] in dollars, tokens or seconds,
 lost {first, last, found, quarantine} (events that a repair of the store has lost) or null.";
 

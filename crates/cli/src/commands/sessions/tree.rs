@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use unisono::Service;
-use unisono_api::session::{Stretch, TreeMessage, TreeQuery};
+use unisono_api::session::{BranchSegment, TreeMessage, TreeQuery};
 use unisono_context::Ordinal;
 
 use crate::app::App;
@@ -68,7 +68,7 @@ async fn messages(service: &dyn Service, session: &str) -> Result<Vec<TreeMessag
 }
 
 /// The tree, as it is drawn.
-async fn stretches(service: &dyn Service, session: &str, full: bool) -> Result<Vec<Stretch>> {
+async fn stretches(service: &dyn Service, session: &str, full: bool) -> Result<Vec<BranchSegment>> {
     let mut all = Vec::new();
     let mut query = TreeQuery {
         full,
@@ -86,7 +86,7 @@ async fn stretches(service: &dyn Service, session: &str, full: bool) -> Result<V
 }
 
 /// A stretch as text.
-fn line(stretch: &Stretch) -> String {
+fn line(stretch: &BranchSegment) -> String {
     let indent = "  ".repeat(usize::try_from(stretch.depth).unwrap_or_default());
     let heads = match &stretch.branches[..] {
         [] => String::new(),

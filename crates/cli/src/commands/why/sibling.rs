@@ -2,7 +2,7 @@
 
 use unisono::Service;
 use unisono::short::end;
-use unisono_api::run::{Against, Why};
+use unisono_api::run::{SiblingRequest, Why};
 
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
@@ -28,7 +28,7 @@ pub(super) async fn find(
     only(name, "run", &meant).map_err(|problem: Problem| problem.hint(hint))
 }
 
-pub(super) fn text(why: &Why, of: &Against, paint: Paint) -> String {
+pub(super) fn text(why: &Why, of: &SiblingRequest, paint: Paint) -> String {
     let whole = why.body.as_ref().and_then(|body| {
         let mut requests = why.requests.iter();
         let own = requests.find(|request| request.number == body.number)?;

@@ -58,9 +58,9 @@ impl Scales {
     }
 
     /// What the run must keep.
-    pub(super) fn bounds(&self, max_turns: u32) -> Bounds {
+    pub(super) fn bounds(&self, max_model_calls: u32) -> Bounds {
         Bounds {
-            max_turns,
+            max_model_calls,
             room: self.room.unwrap_or(Headroom::UNBOUNDED),
         }
     }

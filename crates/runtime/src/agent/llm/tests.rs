@@ -149,7 +149,7 @@ async fn an_attempt_goes_on_after_its_last_recorded_step() {
 #[tokio::test]
 async fn a_model_that_never_stops_is_stopped() {
     let mut attempt = attempt();
-    attempt.definition.max_turns = 3;
+    attempt.definition.max_model_calls = 3;
     let model = Scripted::by(|_| Act::call(&[("recall", r#"{"n":1}"#)]));
     let failure = run(&attempt, &model).await.unwrap_err();
     assert_eq!(failure.cause, Cause::BadOutput, "it has said nothing");

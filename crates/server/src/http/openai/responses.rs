@@ -15,7 +15,7 @@ use unisono_api::openai::{
     Incomplete, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, PromptTokens,
     Response, ResponseRequest, ResponseTokens,
 };
-use unisono_api::turn::{LeftCall, Turn};
+use unisono_api::turn::{ClientToolCall, Turn};
 use unisono_context::TurnId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -295,7 +295,7 @@ fn output(id: TurnId, text: String, turn: &Turn) -> Vec<OutputItem> {
     said.into_iter().chain(calls).collect()
 }
 
-fn call(left: &LeftCall, status: &'static str) -> OutputCall {
+fn call(left: &ClientToolCall, status: &'static str) -> OutputCall {
     OutputCall {
         kind: "function_call",
         id: left.id.replacen("call_", "fc_", 1),

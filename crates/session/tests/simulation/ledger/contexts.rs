@@ -71,8 +71,8 @@ pub(super) fn fits(state: &State, turn: TurnId) {
     }
 }
 
-/// C11: what is restored fits, and is left alone.
-pub(super) fn restored_fits(state: &State, turn: TurnId) {
+/// C11: what is reverted fits, and is left alone.
+pub(super) fn reverted_fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, false).unwrap();

@@ -101,9 +101,9 @@ fn session_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
-            "Restored",
+            "Reverted",
             (option::of(turn_id()), checkpoint_id(), tokens())
-                .prop_map(|(turn, checkpoint, before)| Fact::Restored {
+                .prop_map(|(turn, checkpoint, before)| Fact::Reverted {
                     turn,
                     checkpoint,
                     before,

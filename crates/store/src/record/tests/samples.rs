@@ -213,8 +213,8 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         (
-            "restored",
-            Fact::Restored {
+            "reverted",
+            Fact::Reverted {
                 turn: Some(TURN),
                 checkpoint: CHECKPOINT,
                 before: Tokens(30_000),
@@ -399,7 +399,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         (
             "turn_accepted_restore",
             accepted(
-                Work::Restore {
+                Work::Revert {
                     checkpoint: CHECKPOINT,
                 },
                 shares,
@@ -430,7 +430,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         ),
         (
             "turn_ended_restored",
-            ended(Outcome::Restored {
+            ended(Outcome::Reverted {
                 before: Tokens(30_000),
                 after: Tokens(90_000),
             }),

@@ -29,7 +29,7 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
     let look = move |state: &State| Changed::of(state, turn, newest, &branch, &work);
     let changed = session.inspect(look).await?;
     let amounts = match changed.outcome {
-        Some(Outcome::Compacted { before, after } | Outcome::Restored { before, after }) => {
+        Some(Outcome::Compacted { before, after } | Outcome::Reverted { before, after }) => {
             Some((before, after))
         }
         _ => None,

@@ -2,10 +2,10 @@
 
 use unisono_api::Code;
 use unisono_api::run::{
-    Against, Cause, Check, Replay, ReplayedRequest, ReplayedRun, RequestBody, SentRequest, Why,
-    WhyQuery,
+    Cause, Check, Replay, ReplayedRequest, ReplayedRun, RequestBody, SentRequest, SiblingRequest,
+    Why, WhyQuery,
 };
-use unisono_api::turn::Fault;
+use unisono_api::turn::ErrorInfo;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::replay::{self, Rebuilt, Requests, Sent};
 use unisono_session::Replay as Journaled;
@@ -77,7 +77,7 @@ pub(super) async fn replay(
         state: outcome.map_or("open", Outcome::name).to_owned(),
         text: outcome.map_or_else(|| "open".to_owned(), ToString::to_string),
         error: match outcome {
-            Some(Outcome::Failed { code, reason }) => Some(Fault {
+            Some(Outcome::Failed { code, reason }) => Some(ErrorInfo {
                 code: code.to_string(),
                 reason: reason.to_string(),
             }),
@@ -185,8 +185,8 @@ fn checks(rebuilt: &Rebuilt, only: Option<RunId>) -> Vec<Check> {
     checks.collect()
 }
 
-fn compared(difference: &Difference) -> Against {
-    Against {
+fn compared(difference: &Difference) -> SiblingRequest {
+    SiblingRequest {
         run: difference.other.to_string(),
         agent: difference.agent.to_string(),
         request: difference.number as u64 + 1,

@@ -6,7 +6,7 @@ use std::slice;
 use std::str::FromStr;
 
 use unisono_api::Page;
-use unisono_api::session::Listed;
+use unisono_api::session::SessionListItem;
 use unisono_context::SessionId;
 use unisono_session::Event;
 
@@ -55,7 +55,7 @@ pub(super) async fn sessions(
     before: Option<Place>,
     limit: usize,
     label: Option<&Label>,
-) -> Result<Page<Listed>, Error> {
+) -> Result<Page<SessionListItem>, Error> {
     let mut left = everything(local).await?;
     left.retain(|found| before.is_none_or(|before| Place::of(found) < before));
     left.sort_unstable_by_key(|found| Reverse(Place::of(found)));

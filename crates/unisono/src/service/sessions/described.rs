@@ -1,7 +1,7 @@
 //! A session in the types of the API.
 
-use unisono_api::session::{Branch, EndedTurn, Few, OpenRun, Session};
-use unisono_api::turn::Fault as Failed;
+use unisono_api::session::{Branch, EndedTurn, OpenRun, Preview, Session};
+use unisono_api::turn::ErrorInfo as Failed;
 use unisono_api::usage::Budget;
 use unisono_context::{MessageId, TurnId};
 use unisono_runtime::clock;
@@ -31,11 +31,11 @@ pub fn describe(id: &str, state: &State) -> Session {
         settings: plain(state.settings()),
         events: state.events(),
         messages: tree.len() as u64,
-        branches: Few::of(tree.branches().count(), told, at("branches")),
+        branches: Preview::of(tree.branches().count(), told, at("branches")),
         checkpoints: state.checkpoints().iter().len() as u64,
-        open_turns: Few::of(state.open_turns().count(), open, at("turns")),
+        open_turns: Preview::of(state.open_turns().count(), open, at("turns")),
         open_runs: open_runs(state),
-        ended_turns: Few::of(state.ended_turns().len(), ended, at("ended-turns")),
+        ended_turns: Preview::of(state.ended_turns().len(), ended, at("ended-turns")),
         budgets: budgets(state),
         lost: None,
     }
@@ -48,7 +48,7 @@ pub(in crate::service) fn ended_turn(
     ended: &state::EndedTurn,
 ) -> EndedTurn {
     let sizes = match &ended.outcome {
-        Outcome::Compacted { before, after } | Outcome::Restored { before, after } => {
+        Outcome::Compacted { before, after } | Outcome::Reverted { before, after } => {
             Some((before.0, after.0))
         }
         _ => None,

@@ -184,7 +184,7 @@ async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
 async fn a_long_run_goes_on_with_a_summary_of_its_oldest_rounds() {
     let long = |steps: &[Arc<Step>]| {
         let mut attempt = narrow(8_000);
-        attempt.definition.max_turns = 99;
+        attempt.definition.max_model_calls = 99;
         attempt.steps = steps.to_vec();
         attempt
     };

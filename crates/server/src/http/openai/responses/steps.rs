@@ -3,7 +3,7 @@
 use axum::response::sse::Event;
 use serde_json::{Value, json};
 use unisono_api::openai::{Failure, Response, ResponseError};
-use unisono_api::turn::{LeftCall, Turn};
+use unisono_api::turn::{ClientToolCall, Turn};
 use unisono_context::TurnId;
 
 use super::super::answer::Shape;
@@ -81,7 +81,7 @@ impl Steps {
     }
 
     /// A call, which is known as a whole.
-    fn called(&mut self, place: usize, left: &LeftCall) -> [Event; 4] {
+    fn called(&mut self, place: usize, left: &ClientToolCall) -> [Event; 4] {
         let done = call(left, "completed");
         let mut begun = call(left, "in_progress");
         begun.arguments.clear();

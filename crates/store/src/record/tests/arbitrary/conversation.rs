@@ -228,7 +228,7 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
                 model: texts.2,
                 limits,
                 tools: lists.0,
-                max_turns: numbers.0,
+                max_model_calls: numbers.0,
                 timeout_ms: numbers.1,
                 retries: numbers.2,
                 max_concurrent: numbers.3,
@@ -301,7 +301,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         }),
         (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
         (context_part(), writing()).prop_map(|(part, writing)| Work::CompactPart { part, writing }),
-        checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),
+        checkpoint_id().prop_map(|checkpoint| Work::Revert { checkpoint }),
         (checkpoint_id(), writing()).prop_map(|(checkpoint, writing)| {
             Work::Regenerate {
                 checkpoint,
@@ -370,6 +370,6 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
         (tokens(), tokens()).prop_map(|(before, after)| Outcome::Compacted { before, after }),
         (text(), text()).prop_map(|(code, reason)| Outcome::Failed { code, reason }),
         Just(Outcome::Cancelled),
-        (tokens(), tokens()).prop_map(|(before, after)| Outcome::Restored { before, after }),
+        (tokens(), tokens()).prop_map(|(before, after)| Outcome::Reverted { before, after }),
     ]
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// A turn that is accepted with these bounds, under this key.
 fn bounded(caps: TurnCaps, key: Option<RequestKey>) -> Fact {
-    let work = Work::Restore {
+    let work = Work::Revert {
         checkpoint: CHECKPOINT,
     };
     let Fact::TurnAccepted { turn } = accepted(work, policy()) else {

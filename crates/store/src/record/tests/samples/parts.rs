@@ -67,7 +67,7 @@ pub(super) fn defined(kind: agent::Kind) -> Fact {
                 per_message: Tokens(3),
             },
             tools: vec!["recall".into()],
-            max_turns: 8,
+            max_model_calls: 8,
             timeout_ms: 120_000,
             retries: 2,
             max_concurrent: 4,

@@ -51,7 +51,7 @@ fn why_not(chat: &Chat, id: CheckpointId) -> NotActive {
 }
 
 #[test]
-fn restores_go_back_one_by_one_and_say_which_comes_first() {
+fn reverts_go_back_one_by_one_and_say_which_comes_first() {
     let mut chat = Chat::of("U300 A200 U100");
     let start = chat.freeze().id();
     let first = summarise(&mut chat);
@@ -66,18 +66,18 @@ fn restores_go_back_one_by_one_and_say_which_comes_first() {
         why_not(&chat, CheckpointId::from_u128(7)),
         NotActive::Unknown
     );
-    chat.restore(second);
+    chat.revert(second);
     assert_eq!(chat.freeze().id(), between);
     assert_eq!(why_not(&chat, second), NotActive::Retired { number: 2 });
     let status = chat.checkpoints.status(&chat.tree, chat.head(), first);
     assert_eq!(status.unwrap().number, 1);
-    chat.restore(first);
+    chat.revert(first);
     chat.fork_at(3);
     assert_eq!(chat.freeze().id(), start);
 }
 
 #[test]
-fn a_checkpoint_of_another_branch_is_not_restored_here() {
+fn a_checkpoint_of_another_branch_is_not_reverted_here() {
     let mut chat = Chat::of("U300 A200 U100 A100 U100");
     let id = summarise(&mut chat);
     chat.fork_at(2);
@@ -104,7 +104,7 @@ fn what_was_masked_since_is_whole_again_and_what_was_before_stays_masked() {
     chat.say("A50 T1500 A50 T60 A50 T60 A50 T60 U50");
     let whole = chat.clone();
     mask(&mut chat);
-    chat.restore(id);
+    chat.revert(id);
     let entries = |chat: &Chat| {
         chat.freeze()
             .entries()
@@ -121,12 +121,12 @@ fn what_was_masked_since_is_whole_again_and_what_was_before_stays_masked() {
 }
 
 #[test]
-fn a_branch_rests_after_a_restore_until_it_is_nearly_full_or_is_compacted_again() {
+fn a_branch_rests_after_a_revert_until_it_is_nearly_full_or_is_compacted_again() {
     let mut chat = Chat::asked("U1000 A1000 U500");
     assert!(chat.check(BUDGET, &policy()).is_some());
     let id = summarise(&mut chat);
     assert!(!chat.checkpoints.rests(&chat.tree, chat.head()));
-    chat.restore(id);
+    chat.revert(id);
     assert!(chat.checkpoints.rests(&chat.tree, chat.head()));
     let rest = |chat: &Chat| chat.plan(BUDGET, &policy(), Mode::Rest).unwrap();
     assert_eq!(rest(&chat), None);

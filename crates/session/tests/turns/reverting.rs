@@ -10,10 +10,10 @@ use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
 use crate::shell::*;
 
-fn restore(n: u64, of: u64) -> NewTurn {
+fn revert(n: u64, of: u64) -> NewTurn {
     let checkpoint = ids::checkpoint(turn_id(of), 1);
     NewTurn {
-        work: Work::Restore { checkpoint },
+        work: Work::Revert { checkpoint },
         ..compacting(n, team(agent("lead"), []), 60)
     }
 }
@@ -47,13 +47,13 @@ fn now(shell: &Shell) -> SnapshotId {
 }
 
 #[test]
-fn a_restore_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
+fn a_revert_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
-    shell.accept(restore(1, 0));
+    shell.accept(revert(1, 0));
     shell.prepare();
-    let Outcome::Restored { before, after } = shell.outcome(1) else {
+    let Outcome::Reverted { before, after } = shell.outcome(1) else {
         panic!("{}", shell.outcome(1));
     };
     assert!(before < after, "{before} {after}");
@@ -81,13 +81,13 @@ fn what_is_not_in_the_context_is_refused_with_the_reason() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
-    assert_eq!(refused(&mut shell, restore(1, 7)), NotActive::Unknown);
+    assert_eq!(refused(&mut shell, revert(1, 7)), NotActive::Unknown);
     let at = message_id(1);
     let branch = "short".into();
     shell.feed(Input::Fork { branch, at }).unwrap();
     let elsewhere = NewTurn {
         branch: "short".into(),
-        ..restore(1, 0)
+        ..revert(1, 0)
     };
     assert!(matches!(
         refused(&mut shell, elsewhere),
@@ -96,21 +96,21 @@ fn what_is_not_in_the_context_is_refused_with_the_reason() {
     answer(&mut shell, turn(2, team(agent("lead"), [])));
     shell.accept(manual(3));
     shell.prepare();
-    let why = refused(&mut shell, restore(4, 0));
+    let why = refused(&mut shell, revert(4, 0));
     assert_eq!(why, NotActive::Superseded { number: 1, by: 2 });
     assert_eq!(
         why.to_string(),
-        "checkpoint 1 was superseded by checkpoint 2: restore 2 first"
+        "checkpoint 1 was superseded by checkpoint 2: revert 2 first"
     );
-    shell.accept(restore(5, 3));
+    shell.accept(revert(5, 3));
     shell.prepare();
     assert_eq!(
-        refused(&mut shell, restore(6, 3)),
+        refused(&mut shell, revert(6, 3)),
         NotActive::Retired { number: 2 }
     );
-    shell.accept(restore(7, 0));
+    shell.accept(revert(7, 0));
     shell.prepare();
-    assert!(matches!(shell.outcome(7), Outcome::Restored { .. }));
+    assert!(matches!(shell.outcome(7), Outcome::Reverted { .. }));
 }
 
 #[test]
@@ -129,13 +129,13 @@ fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
     };
     shell.accept(NewTurn {
         team: team(small, []),
-        ..restore(1, 0)
+        ..revert(1, 0)
     });
     shell.prepare();
     let Outcome::Failed { code, reason } = shell.outcome(1) else {
         panic!("{}", shell.outcome(1));
     };
-    assert_eq!(&**code, "restore_overflow");
+    assert_eq!(&**code, "revert_overflow");
     assert!(
         reason.contains("without checkpoint 1 the context has"),
         "{reason}"
@@ -145,20 +145,20 @@ fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
 }
 
 #[test]
-fn a_restore_waits_for_the_turn_before_it_and_looks_again_then() {
+fn a_revert_waits_for_the_turn_before_it_and_looks_again_then() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
     shell.accept(compacting(1, team(agent("lead"), []), 60));
     let briefs = shell.dispatched();
-    shell.accept(restore(2, 0));
+    shell.accept(revert(2, 0));
     shell.prepare();
     assert!(shell.state().ended(turn_id(2)).is_none(), "it waits");
     shell.finish(&briefs[0], "an answer");
     shell.prepare();
     // Either the earlier turn compacted again, or not: it says which.
     match shell.outcome(2) {
-        Outcome::Restored { .. } => assert_eq!(shell.facts("compacted").len(), 1),
+        Outcome::Reverted { .. } => assert_eq!(shell.facts("compacted").len(), 1),
         Outcome::Failed { code, reason } => {
             assert_eq!(&**code, "not_active");
             assert!(reason.contains("superseded by checkpoint 2"), "{reason}");
@@ -168,11 +168,11 @@ fn a_restore_waits_for_the_turn_before_it_and_looks_again_then() {
 }
 
 #[test]
-fn a_crash_between_the_restore_and_the_end_of_its_turn_is_no_second_restore() {
+fn a_crash_between_a_revert_and_the_end_of_its_turn_is_no_second_revert() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
-    shell.accept(restore(1, 0));
+    shell.accept(revert(1, 0));
     shell.prepare();
     let outcome = shell.outcome(1).clone();
     assert_eq!(
@@ -182,7 +182,7 @@ fn a_crash_between_the_restore_and_the_end_of_its_turn_is_no_second_restore() {
     let mut shell = shell.recovered();
     shell.prepare();
     assert_eq!(*shell.outcome(1), outcome);
-    assert_eq!(shell.facts("restored").len(), 1);
+    assert_eq!(shell.facts("reverted").len(), 1);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn an_imported_checkpoint_that_was_taken_back_stays_so() {
     let events = again(&mut machine);
     assert!(matches!(
         events.last().unwrap().fact,
-        Fact::Restored { turn: None, .. }
+        Fact::Reverted { turn: None, .. }
     ));
     let head = machine.state().tree().head("main").unwrap();
     assert!(

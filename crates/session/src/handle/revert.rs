@@ -12,7 +12,7 @@ use crate::turn::Turn;
 
 use super::Recorder;
 
-/// Refuses what cannot be restored, before it has to wait. What an earlier turn of the branch may
+/// Refuses what cannot be reverted, before it has to wait. What an earlier turn of the branch may
 /// still change is left to [`decide`].
 pub(super) fn check(
     recorder: &Recorder<'_>,
@@ -35,10 +35,10 @@ pub(super) fn check(
     }
 }
 
-/// What comes of a restore, once everything is counted.
+/// The decision about a revert, after everything is counted.
 pub(super) enum Decision {
     /// This is to be recorded.
-    Restored(Box<Fact>),
+    Reverted(Box<Fact>),
     /// The turn ends so.
     Ends(Outcome),
 }
@@ -59,7 +59,7 @@ pub(super) fn decide(
     // Recorded, and cut short before the end of its turn was.
     if let Some(before) = turn.tokens_before.filter(|_| turn.covered) {
         let after = tokens(view);
-        return Decision::Ends(Outcome::Restored { before, after });
+        return Decision::Ends(Outcome::Reverted { before, after });
     }
     let head = view.head();
     let found = match state.checkpoints.status(&state.tree, head, checkpoint) {
@@ -80,8 +80,8 @@ pub(super) fn decide(
         })
     });
     match overflow {
-        Some(overflow) => failed("restore_overflow", overflow),
-        None => Decision::Restored(Box::new(Fact::Restored {
+        Some(overflow) => failed("revert_overflow", overflow),
+        None => Decision::Reverted(Box::new(Fact::Reverted {
             turn: Some(turn.accepted.id),
             checkpoint,
             before: tokens(view),

@@ -9,14 +9,14 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_restore_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
+fn a_revert_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
     let place = place();
     let before = place.json(&["context", "latest"]);
     place.call(&["compact", "--yes"]).expect(0);
-    let done = place.json(&["checkpoints", "restore", "latest", "--yes"]);
+    let done = place.json(&["checkpoints", "revert", "latest", "--yes"]);
     assert_eq!(
         (&done["state"], &done["checkpoint"]),
-        (&"restored".into(), &1.into())
+        (&"reverted".into(), &1.into())
     );
     assert_eq!(done["tokens_after"], before["used_tokens"]);
     assert_eq!(
@@ -55,15 +55,15 @@ fn a_restore_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
 }
 
 #[test]
-fn a_restore_that_cannot_be_says_why_and_what_to_do() {
+fn a_revert_that_cannot_be_says_why_and_what_to_do() {
     let place = place();
-    let restore = |number: &str| place.call(&["checkpoints", "restore", "latest", number, "--yes"]);
-    restore("1")
+    let revert = |number: &str| place.call(&["checkpoints", "revert", "latest", number, "--yes"]);
+    revert("1")
         .expect(2)
         .says(&["no checkpoint 1", "`unisono compact` makes one"]);
     place.call(&["compact", "--yes", "--keep", "20"]).expect(0);
     place.call(&["compact", "--yes"]).expect(0);
-    restore("1").expect(2).says(&[
+    revert("1").expect(2).says(&[
         "checkpoint 1 was superseded by checkpoint 2",
         "take checkpoint 2 back first",
     ]);
@@ -72,7 +72,7 @@ fn a_restore_that_cannot_be_says_why_and_what_to_do() {
         .expect(0);
     let early = [
         "checkpoints",
-        "restore",
+        "revert",
         "latest",
         "2",
         "--yes",
@@ -83,14 +83,14 @@ fn a_restore_that_cannot_be_says_why_and_what_to_do() {
         .call(&early)
         .expect(2)
         .says(&["of another branch", "--branch main"]);
-    let asked = ["checkpoints", "restore", "latest", "2"];
+    let asked = ["checkpoints", "revert", "latest", "2"];
     place
         .call(&asked)
         .expect(2)
         .says(&["no terminal to ask on", "--yes"]);
     let small = [
         "checkpoints",
-        "restore",
+        "revert",
         "latest",
         "2",
         "--yes",
@@ -99,9 +99,9 @@ fn a_restore_that_cannot_be_says_why_and_what_to_do() {
     ];
     let refused = place.call(&small);
     assert_ne!(refused.code, Some(0), "{refused:?}");
-    restore("2").expect(0);
-    restore("2").expect(2).says(&["was taken back before"]);
-    restore("1").expect(0);
+    revert("2").expect(0);
+    revert("2").expect(2).says(&["was taken back before"]);
+    revert("1").expect(0);
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
     assert_eq!(done["checkpoint"], 3);
     assert_eq!(text("3"), first, "quotes are the same each time");
     for number in ["3", "2", "1"] {
-        let restore = ["checkpoints", "restore", "latest", "--yes", "--json"];
-        let done = place.call(&restore).expect(0).json();
+        let revert = ["checkpoints", "revert", "latest", "--yes", "--json"];
+        let done = place.call(&revert).expect(0).json();
         assert_eq!(done["checkpoint"].to_string(), number);
     }
 }

@@ -1,9 +1,9 @@
-//! `unisono checkpoints restore`: a summary is taken back.
+//! `unisono checkpoints revert`: a summary is taken back.
 
 use serde_json::json;
 use unisono::Service;
-use unisono_api::compaction::{CheckpointDetail, Inactive, Restoring, TakeBack};
-use unisono_api::turn::Asked;
+use unisono_api::compaction::{CheckpointDetail, Inactive, RevertCheckpoint, RevertEffect};
+use unisono_api::turn::TurnRequest;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
@@ -22,10 +22,10 @@ was said since. Nothing is compacted by itself then until the context is nearly 
 is usable); `unisono compact` does so at any time.
 
 Examples:
-  unisono checkpoints restore latest
-  unisono checkpoints restore latest 3 --branch what-if --yes
+  unisono checkpoints revert latest
+  unisono checkpoints revert latest 3 --branch what-if --yes
 
-JSON: session, branch, state (restored), checkpoint, tokens_before, tokens_after.";
+JSON: session, branch, state (reverted), checkpoint, tokens_before, tokens_after.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -49,15 +49,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
     let number = detail.checkpoint.number;
     let gone = || Problem::failed("the checkpoint is not in the context any more");
-    let question = question(number, detail.restore.ok_or_else(gone)?)?;
+    let question = question(number, detail.revert.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.say("nothing was changed");
         desk.close().await;
         return Ok(());
     }
-    let asked = Asked::Restore {
+    let asked = TurnRequest::Revert {
         checkpoint: number.to_string(),
-        new: TakeBack {
+        new: RevertCheckpoint {
             branch: args.branch.clone(),
             wait: false,
         },
@@ -65,7 +65,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let at = (session.as_str(), args.branch.as_str());
     let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
     match watch.amounts() {
-        Some(amounts) if watch.outcome() == Some("restored") => {
+        Some(amounts) if watch.outcome() == Some("reverted") => {
             tell(app, at, number, amounts);
             Ok(())
         }
@@ -105,7 +105,7 @@ pub(super) async fn found(
 
 fn not_active(why: &Inactive) -> Problem {
     let problem = Problem::usage(&why.reason);
-    match (why.restore_first, why.branches.as_deref()) {
+    match (why.revert_first, why.branches.as_deref()) {
         (Some(first), _) => problem.hint(format!("take checkpoint {first} back first")),
         (None, Some([])) => problem.hint("no branch has those messages any more"),
         (None, Some(branches)) => {
@@ -117,17 +117,17 @@ fn not_active(why: &Inactive) -> Problem {
 }
 
 /// What a person is asked; or that it would not fit.
-fn question(number: u32, restoring: Restoring) -> Result<String> {
-    let usable = show::number(restoring.usable_tokens);
-    let tokens = show::number(restoring.tokens_after);
-    if !restoring.fits {
+fn question(number: u32, effect: RevertEffect) -> Result<String> {
+    let usable = show::number(effect.usable_tokens);
+    let tokens = show::number(effect.tokens_after);
+    if !effect.fits {
         let problem = Problem::failed(format!(
             "without checkpoint {number} the context has {tokens} tokens, but only {usable} are \
              usable"
         ));
         return Err(problem.hint("edit the summary instead: `unisono checkpoints edit`"));
     }
-    let before = show::number(restoring.tokens_before);
+    let before = show::number(effect.tokens_before);
     Ok(format!(
         "Take checkpoint {number} back: {before} tokens become {tokens} of {usable} usable?"
     ))
@@ -136,13 +136,13 @@ fn question(number: u32, restoring: Restoring) -> Result<String> {
 fn tell(app: &App, (session, branch): (&str, &str), number: u32, (before, after): (u64, u64)) {
     if app.out.json {
         app.out.json(&json!({
-            "session": session, "branch": branch, "state": "restored",
+            "session": session, "branch": branch, "state": "reverted",
             "checkpoint": number, "tokens_before": before, "tokens_after": after,
         }));
         return;
     }
     let (before, after) = (show::number(before), show::number(after));
     app.out.data(format_args!(
-        "restored: {before} → {after} tokens; checkpoint {number} is kept, but not in the context"
+        "reverted: {before} → {after} tokens; checkpoint {number} is kept, but not in the context"
     ));
 }

@@ -21,7 +21,7 @@ pub enum NotActive {
         number: u32,
     },
     /// Another checkpoint has superseded it.
-    #[error("checkpoint {number} was superseded by checkpoint {by}: restore {by} first")]
+    #[error("checkpoint {number} was superseded by checkpoint {by}: revert {by} first")]
     Superseded {
         /// Its number.
         number: u32,
@@ -38,7 +38,7 @@ pub enum NotActive {
     },
     /// An overlapping checkpoint has precedence.
     #[error(
-        "checkpoint {number} gives way to checkpoint {to}, which stands for some of the same messages: restore {to} first"
+        "checkpoint {number} gives way to checkpoint {to}, which stands for some of the same messages: revert {to} first"
     )]
     GivesWay {
         /// Its number.
@@ -107,7 +107,7 @@ impl Checkpoints {
 /// The active checkpoints of the branch that ends in `head` after a checkpoint is reverted. If it
 /// was the newest one of the branch, messages that were masked or cut later are complete again: the
 /// context is the earlier one, with all later messages.
-pub fn restored(
+pub fn reverted(
     tree: &Tree,
     checkpoints: &Checkpoints,
     alterations: &Alterations,
