@@ -43,7 +43,7 @@ pub(crate) struct App {
     pub(crate) out: Out,
     pub(crate) extensions: Extensions,
     global: Global,
-    /// Whether it was said which store is used.
+    /// Whether the store was already announced.
     said_store: AtomicBool,
 }
 
@@ -70,7 +70,7 @@ impl App {
         Ok(sources)
     }
 
-    /// Reads configuration and agents, tells what may not be meant, and sets the log up.
+    /// Reads configuration and agents, reports warnings, and sets up the log.
     pub(crate) fn setup(&self, flags: Vec<Override>) -> Result<Setup> {
         let setup = Setup::load(self.sources(flags)?)?;
         for warning in setup.warnings.iter().filter(|warning| !warning.of_model) {
@@ -84,7 +84,7 @@ impl App {
         Ok(setup)
     }
 
-    /// Configuration and agents as they count for a session with such settings.
+    /// Configuration and agents for a session with these settings.
     pub(crate) fn setup_with(&self, setup: &Setup, own: &Own) -> Result<Setup> {
         if own.is_empty() {
             return Ok(setup.clone());
@@ -92,14 +92,14 @@ impl App {
         Ok(setup.with(own, &[])?)
     }
 
-    /// The same to look on: as configured where something is wrong with them by now.
+    /// The same for reading only: invalid session settings are ignored.
     pub(crate) fn setup_beside(&self, setup: &Setup, own: &Own) -> Setup {
         let with = self.setup_with(setup, own);
         with.unwrap_or_else(|_| setup.clone())
     }
 
-    /// Says which store is used, once, where it is not the one that is used without a word.
-    fn say_store(&self, setup: &Setup) {
+    /// Announces the store once, unless it is the default one.
+    fn announce_store(&self, setup: &Setup) {
         let store = &setup.loaded.config.store;
         let key = if store.url.is_some() { "url" } else { "path" };
         let place = setup.loaded.place(&["store", key]);
@@ -107,7 +107,7 @@ impl App {
             return;
         }
         let said = format!("store      {} ({})", named(store), place.origin);
-        self.out.say(self.out.paint_messages.dim(said));
+        self.out.message(self.out.paint_messages.dim(said));
     }
 
     /// Opens the store where nothing in it is to be changed: one that cannot be written is looked
@@ -123,7 +123,7 @@ impl App {
             Err(error) => return Err(error.into()),
         };
         let reason = error.to_string();
-        // What cannot be read either is told as what it was first.
+        // If reading fails too, the first error is reported.
         let opened = local::open_read_only(path, reason).await;
         let opened = opened.map_err(|_| Problem::from(error))?;
         if let Health::ReadOnly { reason } = opened.journal.health() {
@@ -133,7 +133,7 @@ impl App {
         Ok(Place::Process(opened))
     }
 
-    /// Opens the store to work on it, also where it cannot be written for now.
+    /// Opens the store for work, also if it is read-only for now.
     pub(crate) async fn store_to_serve(&self, setup: &Setup) -> Result<Place> {
         let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
@@ -144,14 +144,14 @@ impl App {
         let first = error.to_string();
         match local::open_degraded(path, error).await {
             Ok(opened) => Ok(Place::Process(opened)),
-            // What cannot be read either is told as what it was first.
+            // If reading fails too, the first error is reported.
             Err(_) => Err(Problem::failed(first)),
         }
     }
 
     /// Opens the store for a change of something in it. A missing store counts as empty and is not
     /// created; a store that this call names must exist.
-    pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Place> {
+    pub(crate) async fn store_if_exists(&self, setup: &Setup) -> Result<Place> {
         if self.has_store(setup)? {
             return self.store_or_daemon(setup).await;
         }
@@ -166,7 +166,7 @@ impl App {
         if !found && self.global.names_store() {
             return Err(no_store(path));
         }
-        self.say_store(setup);
+        self.announce_store(setup);
         Ok(found)
     }
 
@@ -194,38 +194,38 @@ impl App {
         Err(Problem::usage(problem).hint("make that directory first, or give another path"))
     }
 
-    /// Opens the store that is there and tells what had to be repaired.
+    /// Opens an existing store and reports repairs.
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
-        self.say_store(setup);
+        self.announce_store(setup);
         let opened = local::open_configured(&setup.loaded.config).await?;
-        self.tell_opening(&opened);
+        self.report_opening(&opened);
         Ok(opened)
     }
 
     /// What an opening has put right.
-    fn tell_opening(&self, opened: &Opened) {
-        self.tell_opening_of(opened.narrowed, opened.salvage.as_ref());
+    fn report_opening(&self, opened: &Opened) {
+        self.report_opening_of(opened.narrowed, opened.salvage.as_ref());
     }
 
     /// The same, part by part.
-    pub(crate) fn tell_opening_of(&self, narrowed: u64, salvage: Option<&Salvage>) {
+    pub(crate) fn report_opening_of(&self, narrowed: u64, salvage: Option<&Salvage>) {
         if narrowed > 0 {
-            self.tell_narrowed(narrowed);
+            self.report_narrowed(narrowed);
         }
         if let Some(salvage) = salvage {
-            self.tell_salvage(salvage);
+            self.report_salvage(salvage);
         }
     }
 
     /// That others could read the store until now.
-    pub(crate) fn tell_narrowed(&self, narrowed: u64) {
+    pub(crate) fn report_narrowed(&self, narrowed: u64) {
         let files = show::many(narrowed, "path");
         self.out.warn(format_args!(
             "other users of this machine had rights to {files} of the store; it is its owner's alone now"
         ));
     }
 
-    /// Whether a daemon says that it has the store open.
+    /// Whether a daemon reports that it has the store open.
     pub(crate) fn has_daemon(&self, setup: &Setup) -> bool {
         Running::of(&setup.loaded.config.store.path).is_some()
     }
@@ -239,10 +239,10 @@ impl App {
     async fn open_or_find(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let store = &setup.loaded.config.store;
         self.check_named(&store.path)?;
-        self.say_store(setup);
+        self.announce_store(setup);
         let held = match local::open_configured(&setup.loaded.config).await {
             Ok(opened) => {
-                self.tell_opening(&opened);
+                self.report_opening(&opened);
                 return Ok(Ok(Place::Process(opened)));
             }
             Err(error) => error,
@@ -253,7 +253,7 @@ impl App {
         })
     }
 
-    /// The daemon that has the store, where that is why it cannot be opened.
+    /// The daemon that has the store open, if that is the reason for the error.
     pub(crate) fn holder(&self, setup: &Setup, error: &Error) -> Option<Running> {
         let Error::Held { pid, .. } = error else {
             return None;
@@ -268,22 +268,22 @@ impl App {
     }
 
     /// What a repair saved and lost.
-    pub(crate) fn tell_salvage(&self, salvage: &Salvage) {
+    pub(crate) fn report_salvage(&self, salvage: &Salvage) {
         self.out
             .warn(format_args!("the store was damaged: {}", salvage.reason));
-        self.out.say(format_args!(
+        self.out.message(format_args!(
             "  saved {} with {}; the damaged files are kept in {}",
             show::many(salvage.sessions, "session"),
             show::many(salvage.events, "event"),
             salvage.quarantine.display()
         ));
         for lost in &salvage.lost {
-            self.out.say(format_args!("  lost: {lost}"));
+            self.out.message(format_args!("  lost: {lost}"));
         }
     }
 
     /// What a repair has lost of a session.
-    pub(crate) fn tell_lost(&self, session: &str, lost: &LostEvents) {
+    pub(crate) fn report_lost(&self, session: &str, lost: &LostEvents) {
         let LostEvents {
             first,
             last,
@@ -296,7 +296,7 @@ impl App {
         ));
     }
 
-    /// Carries out what waits for the disk, for agents, or for time.
+    /// Runs a future on the runtime.
     pub(crate) fn wait_for<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

@@ -1,4 +1,4 @@
-//! The command line: what can be said, not what it does.
+//! The definition of the command line, without its implementation.
 
 use std::path::PathBuf;
 
@@ -164,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// Whether it is left open what is done where none is written.
+    /// Whether the choice for a failed summary is left open.
     pub(crate) fn is_open(&self) -> bool {
         self.on_failure.is_none()
     }
@@ -183,7 +183,7 @@ impl Compaction {
     }
 }
 
-/// Who works on what is asked, and when its conversation is compacted.
+/// The agents of a turn and the compaction of its conversation.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Workers {
     /// The agents of the turn, in place of the configured ones; empty: the lead alone
@@ -232,7 +232,7 @@ impl Workers {
         (!self.agents.is_empty()).then(|| named.collect())
     }
 
-    /// Gives them what is asked.
+    /// Sets the task.
     pub(crate) fn given(&self, ask: Ask) -> Ask {
         let ask = match &self.lead {
             Some(lead) => ask.lead(lead.as_str()),
@@ -245,7 +245,7 @@ impl Workers {
     }
 }
 
-/// Splits `a,b=task` where a comma is followed by something else than a space.
+/// Splits `a,b=task` at each comma that is not followed by a space.
 fn assignments(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for piece in text.split(',') {

@@ -7,7 +7,7 @@ use unisono_session::event::Unwritten;
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
-/// Whether a person says yes. Where nobody can be asked, a flag has to say so.
+/// Asks for confirmation. Without a terminal, a flag must confirm.
 pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
     if !can_ask(out) {
         let problem = Problem::usage("this needs a yes, and there is no terminal to ask on");
@@ -17,7 +17,7 @@ pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
     Ok(matches!(answer.as_str(), "y" | "yes"))
 }
 
-/// What a person wants done where no summary could be written.
+/// Asks how to continue if no summary could be written.
 pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<Unwritten> {
     out.warn(format_args!("no summary was written: {reason}"));
     loop {
@@ -26,7 +26,7 @@ pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<Unwritten> {
         match Unwritten::ALL.into_iter().find(fits) {
             Some(_) if said.is_empty() => return Ok(Unwritten::Leave),
             Some(way) => return Ok(way),
-            None => out.say(format_args!("{said:?} is none of r, e, l")),
+            None => out.message(format_args!("{said:?} is none of r, e, l")),
         }
     }
 }

@@ -30,7 +30,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// Characters of a title that are shown beside a session.
 const TITLE_CHARS: usize = 40;
 
-/// Answers a shell that asks what may come next; none: nobody asks.
+/// Answers a completion request of a shell; none if there is no request.
 pub(crate) fn answer(extensions: &Extensions) -> Option<ExitCode> {
     let asked = CompleteEnv::with_factory(|| offering(help::command(), extensions))
         .var(VARIABLE)
@@ -55,7 +55,7 @@ pub(crate) fn registration(shell: &str) -> Option<Vec<u8>> {
     Some(script)
 }
 
-/// The command line, with what each value may be.
+/// The command line with the candidates of each value.
 fn offering(command: Command, extensions: &Extensions) -> Command {
     let offer = |arg: Arg| match Values::from_arg(&arg) {
         Some(values) => {
@@ -80,7 +80,7 @@ enum Values {
 }
 
 impl Values {
-    /// By what the help calls the value.
+    /// By the value's name in the help.
     fn from_arg(arg: &Arg) -> Option<Values> {
         let names = arg.get_value_names().unwrap_or_default();
         match names.first()?.as_str() {
@@ -116,7 +116,7 @@ impl Values {
     }
 }
 
-/// Values, and what is said of each.
+/// Values and their descriptions.
 type Found = Vec<(String, String)>;
 
 fn setup(app: &App) -> Result<Setup> {
@@ -153,7 +153,7 @@ fn agents(app: &App) -> Result<Found> {
     Ok(each.collect())
 }
 
-/// The models that can be asked; all of them where none can.
+/// The available models; all models if none is available.
 fn models(app: &App) -> Result<Found> {
     let loaded = setup(app)?.loaded;
     let known = loaded.catalogue.entries();

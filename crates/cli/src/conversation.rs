@@ -33,7 +33,7 @@ fn parse(
     transcript::read_digested(input, options, stamps)
 }
 
-/// What was left out of a conversation because it is bad, and what has no place in ours.
+/// The parts of a conversation that were skipped because they are invalid or unsupported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
     /// Whole conversations of a file of several.
@@ -47,8 +47,8 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Says how much it is, where it is something.
-    pub(crate) fn say(&self, name: &str, out: &Out) {
+    /// Reports their number, unless it is 0.
+    pub(crate) fn report(&self, name: &str, out: &Out) {
         for (what, count) in &self.behind {
             let many = show::many(*count, what);
             out.warn(format_args!("{name}: left behind: {many}"));
@@ -59,14 +59,14 @@ impl LeftOut {
         let what: Vec<String> = messages.into_iter().chain(parts).collect();
         if !what.is_empty() {
             let what = what.join(" and ");
-            out.say(format_args!("left out   {what}: not part of the session"));
+            out.message(format_args!("left out   {what}: not part of the session"));
         }
         if let Some(what) = many(self.conversations, "conversation") {
-            out.say(format_args!("left out   {what} that cannot be read"));
+            out.message(format_args!("left out   {what} that cannot be read"));
         }
     }
 
-    /// Adds what was left out of another one.
+    /// Adds the skipped parts of another conversation.
     pub(crate) fn add(&mut self, other: &LeftOut) {
         self.conversations += other.conversations;
         self.messages += other.messages;
@@ -76,7 +76,7 @@ impl LeftOut {
         }
     }
 
-    /// Ends so that a script notices, where something was left out.
+    /// Exits with a code of its own if anything was skipped.
     pub(crate) fn ending(&self) -> Result<()> {
         match self.conversations + self.messages + self.parts {
             0 => Ok(()),
@@ -85,7 +85,7 @@ impl LeftOut {
     }
 }
 
-/// A file, and what it is called.
+/// A file and its display name.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -228,12 +228,12 @@ pub(crate) struct Taken<'t> {
     pub(crate) source: Source,
     pub(crate) format: Option<&'t str>,
     pub(crate) skip_bad: bool,
-    /// Whether it becomes another session where it says which one it is.
+    /// Whether it gets a new session id although the file contains one.
     pub(crate) copy: bool,
 }
 
 impl Taken<'_> {
-    /// The file as it is handed to whoever keeps it, from its start.
+    /// The file, read from its start.
     pub(crate) fn file(self) -> Result<ImportFile> {
         let name = self.source.file_name();
         let mut held = self.source.held;
@@ -348,7 +348,7 @@ impl Source {
         out: &Out,
     ) -> Result<(Import, LeftOut)> {
         let (import, left_out) = self.read(format, skip_bad, out)?;
-        left_out.say(&self.name, out);
+        left_out.report(&self.name, out);
         Ok((import, left_out))
     }
 

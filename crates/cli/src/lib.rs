@@ -46,7 +46,7 @@ use unisono::reaper;
 
 pub use unisono::Extensions;
 
-/// The program: reads the command line and carries it out, with what `extensions` adds in Rust.
+/// Runs the program: parses the command line and executes it, with the agents, tools and models of `extensions`.
 pub fn main(extensions: Extensions) -> ExitCode {
     if let Some(ended) = reaper::main() {
         return ended;

@@ -20,7 +20,7 @@ pub(crate) fn measure(columns: usize) -> usize {
     columns.clamp(20, MEASURE)
 }
 
-/// A text as it is shown on so many columns, without a line break at its end.
+/// Renders a text for a number of columns, without a final newline.
 pub(crate) fn render(text: &str, width: usize, paint: Paint) -> String {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -39,7 +39,7 @@ pub(crate) fn render(text: &str, width: usize, paint: Paint) -> String {
     shown(&writer.lines.finish())
 }
 
-/// Takes what a text is made of, in order.
+/// Consumes the parts of a text in order.
 struct Writer {
     lines: Lines,
     paint: Paint,

@@ -1,8 +1,8 @@
 //! The only place that writes: data on stdout, messages on stderr.
 //!
-//! What is shown is made [`harmless`] here: only what [`Paint`] put there steers a terminal.
+//! Every text is made [`harmless`] here: only the marks of [`Paint`] become control sequences.
 //!
-//! A reader that goes away (`unisono … | head`) is no error: what is left is not written.
+//! A reader that closes its end (`unisono … | head`) is not an error: the rest is not written.
 
 use std::fmt::Display;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -32,7 +32,7 @@ pub(crate) struct Out {
     pub(crate) paint: Paint,
     /// Of messages on stderr.
     pub(crate) paint_messages: Paint,
-    /// Columns of the terminal that data is shown on; none: it goes elsewhere, as it is.
+    /// Columns of the terminal on stdout; none if stdout is not a terminal. Data is then written unchanged.
     columns: Option<usize>,
     closed: AtomicBool,
 }
@@ -126,8 +126,8 @@ impl Out {
         }
     }
 
-    /// Says something, unless told to be quiet.
-    pub(crate) fn say(&self, message: impl Display) {
+    /// Writes a message to stderr, unless `--quiet` is set.
+    pub(crate) fn message(&self, message: impl Display) {
         if !self.quiet {
             write_stderr(&message);
         }
@@ -136,12 +136,12 @@ impl Out {
     /// Asks something, on a line that the answer ends.
     pub(crate) fn ask(&self, question: impl Display) {
         let mut stderr = io::stderr().lock();
-        // Nobody is left to be asked where this fails.
+        // A failure cannot be reported anywhere.
         let question = shown(&question.to_string());
         let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     }
 
-    /// Says what may not be meant.
+    /// Writes a warning.
     pub(crate) fn warn(&self, message: impl Display) {
         write_stderr(&format_args!(
             "{} {message}",
@@ -149,19 +149,19 @@ impl Out {
         ));
     }
 
-    /// Says what is wrong and gives the exit code.
+    /// Reports a problem and returns its exit code.
     pub(crate) fn finish(&self, done: Result<(), Problem>) -> ExitCode {
         let Err(problem) = done else {
             return ExitCode::SUCCESS;
         };
         if !problem.message.is_empty() {
-            self.tell(&problem);
+            self.report(&problem);
         }
         ExitCode::from(problem.exit as u8)
     }
 
-    /// Says what is wrong.
-    pub(crate) fn tell(&self, problem: &Problem) {
+    /// Reports a problem.
+    pub(crate) fn report(&self, problem: &Problem) {
         let Problem {
             exit,
             code,
@@ -187,7 +187,7 @@ impl Out {
     }
 }
 
-/// The columns of the terminal that stdout is; 80 where it does not say.
+/// Columns of the terminal on stdout; 80 if it does not report a width.
 pub(crate) fn columns() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
@@ -213,7 +213,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         });
         write_stderr(&json!({ "error": error }));
     } else {
-        // Nobody is left to be told where this fails.
+        // A failure cannot be reported anywhere.
         let _ = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
@@ -221,7 +221,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 fn write_stderr(message: &dyn Display) {
     let message = shown(&message.to_string());
-    // Nobody is left to be told where this fails.
+    // A failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 

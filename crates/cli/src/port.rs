@@ -8,7 +8,7 @@ const TRIED: u16 = 50;
 /// The state of a socket that listens, as the kernel writes it.
 const LISTENS: &str = "0A";
 
-/// The process that listens on an address: its program and id; none where that cannot be found, as
+/// The process that listens on an address: its program and id; none if it cannot be determined, as
 /// for processes of other people.
 pub(crate) fn owner(address: SocketAddr) -> Option<(String, u32)> {
     let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn the_owner_of_a_taken_port_is_found_and_a_free_one_is_named() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
-            // A machine may have no such address.
+            // The machine may not have this address.
             let Ok(listener) = TcpListener::bind(host) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! What a person is told when something did not work: what happened, where, and what to do.
+//! Errors for people: what happened, where, and what to do.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use unisono_client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
 use unisono_store::Error as StoreError;
 
-/// What to ask where a daemon does not answer.
+/// The hint for a daemon that does not answer.
 const STILL_RUNNING: &str = "is it still running? what it had on disk is whole";
 
 /// How the program ends.
@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
-    /// The daemon that is to be asked cannot be reached.
+    /// The daemon cannot be reached.
     Unreachable = 3,
     /// There is an answer, but some agents failed.
     SomeFailed = 4,
@@ -31,13 +31,13 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-/// Why the program ends without having done what it was asked.
+/// The reason why the program ends unsuccessfully.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) exit: Exit,
     /// For programs: a code of a turn that failed, or the code that the HTTP API has for it.
     pub(crate) code: Cow<'static, str>,
-    /// What happened and where; may have several lines. Empty where all is said already.
+    /// What happened and where, in one or several lines. Empty if it was already reported.
     pub(crate) message: String,
     /// What to do.
     pub(crate) hint: Option<String>,
@@ -51,12 +51,12 @@ impl Problem {
         Problem::of(Exit::Failed, message)
     }
 
-    /// The person who called has to say something else.
+    /// The command line is invalid.
     pub(crate) fn usage(message: impl Display) -> Problem {
         Problem::of(Exit::Usage, message)
     }
 
-    /// Ends with that code; all is said already.
+    /// Exits with a code; everything was already reported.
     pub(crate) fn silent(exit: Exit) -> Problem {
         Problem::of(exit, "")
     }
@@ -75,12 +75,12 @@ impl Problem {
         }
     }
 
-    /// There is no such thing.
+    /// The object does not exist.
     pub(crate) fn not_found(message: impl Display) -> Problem {
         Problem::usage(message).code(Code::NotFound)
     }
 
-    /// Names what it is for programs.
+    /// Sets the error code for programs.
     pub(crate) fn code(self, code: Code) -> Problem {
         Problem {
             code: code.name().into(),
@@ -88,13 +88,13 @@ impl Problem {
         }
     }
 
-    /// Says what to do.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Splits what to do off a message that ends in `; do this`.
+    /// Splits the hint off a message that ends in `; do this`.
     pub(crate) fn with_hint_of(exit: Exit, message: &str) -> Problem {
         let problem = Problem::of(exit, message);
         match message.split_once("; ") {
@@ -136,7 +136,7 @@ impl From<ClientError> for Problem {
 impl From<Diagnostics> for Problem {
     fn from(found: Diagnostics) -> Problem {
         use unisono_config::diagnostic::Severity;
-        // That it is an error is said in front of the first line.
+        // The first line has the prefix `error:`.
         let line = |one: &Diagnostic| match one.severity {
             Severity::Error => format!("{}: {}", one.place, one.problem),
             Severity::Warning => format!("{}: warning: {}", one.place, one.problem),

@@ -135,7 +135,7 @@ fn turn_events() -> String {
             Some(more) => text.push(more),
             None if line.starts_with(char::is_uppercase) => {
                 let name = line.split([' ', '(', ',']).next().unwrap();
-                // What a client makes of those that it does not know.
+                // How a client treats unknown values.
                 if name != "Unknown" {
                     let _ = writeln!(out, "| `{}` | {} |", snake_case(name), text.join(" "));
                 }

@@ -29,7 +29,7 @@ impl App {
 
     /// As [`App::reader`], to change something in a store.
     pub(crate) async fn changer(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
-        let store = self.store_or_nothing(setup).await?;
+        let store = self.store_if_exists(setup).await?;
         self.service_on(store, setup)
     }
 

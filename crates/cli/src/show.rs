@@ -21,17 +21,17 @@ pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
 }
 
-/// What runs cost; none where a price is unknown.
+/// The cost of runs; none if a price is unknown.
 pub(crate) fn cost_of(used: &Amounts) -> Option<Cost> {
     used.cost_usd.map(in_dollars)
 }
 
-/// Dollars; `?` where a price is unknown.
+/// Dollars; `?` if a price is unknown.
 pub(crate) fn cost(cost: Option<Cost>) -> String {
     cost.map_or_else(|| "?".to_owned(), |cost| cost.to_string())
 }
 
-/// An amount of dollars as the API has it; `?` where a price is unknown.
+/// Dollars from the API; `?` if a price is unknown.
 pub(crate) fn price(dollars: Option<f64>) -> String {
     cost(dollars.map(in_dollars))
 }
@@ -60,7 +60,7 @@ pub(crate) fn budget_line(of: &Budget) -> String {
     line
 }
 
-/// Dollars as a number; none where a price is unknown.
+/// Dollars as a number; none if a price is unknown.
 pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
 }
@@ -128,7 +128,7 @@ pub(crate) fn minute(instant: &str) -> String {
     minute.replace('T', " ")
 }
 
-/// As much of an id as tells apart what was not made in the same millisecond.
+/// The end of an id, which differs between objects created in the same millisecond.
 pub(crate) fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
@@ -143,7 +143,7 @@ pub(crate) fn argument(text: &str) -> String {
     }
 }
 
-/// Every line of a text after `indent`, without what steers a terminal.
+/// Every line of a text after `indent`, without control characters.
 pub(crate) fn indented(text: &str, indent: &str) -> String {
     let lines = text.lines().map(|line| {
         let line = for_terminal(line);
@@ -185,7 +185,7 @@ fn wrapped(text: &str, columns: usize, hang: usize) -> String {
     out
 }
 
-/// Adds a word that fits in no line in pieces that do, and says where it ends.
+/// Splits a word that is longer than a line, and returns the column of its end.
 fn cut(out: &mut String, word: &str, mut at: usize, (columns, hang): (usize, usize)) -> usize {
     for letter in word.chars() {
         let width = letter.width().unwrap_or_default();
@@ -200,7 +200,7 @@ fn cut(out: &mut String, word: &str, mut at: usize, (columns, hang): (usize, usi
     at
 }
 
-/// The columns that a text takes, but for what paints it.
+/// The columns of a text, without colour codes.
 fn visible(text: &str) -> usize {
     let mut rest = text;
     let mut width = 0;

@@ -1,4 +1,4 @@
-//! Who answers where this process works.
+//! The team of a turn in this process.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use unisono_session::agent::Team;
 use crate::output::Out;
 use crate::problem::Result;
 
-/// Who works, all of whom can be asked from here.
+/// The team; all its models are available.
 pub(crate) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
     let team = ask.team(setup)?;
     models::check(setup, &team)?;
@@ -23,7 +23,7 @@ pub(crate) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
 
 /// Says once what answers, where nobody chose it, and how to change that; and what is to be known
 /// of the models that are asked.
-pub(crate) async fn say_model(out: &Out, setup: &Setup, team: &Team, local: &Local) {
+pub(crate) async fn announce_model(out: &Out, setup: &Setup, team: &Team, local: &Local) {
     let loaded = &setup.loaded;
     local.ask_servers(setup, team).await;
     for notice in notices::of_team(setup, team, local.calibrations(), notices::today()) {
@@ -34,7 +34,7 @@ pub(crate) async fn say_model(out: &Out, setup: &Setup, team: &Team, local: &Loc
         models.sort_unstable();
         models.dedup();
         let said = format!("model      {}, as chosen", models.join(", "));
-        return out.say(out.paint_messages.dim(&said));
+        return out.message(out.paint_messages.dim(&said));
     }
     let default = loaded.default_model.as_str();
     let answers = |agent: &Arc<unisono_session::Definition>| {
@@ -52,5 +52,5 @@ pub(crate) async fn say_model(out: &Out, setup: &Setup, team: &Team, local: &Loc
         let key = loaded.providers.key_of(provider).unwrap_or_default();
         format!("model      {default}{key}; --model extractive stays offline")
     };
-    out.say(out.paint_messages.dim(&said));
+    out.message(out.paint_messages.dim(&said));
 }

@@ -19,9 +19,9 @@ use crate::live::{End, Followed, Watch};
 use crate::place::Place;
 use crate::problem::Result;
 use crate::service::{all_branches, unknown_branch};
-use crate::team::{say_model, team};
+use crate::team::{announce_model, team};
 
-/// A store that is looked at first, and worked on then.
+/// A store that is inspected first; [`Desk::work`] starts the runtime or uses the daemon.
 #[derive(Debug)]
 pub(crate) struct Desk {
     place: Place,
@@ -32,7 +32,7 @@ pub(crate) struct Desk {
 impl App {
     /// Opens the store to work on it. A missing store counts as empty and is not created.
     pub(crate) async fn desk(&self, setup: &Setup) -> Result<Desk> {
-        self.desk_on(self.store_or_nothing(setup).await?, setup)
+        self.desk_on(self.store_if_exists(setup).await?, setup)
     }
 
     /// The same; a store that does not exist is made.
@@ -101,7 +101,7 @@ impl Desk {
         };
         let local = Local::on(opened, setup, app.extensions.clone()).await?;
         if let Some((setup, team)) = said {
-            say_model(&app.out, &setup, &team, &local).await;
+            announce_model(&app.out, &setup, &team, &local).await;
         }
         Ok(Worker {
             service: Arc::new(local),
@@ -119,12 +119,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// All that can be asked of it.
+    /// Its service.
     pub(crate) fn service(&self) -> &dyn Service {
         &*self.service
     }
 
-    /// What those who would be asked see of a branch.
+    /// The context of a branch as the agents would see it.
     pub(crate) async fn context(&self, session: &str, ask: &Ask) -> Result<Context> {
         let AgentQuery { lead, agents, .. } = asked_agents(ask);
         let query = ContextQuery {
@@ -136,7 +136,7 @@ impl Worker {
         Ok(self.service.context(session, &query).await?)
     }
 
-    /// All agents, and the part each takes in what is asked. Without a session, it is a new one.
+    /// All agents with their roles in the turn. Without a session: in a new one.
     pub(crate) async fn agents(&self, session: Option<&str>, ask: &Ask) -> Result<Vec<Agent>> {
         let query = AgentQuery {
             session: session.map(str::to_owned),
@@ -172,7 +172,7 @@ impl Worker {
         self.follow(session, turn, Some(0)).await
     }
 
-    /// Follows a turn that has begun: as it is, then on.
+    /// Follows a turn from its current state.
     pub(crate) async fn join(&self, session: &str, turn: &str) -> Result<Followed<'_>> {
         let mut followed = self.follow(session, turn.to_owned(), None).await?;
         if let Some(state) = followed.updates.next().await {
@@ -193,7 +193,7 @@ impl Worker {
         Ok(Followed { watch, updates })
     }
 
-    /// Stops what runs here. After an interruption nobody wants to wait for it. A daemon goes on.
+    /// Stops the runtime of this process; after an interruption, without waiting. A daemon continues.
     pub(crate) async fn stop(self, end: End) {
         let patience = match end {
             End::Interrupted => Duration::from_secs(2),
@@ -206,7 +206,7 @@ impl Worker {
     }
 }
 
-/// Who is asked: of an agent its name alone.
+/// The names of the agents, without tasks.
 fn asked_agents(ask: &Ask) -> AgentQuery {
     let (lead, agents) = match ask.request() {
         TurnRequest::Task(new) => (new.lead, new.agents),

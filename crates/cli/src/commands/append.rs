@@ -103,8 +103,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.json(&appended);
     } else {
         match appended.ordinal {
-            Some(ordinal) => app.out.say(format_args!("appended #{ordinal}")),
-            None => app.out.say(
+            Some(ordinal) => app.out.message(format_args!("appended #{ordinal}")),
+            None => app.out.message(
                 "the message waits: a turn is open on the branch, and it follows when that has ended",
             ),
         }

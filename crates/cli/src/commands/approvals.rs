@@ -110,7 +110,7 @@ async fn list(app: &App, args: List) -> Result<()> {
     if app.out.json {
         app.out.json(&open);
     } else if open.is_empty() {
-        app.out.say("no call waits for a person");
+        app.out.message("no call waits for a person");
     } else {
         let header = [
             "CALL",
@@ -166,7 +166,7 @@ async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
     only(name, "call that waits for a person", &all).map_err(hinted)
 }
 
-/// Says where the calls are that can be decided about.
+/// Reports the sessions with waiting calls.
 fn hinted(problem: Problem) -> Problem {
     match problem.hint {
         Some(_) => problem,
@@ -176,7 +176,7 @@ fn hinted(problem: Problem) -> Problem {
 
 async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_if_exists(&setup).await?;
     let who = match store.daemon().is_some() {
         true => "the daemon",
         false => "`unisono resume`",
@@ -190,7 +190,7 @@ async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     } else {
         let (word, what) = (&decided.decision, line(&call));
         app.out
-            .say(format_args!("{word}: {what}; {who} goes on with the turn"));
+            .message(format_args!("{word}: {what}; {who} goes on with the turn"));
     }
     service.close().await;
     Ok(())

@@ -74,7 +74,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         None => None,
     };
     if let Some(url) = desk.daemon() {
-        app.out.say(format_args!("daemon     {url}"));
+        app.out.message(format_args!("daemon     {url}"));
     }
     let own = match &known {
         Some(session) => own_settings(desk.service(), session).await?,
@@ -98,7 +98,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let branch = branch.map(|name| format!(" --branch {}", show::argument(&name)));
         let branch = branch.unwrap_or_default();
         app.out
-            .say(format_args!("`unisono chat {short}{branch}` continues it"));
+            .message(format_args!("`unisono chat {short}{branch}` continues it"));
     }
     done
 }
@@ -124,14 +124,14 @@ async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -
         let said = match line {
             Read::Line(line) => order::read(&line),
             Read::Nothing => {
-                app.out.say("/quit or Ctrl-D ends the chat");
+                app.out.message("/quit or Ctrl-D ends the chat");
                 continue;
             }
             Read::End => break,
         };
         let done = match said {
             Said::Empty => Ok(Next::GoOn),
-            Said::Message(text) => talk.say(&text, &mut input, interrupts).await,
+            Said::Message(text) => talk.send(&text, &mut input, interrupts).await,
             Said::Order(order) => talk.carry_out(order, interrupts).await,
             Said::Unknown(problem) => Err(problem),
         };
@@ -141,7 +141,7 @@ async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -
             Ok(Next::Left) => return Err(Problem::silent(Exit::Interrupted)),
             Err(problem) => {
                 if !problem.message.is_empty() {
-                    app.out.tell(&problem);
+                    app.out.report(&problem);
                 }
                 failed = Some(problem.exit);
             }

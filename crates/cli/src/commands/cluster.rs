@@ -63,7 +63,7 @@ async fn list(app: &App, service: &dyn Service) -> Result<()> {
         app.out.json(&members);
     } else if members.is_empty() {
         app.out
-            .say("the store is a directory of this machine: one program uses it at a time");
+            .message("the store is a directory of this machine: one program uses it at a time");
     } else {
         let header = [
             "MEMBER", "STATE", "SESSIONS", "AGENTS", "ADDRESS", "PROGRAM",
@@ -91,10 +91,10 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
         app.out.json(&member);
     } else if args.undo {
         app.out
-            .say(format_args!("{} takes sessions again", member.name));
+            .message(format_args!("{} takes sessions again", member.name));
     } else {
         app.out
-            .say(format_args!("{} hands its sessions over", member.name));
+            .message(format_args!("{} hands its sessions over", member.name));
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         .estimate(&session, &ask.compaction_request())
         .await?;
     if args.dry_run {
-        tell_estimate(app, &estimate);
+        report_estimate(app, &estimate);
         desk.close().await;
         return Ok(());
     }
@@ -162,7 +162,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ));
     }
     if !args.yes && !confirmed(&app.out, &question(&estimate))? {
-        app.out.say("nothing was changed");
+        app.out.message("nothing was changed");
         desk.close().await;
         return Ok(());
     }
@@ -226,7 +226,7 @@ fn question(estimate: &Estimate) -> String {
     )
 }
 
-fn tell_estimate(app: &App, estimate: &Estimate) {
+fn report_estimate(app: &App, estimate: &Estimate) {
     if app.out.json {
         return app.out.json(estimate);
     }
@@ -317,7 +317,7 @@ fn nothing(app: &App, session: &str, estimate: &Estimate) {
         }));
     } else {
         let why = estimate.nothing.as_deref().unwrap_or_default();
-        app.out.say(format_args!("nothing to do: {why}"));
+        app.out.message(format_args!("nothing to do: {why}"));
     }
 }
 
@@ -376,9 +376,9 @@ pub(crate) fn report(app: &App, watch: &Watch, end: End) -> Result<()> {
         .amounts()
         .filter(|_| watch.outcome() == Some("compacted"));
     match (compacted, watch.checkpoints.last()) {
-        (Some(amounts), Some(checkpoint)) => tell(app, watch, amounts, checkpoint),
+        (Some(amounts), Some(checkpoint)) => report(app, watch, amounts, checkpoint),
         (Some((before, after)), None) if after < before => shortened(app, watch, (before, after)),
-        (Some((before, _)), None) => app.out.say(format_args!(
+        (Some((before, _)), None) => app.out.message(format_args!(
             "nothing was changed: {} tokens",
             show::number(before)
         )),
@@ -408,7 +408,7 @@ fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
 }
 
 /// Says what a checkpoint became, and how it begins.
-fn tell(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
+fn report(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
     let saved = before.saturating_sub(after);
     let preview = &made.preview;
     if app.out.json {

@@ -187,7 +187,7 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
 fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
     let losses = match Disk::open(store) {
         Ok(opened) => {
-            app.tell_opening_of(opened.narrowed, opened.salvage.as_ref());
+            app.report_opening_of(opened.narrowed, opened.salvage.as_ref());
             unisono_store::acknowledge_losses(store)? as u64
         }
         Err(error) => {
@@ -203,7 +203,7 @@ fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
         app.out.json(&json!({"acknowledged": losses}));
     } else {
         app.out
-            .say(format_args!("noted: {}", show::many(losses, "lost range")));
+            .message(format_args!("noted: {}", show::many(losses, "lost range")));
     }
     Ok(())
 }
@@ -256,8 +256,8 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         };
         app.out
             .data(format_args!("daemon at {}: {health}", client.url()));
-        losses.iter().for_each(|loss| tell_loss(app, loss));
-        app.out.say(format_args!(
+        losses.iter().for_each(|loss| report_loss(app, loss));
+        app.out.message(format_args!(
             "the records in {store} were not checked: that takes a store that nobody uses; stop the \
              daemon, then call again"
         ));
@@ -327,7 +327,7 @@ async fn all_losses(client: &Client) -> Result<Vec<Loss>> {
     }
 }
 
-fn tell_loss(app: &App, loss: &Loss) {
+fn report_loss(app: &App, loss: &Loss) {
     let Loss { session, events } = loss;
     app.out.data(format_args!(
         "{}: events {} to {} of session {session}; the damaged files are in quarantine/{}, \
@@ -409,7 +409,7 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
         narrowed,
     } = checkup;
     if *narrowed > 0 {
-        app.tell_narrowed(*narrowed);
+        app.report_narrowed(*narrowed);
     }
     let (sessions, events) = (
         show::many(*sessions, "session"),
@@ -423,7 +423,7 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
             .data(format_args!("{}: {finding}", app.out.paint.red("damaged")));
     }
     if let Some(salvage) = salvage {
-        app.tell_salvage(salvage);
+        app.report_salvage(salvage);
     }
     match (findings.is_empty(), salvage) {
         (true, None) if losses.is_empty() => {
@@ -432,10 +432,10 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
         (true, None) => app.out.data("what is left is whole"),
         (false, None) => app
             .out
-            .say("`unisono doctor --repair` saves all that is whole"),
+            .message("`unisono doctor --repair` saves all that is whole"),
         _ => {}
     }
-    losses.iter().for_each(|loss| tell_loss(app, loss));
+    losses.iter().for_each(|loss| report_loss(app, loss));
 }
 
 /// What was found, as JSON; without a search index.

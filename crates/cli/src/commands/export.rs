@@ -66,7 +66,7 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
         return Ok(());
     };
     write_new(file, text.as_bytes())?;
-    app.out.say(format_args!(
+    app.out.message(format_args!(
         "wrote {} to {}",
         show::size(text.len() as u64),
         file.display()
@@ -103,7 +103,7 @@ async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {
     } else {
         let (sessions, events) = (moved.sessions, show::many(moved.events, "event"));
         let sessions = show::many(sessions, "session");
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "wrote {sessions}, {events} to {}",
             file.display()
         ));

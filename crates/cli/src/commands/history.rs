@@ -15,7 +15,7 @@ use crate::problem::{Problem, Result};
 use crate::service::{branch_length, find_session};
 use crate::show;
 
-/// Messages that are asked for at a time.
+/// Messages per request.
 const PAGE: usize = 1_000;
 
 const HELP: &str = "\
@@ -93,7 +93,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let found = find_session(&*service, &args.session).await?;
     let id = found.session;
     if let Some(lost) = &found.lost {
-        app.tell_lost(&show::short_id(&id), lost);
+        app.report_lost(&show::short_id(&id), lost);
     }
     let messages = chosen(&*service, &id, &args).await?;
     service.close().await;
@@ -106,13 +106,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let texts = messages.iter().map(|message| text(app.out.paint, message));
     let texts: Vec<String> = texts.collect();
     match texts[..] {
-        [] => app.out.say("no message matches"),
+        [] => app.out.message("no message matches"),
         _ => app.out.data(texts.join("\n\n")),
     }
     Ok(())
 }
 
-/// The messages that are asked for.
+/// The selected messages.
 async fn chosen(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
     let length = branch_length(service, id, &args.branch).await?;
     let all = Range::Between(1, None);
@@ -162,7 +162,7 @@ fn text(paint: Paint, message: &Message) -> String {
     format!("{head}  {about}\n{}", said(message))
 }
 
-/// What a message says; calls of tools and their results as a person reads them.
+/// The text of a message, with readable tool calls and results.
 fn said(message: &Message) -> String {
     let parts = message.parts.iter().map(|part| match part {
         Part::Text { text } => text.trim_end().to_owned(),

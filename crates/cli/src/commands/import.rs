@@ -140,12 +140,12 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     let (import, left_out) = source.conversation(args.format(), args.skip_bad, &app.out)?;
     let desk = app.new_desk(setup).await?;
     if let Some(known) = known(args, desk.service(), &source, &import).await? {
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
         ));
         let branches = all_branches(desk.service(), &known.session).await?;
-        tell(app, &known, &branches, (true, &left_out));
+        report(app, &known, &branches, (true, &left_out));
         desk.close().await;
         return left_out.ending();
     }
@@ -154,7 +154,7 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     let made = service.import_file(args.taken(import, source).file()?);
     let made = made.await?.session;
     let branches = all_branches(service, &made.session).await?;
-    tell(app, &made, &branches, (false, &left_out));
+    report(app, &made, &branches, (false, &left_out));
     worker.stop(End::Ended).await;
     left_out.ending()
 }
@@ -208,7 +208,7 @@ async fn several(
             }
         }
     }
-    all.say(&source.name, &app.out);
+    all.report(&source.name, &app.out);
     if app.out.json {
         app.out.json(&told);
     }
@@ -322,7 +322,7 @@ impl From<Conversation> for Row {
     }
 }
 
-fn tell(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) {
+fn report(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) {
     if app.out.json {
         app.out.json(&as_json(made, branches, (known, left_out)));
         return;
@@ -330,7 +330,7 @@ fn tell(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool
     if !known {
         let messages = show::many(made.messages, "message");
         let short = show::short_id(&made.session);
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "imported {messages}: `unisono context {short}` shows them"
         ));
     }

@@ -47,13 +47,13 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         ));
     }
     for path in &done.kept {
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "kept  {}",
             args.directory.join(path).display()
         ));
     }
     if let Some(before) = before.filter(|before| *before != store_of(app, &args)) {
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "conversations of this project are kept in it from now on; earlier ones stay in {0}: \
              `unisono sessions list --store {1}` shows them",
             before.display(),
@@ -61,7 +61,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         ));
     }
     app.out
-        .say("next: `unisono run FILE` with a conversation, `unisono agents list`");
+        .message("next: `unisono run FILE` with a conversation, `unisono agents list`");
     Ok(())
 }
 
@@ -72,7 +72,7 @@ fn used(app: &App, args: &Args) -> Option<PathBuf> {
     Some(store)
 }
 
-/// The store that is used in the project's directory; where that cannot be told, none is.
+/// The store used in the project's directory, if it can be determined.
 fn store_of(app: &App, args: &Args) -> PathBuf {
     let sources = app.sources(Vec::new()).ok().map(|mut sources| {
         if let Ok(directory) = args.directory.canonicalize() {

@@ -28,7 +28,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         std::fs::create_dir_all(&directory).map_err(failed)?;
         clap_mangen::generate_to(help::command(), &directory).map_err(failed)?;
         app.out
-            .say(format_args!("written to {}", directory.display()));
+            .message(format_args!("written to {}", directory.display()));
         return Ok(());
     }
     let mut page = Vec::new();

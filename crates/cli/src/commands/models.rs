@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&models);
     } else if models.is_empty() {
-        app.out.say("no model has that in its name");
+        app.out.message("no model has that in its name");
     } else {
         let header = [
             "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED", "RETIRES",

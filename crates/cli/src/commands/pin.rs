@@ -59,7 +59,7 @@ pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
     let messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
     let pins = change(&*service, &session, &args.branch, &messages, true).await;
     service.close().await;
-    tell(app, &pins?);
+    report(app, &pins?);
     Ok(())
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     }
     let pins = change(&*service, &session, &args.branch, &messages, false).await;
     service.close().await;
-    tell(app, &pins?);
+    report(app, &pins?);
     Ok(())
 }
 
@@ -125,7 +125,7 @@ async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins>
 }
 
 /// Lists what is pinned, and what of the context it takes.
-fn tell(app: &App, pins: &Pins) {
+fn report(app: &App, pins: &Pins) {
     let total = show::number(pins.pinned_tokens);
     let usable = show::number(pins.usable_tokens);
     if pins.pinned_tokens > pins.usable_tokens {
@@ -147,10 +147,10 @@ fn tell(app: &App, pins: &Pins) {
     });
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
-        return app.out.say("nothing is pinned");
+        return app.out.message("nothing is pinned");
     }
     let header = ["MESSAGE", "ROLE", "TOKENS", "TEXT"];
     app.out.data(show::table(&header, &[2], rows));
     app.out
-        .say(format_args!("{total} of {usable} usable tokens are pinned"));
+        .message(format_args!("{total} of {usable} usable tokens are pinned"));
 }

@@ -34,7 +34,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let desk = app.desk(&setup).await?;
     let open = left_open(desk.service(), args.session.as_deref()).await?;
     if open.is_empty() {
-        app.out.say("nothing to resume: every turn has ended");
+        app.out.message("nothing to resume: every turn has ended");
         desk.close().await;
         return Ok(());
     }
@@ -53,7 +53,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     done
 }
 
-/// Keeps the newest problem; the one before it was told.
+/// Keeps the newest problem; earlier ones were reported.
 fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     if let Err(problem) = before
         && !problem.message.is_empty()
@@ -63,7 +63,7 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     Err(now)
 }
 
-/// A turn that has not ended.
+/// An open turn.
 struct Left {
     session: String,
     turn: String,
@@ -71,7 +71,7 @@ struct Left {
     done: usize,
 }
 
-/// The turns that have not ended, those of one session after the other.
+/// The open turns, session by session.
 async fn left_open(service: &dyn Service, name: Option<&str>) -> Result<Vec<Left>> {
     let mut sessions = match name {
         Some(name) => vec![find_session(service, name).await?],

@@ -1,4 +1,4 @@
-//! `unisono runs`: what agents were given to do, and what became of it.
+//! `unisono runs`: the runs of agents, with their tasks and outcomes.
 
 mod cancel;
 pub(crate) mod list;

@@ -68,7 +68,7 @@ async fn list(app: &App) -> Result<()> {
         app.out.json(&all);
     } else if all.is_empty() {
         app.out
-            .say("there is no schedule: [schedules.NAME] of the settings begins turns at times");
+            .message("there is no schedule: [schedules.NAME] of the settings begins turns at times");
     } else {
         let header = ["SCHEDULE", "WHEN", "NEXT (UTC)", "LAST TURN", "STATE"];
         let rows = all.iter().map(row).collect();
@@ -147,7 +147,7 @@ async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
             Some(at) => format!("next at {} UTC", show::minute(at)),
             None => format!("it is {}", changed.state),
         };
-        app.out.say(format_args!("schedule {name}: {next}"));
+        app.out.message(format_args!("schedule {name}: {next}"));
     }
     service.close().await;
     Ok(())

@@ -35,19 +35,19 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     spoken_length(&*service, &session, &args.branch).await?;
     let topic = service.seal(&session, &args.branch).await;
     service.close().await;
-    tell(app, &topic?);
+    report(app, &topic?);
     Ok(())
 }
 
 /// Says which messages the topic has.
-pub(super) fn tell(app: &App, topic: &Topic) {
+pub(super) fn report(app: &App, topic: &Topic) {
     if app.out.json {
         app.out.json(topic);
         return;
     }
     let (first, last) = (topic.first, topic.last);
     let many = show::many(u64::from(topic.messages), "message");
-    app.out.say(format_args!(
+    app.out.message(format_args!(
         "sealed the topic of #{first}–#{last} ({many})"
     ));
 }

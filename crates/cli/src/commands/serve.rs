@@ -89,10 +89,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out
             .json(&json!({"url": url, "token_file": token_file, "pid": pid}));
     } else {
-        app.out.say(format_args!("listening  {url}"));
-        app.out.say(format_args!("token      in {token_file}"));
+        app.out.message(format_args!("listening  {url}"));
+        app.out.message(format_args!("token      in {token_file}"));
         if let Some(link) = server.login_link().await {
-            app.out.say(format_args!("page       {link} (works once)"));
+            app.out.message(format_args!("page       {link} (works once)"));
         }
     }
     let stop = async {
@@ -104,7 +104,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let _ = announcing.await;
     match ended {
         None => {
-            app.out.say("stopped");
+            app.out.message("stopped");
             Ok(())
         }
         Some(reason) => Err(Problem::failed(format!("the runtime gave up: {reason}"))),

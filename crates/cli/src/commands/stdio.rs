@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-/// The setting of the address where other calls of the program reach this one.
+/// The setting for the address at which other processes of the program reach this one.
 pub(super) const BIND_KEY: &str = "server.bind";
 const BIND: &str = "127.0.0.1:0";
 /// How long the last answers may take to be written once everything else has stopped.

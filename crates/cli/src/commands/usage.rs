@@ -1,4 +1,4 @@
-//! `unisono usage`: what model calls used, by agent and model.
+//! `unisono usage`: the usage of model calls, by agent and model.
 
 use unisono_api::usage::{Amounts, Row, Usage};
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Ok(());
     }
     if used.rows.is_empty() {
-        app.out.say("no model was asked yet");
+        app.out.message("no model was asked yet");
     } else {
         app.out.data(table(&used));
     }

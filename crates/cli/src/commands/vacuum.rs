@@ -1,4 +1,4 @@
-//! `unisono vacuum`: the store without what was deleted or is outdated.
+//! `unisono vacuum`: frees the space of deleted and outdated data.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
             };
             let client = app::client(&running)?;
             let done = app.wait_for(async { Ok(client.vacuum().await?) })?;
-            return tell(app, &store.display().to_string(), &done);
+            return report(app, &store.display().to_string(), &done);
         }
     };
     compact_index(app, store)?;
@@ -45,10 +45,10 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
         sessions: done.sessions,
         events: done.events,
     };
-    tell(app, &store.display().to_string(), &done)
+    report(app, &store.display().to_string(), &done)
 }
 
-fn tell(app: &App, store: &str, done: &Vacuumed) -> Result<()> {
+fn report(app: &App, store: &str, done: &Vacuumed) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
@@ -82,7 +82,7 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
             }
         }
     };
-    tell(app, &place, &done)
+    report(app, &place, &done)
 }
 
 /// Shrinks the search index while nobody else has the store. It can be made anew, so a failure is

@@ -1,4 +1,4 @@
-//! `unisono why`: the exact bytes an agent was sent, what it shares with a sibling, and the
+//! `unisono why`: the exact bytes of a request, the bytes shared with a sibling, and the
 //! chain of causes.
 
 mod sibling;
@@ -87,7 +87,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The run was sent nothing, or nobody knows what.
+/// The run has no request, or its bytes are unknown.
 fn no_request(why: &Why) -> Problem {
     match &why.unknown {
         Some(unknown) => Problem::failed(format!("cannot rebuild the run's requests: {unknown}"))
@@ -96,7 +96,7 @@ fn no_request(why: &Why) -> Problem {
     }
 }
 
-/// Whether what was rebuilt is what was sent, as far as was recorded.
+/// Whether the rebuilt request matches the recorded digests.
 fn exact(why: &Why) -> Result<()> {
     let Some(check) = why.checks.iter().find(|check| !check.holds) else {
         return Ok(());

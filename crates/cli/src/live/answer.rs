@@ -1,4 +1,4 @@
-//! The answer on stdout as the model writes it, and what else is said of the turn on stderr.
+//! Streams the answer to stdout and messages about the turn to stderr.
 
 use std::future::Future;
 
@@ -27,9 +27,9 @@ pub(crate) struct Answer<'o, L> {
     written: String,
     /// Whether something of that reply was missed: the rest waits until it is whole.
     missed: bool,
-    /// Whether that reply is over: what comes is another one.
+    /// Whether this reply has ended; further text belongs to another one.
     over: bool,
-    /// Pieces of runs of which it was not heard yet that they were opened.
+    /// Text of runs whose opening was not reported yet.
     early: Vec<(String, String)>,
 }
 
@@ -49,7 +49,7 @@ impl<'o, L: Lines> Answer<'o, L> {
         }
     }
 
-    /// Writes what is left of the answer.
+    /// Writes the rest of the answer.
     pub(crate) fn finish(mut self, answer: Option<&str>) {
         let answer = answer.map(|text| for_terminal(text.trim()).into_owned());
         let rest = answer
@@ -97,13 +97,13 @@ impl<'o, L: Lines> Answer<'o, L> {
         }
     }
 
-    /// Writes what was held back, and ends the line.
+    /// Writes the buffered text and ends the line.
     fn end(&mut self) {
         let rest = self.page.as_mut().map(Page::finish);
         self.out.ready(&rest.unwrap_or_default());
     }
 
-    /// Ends the line; what comes is another text.
+    /// Ends the line before another text.
     fn break_off(&mut self) {
         if !self.written.is_empty() {
             self.end();

@@ -1,4 +1,4 @@
-//! A person who is asked about calls of tools while they watch.
+//! Approval of tool calls by the person at the terminal.
 
 use std::future::{Future, pending};
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -25,7 +25,7 @@ pub(crate) fn shown(question: &str) -> String {
     format!("{:<10} {question}: ", "")
 }
 
-/// Where a person writes who may be asked.
+/// The input of a person.
 pub(crate) trait Lines {
     /// Whether there is one.
     fn is_person(&self) -> bool;
@@ -37,7 +37,7 @@ pub(crate) trait Lines {
     fn reply(&mut self) -> impl Future<Output = Reply> + Send;
 }
 
-/// Standard input, where nobody else reads it.
+/// Standard input, if nothing else reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Terminal(Option<oneshot::Receiver<String>>);
 
@@ -53,7 +53,7 @@ impl Lines for Terminal {
             let mut line = String::new();
             let read = io::stdin().lock().read_line(&mut line);
             if read.is_ok_and(|n| n > 0) {
-                // Whoever asked may have gone.
+                // The receiver may be gone.
                 let _ = send.send(line);
             }
         });
@@ -89,7 +89,7 @@ pub(super) fn how(call: &Approval) -> String {
     }
 }
 
-/// What a person's line at a terminal means; none: it is asked again.
+/// Parses an answer; none if it is invalid and the question is repeated.
 fn read(in_doubt: bool, line: &str) -> Option<Decide> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -110,7 +110,7 @@ fn read(in_doubt: bool, line: &str) -> Option<Decide> {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     question: Option<Approval>,
-    /// Calls that were answered, of which what comes of that may not have been heard yet.
+    /// Calls that were decided; the effect may not have been reported yet.
     answered: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ impl Answers {
         self.question = screen.asks(question).then(|| call.clone());
     }
 
-    /// Does what the person wrote; what is no answer is asked again. Some: they broke off.
+    /// Executes the answer; an invalid one repeats the question. Some: the person interrupted.
     pub(crate) async fn take(&mut self, reply: Reply, service: &dyn Service) -> Option<Interrupt> {
         let call = self.question.take();
         let line = match reply {

@@ -17,7 +17,7 @@ use super::asking::{Answers, Reply};
 use super::watch::Watch;
 use crate::problem::{Problem, Result};
 
-/// How long a cancelled turn may take to say so.
+/// The time a cancelled turn gets to end.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Signals that stop the program.
@@ -61,7 +61,7 @@ pub(crate) enum Interrupt {
 enum Interrupted {
     /// It stays open and is not followed any more.
     Leave,
-    /// It is cancelled, and followed to its end; interrupted again, it is left.
+    /// The turn is cancelled and followed to its end; a second interruption stops following.
     Cancel,
 }
 
@@ -74,7 +74,7 @@ pub(crate) trait Show {
     /// A call of a tool waits for a person.
     fn waits(&mut self, call: &Approval, watch: &Watch);
 
-    /// Asks the person at the terminal; false where there is none who could answer.
+    /// Asks the person at the terminal; false without a terminal.
     fn asks(&mut self, _question: &str) -> bool {
         false
     }
@@ -104,7 +104,7 @@ impl<'i> Limits<'i> {
         }
     }
 
-    /// The same, with this limit where there is none.
+    /// The same, with this limit unless one is set.
     pub(crate) fn within(self, timeout: Duration) -> Limits<'i> {
         Limits {
             timeout: self.timeout.or(Some(timeout)),
@@ -136,14 +136,14 @@ pub(crate) enum End {
     Interrupted,
 }
 
-/// A turn that is followed: as far as it has come, and what comes next.
+/// A followed turn: its state and its updates.
 pub(crate) struct Followed<'s> {
     pub(crate) watch: Watch,
     pub(crate) updates: TurnUpdates<'s>,
 }
 
 impl Followed<'_> {
-    /// Tells of compactions as the configuration says.
+    /// Reports compactions as configured.
     pub(crate) fn notifying(self, compaction: &Compaction) -> Self {
         let watch = self.watch.notifying(compaction);
         Followed { watch, ..self }

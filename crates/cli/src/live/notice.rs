@@ -1,4 +1,4 @@
-//! What is said of a compaction and of the context that it leaves.
+//! Messages about a compaction and its context.
 
 use unisono_api::turn_event::{FrozenContext, MadeCheckpoint, SummaryQuota};
 use unisono_context::Tokens;
@@ -25,7 +25,7 @@ pub(super) fn quotes_for(quota: SummaryQuota) -> String {
     )
 }
 
-/// The warning that less stands verbatim than was asked for.
+/// The warning that fewer messages were kept verbatim than requested.
 pub(super) fn tightened(most: u64) -> String {
     format!(
         "less is kept than was asked for: otherwise the context would have more than {} tokens",
@@ -51,13 +51,13 @@ pub(super) fn rewritten(made: &MadeCheckpoint, old: u32) -> String {
     )
 }
 
-/// That quotes would give more facts than the model's summary, where they would.
+/// The note that quotes would keep more facts than the model's summary.
 fn gives_less(made: &MadeCheckpoint) -> String {
     let coverage = made.coverage.filter(|coverage| coverage.is_below_quotes());
     coverage.map_or_else(String::new, |coverage| format!("; it gives {coverage}"))
 }
 
-/// The notice of a compaction: how many messages, and what they became.
+/// The notice of a compaction: the number of messages and their replacement.
 pub(super) fn compacted(made: &MadeCheckpoint) -> String {
     let (number, model) = (made.number, &made.model);
     let messages = show::many(u64::from(made.messages), "message");

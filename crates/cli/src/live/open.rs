@@ -1,4 +1,4 @@
-//! Open turns and what their agents are at: nobody may be working on them.
+//! Open turns and their runs, also if no process works on them.
 
 use serde_json::{Value, json};
 use unisono::Service;

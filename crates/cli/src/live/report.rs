@@ -35,9 +35,9 @@ pub(crate) struct Report {
     tokens_before: Option<u64>,
     tokens_after: Option<u64>,
     usable_tokens: Option<u64>,
-    /// Tokens before by tokens after; none where nothing was compacted.
+    /// Tokens before divided by tokens after; none without a compaction.
     compression_ratio: Option<f64>,
-    /// Whether less was kept verbatim than was asked for, so that the context fits.
+    /// Whether fewer messages were kept verbatim than requested, so that the context fits.
     tightened: bool,
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
@@ -45,7 +45,7 @@ pub(crate) struct Report {
     /// After `resume`: its agents that are defined otherwise since it began. It went on with them as
     /// they were.
     changed_agents: Vec<String>,
-    /// What its finished runs cost together; none where a price is unknown.
+    /// The cost of its finished runs; none if a price is unknown.
     cost_usd: Option<f64>,
     /// What they used together.
     usage: Amounts,
@@ -72,7 +72,7 @@ struct Made {
 
 #[derive(Debug, Serialize)]
 struct RunReport {
-    /// Its id; none where it was not opened.
+    /// Its id; none if it was not opened.
     run: Option<String>,
     agent: String,
     /// `delegate`, `lead`, or `child` of one of these.
@@ -88,7 +88,7 @@ struct RunReport {
     cache_expected_tokens: Option<u64>,
     cache_read_tokens: Option<u64>,
     cache_write_tokens: Option<u64>,
-    /// Whether less than half of what was expected was read.
+    /// Whether less than half of the expected tokens came from the cache.
     cache_missed: Option<bool>,
     /// None for an unknown price.
     cost_usd: Option<f64>,
@@ -181,16 +181,16 @@ fn run(agent: &Member) -> RunReport {
     }
 }
 
-/// Prints the answer and says how the program ends.
+/// Prints the answer and returns the result of the program.
 pub(crate) fn conclude(out: &Out, watch: &Watch, end: End) -> Result<()> {
     if out.json {
         report(out, watch, end);
     } else if let Some(answer) = watch.answer() {
-        say_cost(out, watch);
+        report_cost(out, watch);
         for budget in watch.end.iter().flat_map(|end| &end.budgets) {
-            out.say(format_args!("budget     {}", show::budget_line(budget)));
+            out.message(format_args!("budget     {}", show::budget_line(budget)));
         }
-        out.say("");
+        out.message("");
         out.prose(&for_terminal(answer));
     }
     ending(out, watch, end)
@@ -213,7 +213,7 @@ struct Missing {
     reason: Option<String>,
 }
 
-/// Prints what each agent came back with, then the lead's answer, and says how the program ends.
+/// Prints the result of each delegate and the lead's answer, and returns the result of the program.
 pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<()> {
     let turn = Report::new(watch, end);
     let given: Vec<&RunReport> = turn.runs.iter().filter(|run| run.role != "lead").collect();
@@ -229,8 +229,8 @@ pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<
         out.json(&Delegation { missing, turn });
         return ending(out, watch, end);
     }
-    say_cost(out, watch);
-    out.say("");
+    report_cost(out, watch);
+    out.message("");
     for run in given {
         out.data(format_args!("## {}\n", run.agent));
         if let Some(text) = &run.text {
@@ -255,7 +255,7 @@ pub(crate) fn report(out: &Out, watch: &Watch, end: End) {
     out.json(&Report::new(watch, end));
 }
 
-fn say_cost(out: &Out, watch: &Watch) {
+fn report_cost(out: &Out, watch: &Watch) {
     let used = watch.used();
     let cost = show::cost_of(&used);
     if cost == Some(Cost::ZERO) {
@@ -264,13 +264,13 @@ fn say_cost(out: &Out, watch: &Watch) {
     let cost = cost.map_or_else(|| "unknown".to_owned(), |c| c.to_string());
     let input = show::number(used.input_tokens);
     let cache = show::cache(&used).map(|cache| format!("; cache: {cache}"));
-    out.say(format_args!(
+    out.message(format_args!(
         "cost       {cost}: {input} tokens in{}",
         cache.unwrap_or_default()
     ));
 }
 
-/// Says how a turn ended, and with it the program, where there is no answer or not all of it.
+/// Reports the end of a turn without a complete answer.
 pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
     let short = show::short_id(&watch.session);
     match (end, watch.outcome()) {
@@ -280,7 +280,7 @@ pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
                 false => "`unisono resume {}` continues it",
             };
             let then = then.replace("{}", &short);
-            out.say(format_args!("interrupted: {then}"));
+            out.message(format_args!("interrupted: {then}"));
             Err(Problem::silent(Exit::Interrupted))
         }
         (_, Some("answered")) => match watch.over_budget() {
@@ -291,7 +291,7 @@ pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
             None => some_failed(out, watch),
         },
         (End::TimedOut, _) => {
-            out.say("timeout: the turn was cancelled, what its agents had finished is kept");
+            out.message("timeout: the turn was cancelled, what its agents had finished is kept");
             Err(Problem::silent(Exit::TimedOut))
         }
         (_, Some("failed")) => {
@@ -337,19 +337,19 @@ fn failed(code: &str, reason: &str) -> Problem {
 
 fn some_failed(out: &Out, watch: &Watch) -> Result<()> {
     let all = watch.agents.len();
-    let tell = |names: &[&str], what| {
+    let warn = |names: &[&str], what| {
         let (count, names) = (names.len(), names.join(", "));
         out.warn(format_args!("{count} of {all} agents {what}: {names}"));
     };
-    // Somebody wanted that: it is told, and is no failure.
+    // A cancellation is reported, but is not a failure.
     let cancelled = watch.of_state("cancelled");
     if !cancelled.is_empty() {
-        tell(&cancelled, "were cancelled");
+        warn(&cancelled, "were cancelled");
     }
     let failed = watch.of_state("failed");
     if failed.is_empty() {
         return Ok(());
     }
-    tell(&failed, "failed");
+    warn(&failed, "failed");
     Err(Problem::silent(Exit::SomeFailed))
 }

@@ -19,7 +19,7 @@ use crate::approvals;
 use crate::output::{Out, Paint, shown};
 use crate::show;
 
-/// How often what moves is drawn.
+/// The interval between two drawings of the progress.
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: &str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ ";
 
@@ -30,7 +30,7 @@ pub(crate) struct Screen<'o> {
     paint: Paint,
     bars: Option<Bars>,
     person: Terminal,
-    /// Whether calls that wait are asked about here.
+    /// Whether waiting calls are decided at this terminal.
     asks: bool,
 }
 
@@ -60,7 +60,7 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// A place where nothing moves, whoever watches: lines only.
+    /// A screen without progress bars: lines only.
     pub(crate) fn plain(out: &'o Out) -> Screen<'o> {
         Screen {
             out,
@@ -76,16 +76,16 @@ impl<'o> Screen<'o> {
         Screen { asks, ..self }
     }
 
-    /// A line with a word in front that says what it is about.
+    /// A line with a label.
     pub(crate) fn headline(&self, word: &str, text: &str) {
         let line = format!("{} {text}", self.paint.bold(format_args!("{word:<10}")));
         match &self.bars {
-            Some(bars) => bars.all.suspend(|| self.out.say(line)),
-            None => self.out.say(line),
+            Some(bars) => bars.all.suspend(|| self.out.message(line)),
+            None => self.out.message(line),
         }
     }
 
-    /// Shows what has changed.
+    /// Shows an update.
     pub(crate) fn show(&mut self, event: &TurnEvent, watch: &Watch) {
         match event {
             TurnEvent::Accepted { queued: true, .. } => {
@@ -150,7 +150,7 @@ impl<'o> Screen<'o> {
                 let pause = notice::pause(pause);
                 ("retry", format!("{reason}; the next try is in {pause}"))
             }
-            // Whether it is tried again, done otherwise or given up, what comes next says.
+            // The next update says whether it is retried, replaced or given up.
             None => ("failed", format!("a compaction step: {reason}")),
         };
         self.headline(word, &self.paint.yellow(text));
@@ -188,7 +188,7 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// What an agent says it is doing.
+    /// The progress report of an agent.
     fn progress(&self, run: &str, text: &str, watch: &Watch) {
         let mut agents = watch.agents.iter();
         let Some(index) = agents.position(|agent| agent.run.as_deref() == Some(run)) else {
@@ -270,7 +270,7 @@ impl<'o> Screen<'o> {
         let index = place.min(watch.agents.len());
         let line = self.line(agent, watch);
         let Some(bars) = &mut self.bars else {
-            return self.out.say(format_args!("  {}", line.trim_end()));
+            return self.out.message(format_args!("  {}", line.trim_end()));
         };
         // Somebody was given a task meanwhile.
         while bars.runs.len() <= index {
@@ -347,7 +347,7 @@ impl<'o> Screen<'o> {
     }
 }
 
-/// Tokens in and out; blank where there are none.
+/// Input and output tokens; blank without any.
 fn tokens(used: &Amounts) -> String {
     let (input, output) = (used.input_tokens, used.output_tokens);
     let text = format!(

@@ -1,4 +1,4 @@
-//! A turn as the service tells it: what was compacted, who works on it, how it ended.
+//! The state of a turn from its updates: compactions, runs, end.
 
 use unisono_api::approval::Approval;
 use unisono_api::turn_event::{
@@ -13,14 +13,14 @@ use unisono_session::budget::EXCEEDED;
 pub(crate) struct Watch {
     pub(crate) session: String,
     pub(crate) turn: String,
-    /// Its agents: the delegates in order, the lead, then those that were given tasks meanwhile.
+    /// Its agents: the configured delegates in order, the lead, then the agents with delegated tasks.
     pub(crate) agents: Vec<Member>,
     /// Why the lead gives nobody a task though it could choose from some.
     pub(crate) alone: Option<String>,
     pub(crate) context: Option<FrozenContext>,
     /// Tokens of the context before anything was compacted.
     pub(crate) tokens_before: Option<u64>,
-    /// Whether a step of it kept less than was asked for.
+    /// Whether a step kept fewer messages than requested.
     pub(crate) tightened: bool,
     pub(crate) checkpoints: Vec<MadeCheckpoint>,
     /// Its agents that are defined otherwise by now.
@@ -28,7 +28,7 @@ pub(crate) struct Watch {
     /// Calls of tools that wait for a person.
     pub(crate) waiting: Vec<Approval>,
     pub(crate) end: Option<Box<TurnEnd>>,
-    /// Whether it is told what was compacted by itself.
+    /// Whether automatic compactions are reported.
     pub(crate) notifies: bool,
     /// Whether a daemon works on it, and goes on when nobody watches.
     pub(crate) elsewhere: bool,
@@ -54,7 +54,7 @@ impl Watch {
         }
     }
 
-    /// Tells of compactions as the configuration says.
+    /// Reports compactions as configured.
     pub(crate) fn notifying(mut self, compaction: &Compaction) -> Watch {
         self.notifies = compaction.notifies();
         self
@@ -102,7 +102,7 @@ impl Watch {
 
     fn put(&mut self, agent: &Member) {
         if !agent.is_open() {
-            // Nobody waits for the result of what it called.
+            // Its delegates have no receiver any more.
             let run = agent.run.as_deref();
             self.waiting.retain(|call| Some(&*call.run) != run);
         }
@@ -126,7 +126,7 @@ impl Watch {
         Some(self.end.as_ref()?.turn.state.as_str())
     }
 
-    /// Why it failed: a code, and what happened.
+    /// Why it failed: a code and a reason.
     pub(crate) fn error(&self) -> Option<(&str, &str)> {
         let error = self.end.as_ref()?.turn.error.as_ref()?;
         Some((&error.code, &error.reason))

@@ -1,4 +1,4 @@
-//! Words that become lines, each behind what its block begins lines with.
+//! Wraps words into lines, each with the prefix of its block.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -35,7 +35,7 @@ pub(super) struct Lines {
     spaced: bool,
     indents: Vec<Indent>,
     styles: Vec<Style>,
-    /// All that was said since the last mark.
+    /// The text since the last mark.
     said: String,
 }
 
@@ -60,7 +60,7 @@ impl Lines {
         }
     }
 
-    /// Columns beside what lines begin with.
+    /// Columns that remain after the prefix.
     pub(super) fn width(&self) -> usize {
         let taken: usize = self
             .indents
@@ -78,7 +78,7 @@ impl Lines {
         self.styles.pop();
     }
 
-    /// What is said from here on is given back by [`Lines::since_mark`].
+    /// Sets the mark of [`Lines::since_mark`].
     pub(super) fn mark(&mut self) {
         self.said.clear();
     }
@@ -168,7 +168,7 @@ impl Lines {
         self.line_break();
     }
 
-    /// Begins a block: an empty line stands before it, unless it is the first of what it is in.
+    /// Begins a block, after an empty line unless it is the first block of its parent.
     pub(super) fn block(&mut self) {
         self.line_break();
         let is_first = self.indents.last().is_some_and(|indent| !indent.begun);
@@ -179,7 +179,7 @@ impl Lines {
         }
     }
 
-    /// A line as it is, however long.
+    /// Adds a line without wrapping it.
     pub(super) fn verbatim(&mut self, line: &str) {
         self.line_break();
         self.begin_line();

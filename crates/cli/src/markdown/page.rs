@@ -38,7 +38,7 @@ impl Page {
         }
     }
 
-    /// Takes more of the text, and gives what is to be written.
+    /// Appends text and returns the output.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         self.block.push_str(piece);
         let mut out = String::new();
@@ -57,7 +57,7 @@ impl Page {
         out
     }
 
-    /// The text is over: gives what is left to be written, up to the end of its last line.
+    /// Ends the text and returns the rest of the output, with the final newline.
     pub(crate) fn finish(&mut self) -> String {
         let out = self.end_block();
         self.goes_on = false;
@@ -184,7 +184,7 @@ mod tests {
         at all so that this line is broken twice.\n\n- one\n- two *three*\n\n- four\n\nTitle\n=====\n\n\
         ```sh\ncargo test\n\ncargo doc\n```\n\n| a | b |\n|---|---|\n| longer | b |\n\nEnd **never closed";
 
-    /// What a terminal shows of what was written: text, and lines that are taken back.
+    /// The content of a terminal after the output: text, and lines that are overwritten.
     fn seen(written: &str) -> String {
         let mut lines: Vec<String> = vec![String::new()];
         let mut rest = written;

@@ -8,7 +8,7 @@ use unisono_api::run::{ListedRun, Lookup, LookupQuery, RunQuery};
 use super::find_session;
 use crate::problem::{Problem, Result};
 
-/// Where to look, as `--session` says.
+/// The scope of a lookup, from `--session`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Within {
     /// Looks in this session only
@@ -17,7 +17,7 @@ pub(crate) struct Within {
 }
 
 impl Within {
-    /// The one session to look in, where one is named.
+    /// The named session.
     pub(crate) async fn only(&self, service: &dyn Service) -> Result<Option<String>> {
         match &self.session {
             Some(name) => Ok(Some(find_session(service, name).await?.session)),

@@ -75,7 +75,7 @@ impl Status {
     }
 }
 
-/// An agent and where it went.
+/// An imported agent and its file.
 struct Done {
     agent: Imported,
     from: PathBuf,
@@ -141,11 +141,11 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         }
     }
     if done.is_empty() && problems.is_empty() {
-        tell_skipped(app, &skipped);
+        report_skipped(app, &skipped);
         let problem = Problem::not_found("no agents were found there");
         return Err(problem.hint("name their directory or file, such as ~/.claude/agents"));
     }
-    tell(app, &done, &problems, &skipped);
+    report(app, &done, &problems, &skipped);
     let kept = done
         .iter()
         .any(|one| matches!(one.status, Status::Exists | Status::Twice));
@@ -223,14 +223,14 @@ fn write(to: &Path, agent: &Imported, args: &Args) -> Result<Status> {
 type Files = [(PathBuf, String)];
 
 /// Says which files that were found are no agents.
-fn tell_skipped(app: &App, skipped: &Files) {
+fn report_skipped(app: &App, skipped: &Files) {
     for (file, reason) in skipped {
         app.out
-            .say(format_args!("no agent: {}: {reason}", file.display()));
+            .message(format_args!("no agent: {}: {reason}", file.display()));
     }
 }
 
-fn tell(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
+fn report(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
     if app.out.json {
         let agents: Vec<Value> = done.iter().map(json).collect();
         let list = |files: &Files, key: &str| -> Vec<Value> {
@@ -278,11 +278,11 @@ fn tell(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
         .count();
     let lost: usize = done.iter().map(|one| one.agent.lost.len()).sum();
     let keys = if lost == 1 { "key" } else { "keys" };
-    app.out.say(format_args!(
+    app.out.message(format_args!(
         "{} written, {lost} {keys} did not carry over",
         show::many(written as u64, "agent"),
     ));
-    tell_skipped(app, skipped);
+    report_skipped(app, skipped);
     for (file, problem) in problems {
         app.out.warn(format_args!("{}: {problem}", file.display()));
     }

@@ -16,7 +16,7 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_if_exists(&setup).await?;
     if store.daemon().is_none() {
         let path = setup.loaded.config.store.path.display();
         let problem = format!("no daemon has the store {path} open");
@@ -41,8 +41,8 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
         .map(|(word, agents)| format!("{word}: {}", agents.join(", ")))
         .collect();
     match told.is_empty() {
-        true => app.out.say("the agents are as they were"),
-        false => app.out.say(told.join("; ")),
+        true => app.out.message("the agents are as they were"),
+        false => app.out.message(told.join("; ")),
     }
     Ok(())
 }

@@ -65,18 +65,18 @@ impl rustyline::Prompt for Prompt {
 pub(super) struct Input {
     prompts: blocking::Sender<Wanted>,
     lines: mpsc::Receiver<io::Result<Read>>,
-    /// Whether a line was asked for that has not come.
+    /// Whether a requested line is outstanding.
     asked: bool,
     terminal: Option<Terminal>,
 }
 
-/// What the thread is to do.
+/// A request to the thread.
 #[derive(Debug)]
 enum Wanted {
     Line(Prompt),
     /// The answer to a question: one line, which is not kept.
     Answer(Prompt),
-    /// Lines that were said before, for the arrow keys.
+    /// Earlier lines, for the arrow keys.
     Recall(Vec<String>),
 }
 
@@ -105,7 +105,7 @@ impl Input {
 
     /// Lets a person go back to these lines.
     pub(super) async fn recall(&self, lines: Vec<String>) {
-        // Without the thread there are no lines either: that is told with the next one.
+        // If the thread has ended, the next read fails.
         let _ = self.prompts.send(Wanted::Recall(lines));
     }
 
@@ -120,7 +120,7 @@ impl Input {
             .map_err(|error| Problem::failed(format!("cannot read the input: {error}")))
     }
 
-    /// Whether a line was asked for that has not come.
+    /// Whether a requested line is outstanding.
     pub(super) fn is_asked(&self) -> bool {
         self.asked
     }
@@ -135,7 +135,7 @@ impl Lines for Input {
 
     fn ask(&mut self, question: &str) -> bool {
         let prompt = Prompt::plain(shown(question));
-        // A line that was asked for before is the answer.
+        // The line that was requested earlier is the answer.
         if self.asked {
             return true;
         }

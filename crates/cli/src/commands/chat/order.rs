@@ -3,15 +3,15 @@
 use crate::commands::sessions::branch::ordinal;
 use crate::problem::Problem;
 
-/// Every order, as it is written.
+/// The commands of a chat.
 pub(super) const ORDERS: [&str; 9] = [
     "/agents", "/branch", "/compact", "/context", "/exit", "/help", "/history", "/quit", "/seal",
 ];
 
-/// Messages that `/history` shows where nobody says how many.
+/// Messages that `/history` shows by default.
 const HISTORY: u32 = 10;
 
-/// What a person says.
+/// A line of input.
 #[derive(Debug)]
 pub(super) enum Said {
     /// Nothing.
@@ -37,7 +37,7 @@ pub(super) enum Order {
     Branch { name: String, at: Option<u32> },
     /// Lists agents.
     Agents,
-    /// Chooses who works; none: as configured.
+    /// Chooses the agents; none: as configured.
     Choose(Option<String>),
     /// Lets the topic end.
     Seal,

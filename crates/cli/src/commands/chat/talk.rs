@@ -1,4 +1,4 @@
-//! A chat: what is said to the agents, and the orders between.
+//! A chat: messages to the agents, and commands.
 
 use std::num::NonZeroUsize;
 
@@ -30,7 +30,7 @@ const RECALLED: usize = 200;
 /// Messages that are read at a time.
 const READ: u32 = 500;
 
-/// What comes after a line.
+/// The step after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The next line.
@@ -41,7 +41,7 @@ pub(super) enum Next {
     Left,
 }
 
-/// A chat and where it is.
+/// A chat and its session.
 #[derive(Debug)]
 pub(super) struct Talk<'t> {
     app: &'t App,
@@ -54,7 +54,7 @@ pub(super) struct Talk<'t> {
     left: bool,
 }
 
-/// A session that is talked in.
+/// The session of the chat.
 #[derive(Debug)]
 struct Known {
     id: String,
@@ -119,7 +119,7 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// Says where it is.
+    /// Reports the session.
     pub(super) fn greet(&self) {
         let about = match &self.session {
             Some(session) => {
@@ -130,7 +130,7 @@ impl<'t> Talk<'t> {
         };
         self.app
             .out
-            .say(format_args!("{about}; /help lists orders, Ctrl-D ends"));
+            .message(format_args!("{about}; /help lists orders, Ctrl-D ends"));
     }
 
     /// The messages of the branch from one number to another.
@@ -144,7 +144,7 @@ impl<'t> Talk<'t> {
         Ok(service.messages(self.begun()?, &query).await?.items)
     }
 
-    /// What a person said on this branch, the oldest first.
+    /// The user's messages on this branch, the oldest first.
     pub(super) async fn said_before(&self) -> Result<Vec<String>> {
         let (mut lines, mut last) = (Vec::new(), self.length());
         while last > 0 && lines.len() < RECALLED {
@@ -202,7 +202,7 @@ impl<'t> Talk<'t> {
     }
 
     /// Asks the agents.
-    pub(super) async fn say(
+    pub(super) async fn send(
         &mut self,
         text: &str,
         input: &mut Input,
@@ -231,7 +231,7 @@ impl<'t> Talk<'t> {
             answer.finish(watch.answer());
         }
         if input.is_asked() {
-            out.say("that question is settled; what is written next is a message");
+            out.message("that question is settled; what is written next is a message");
         }
         self.ended(&watch, end).await
     }
@@ -247,7 +247,7 @@ impl<'t> Talk<'t> {
         Ok(made.session)
     }
 
-    /// Takes over what a turn left behind, and says how it ended.
+    /// Adopts the state after a turn, and reports its end.
     async fn ended(&mut self, watch: &Watch, end: End) -> Result<Next> {
         self.left = end == End::Interrupted;
         let done = ending(&self.app.out, watch, end);
@@ -257,7 +257,7 @@ impl<'t> Talk<'t> {
         self.look(watch.session.clone()).await?;
         match watch.outcome() {
             Some("cancelled") if end == End::Ended => {
-                self.app.out.say("cancelled");
+                self.app.out.message("cancelled");
                 Ok(Next::GoOn)
             }
             _ => done.map(|()| Next::GoOn),
@@ -279,7 +279,7 @@ impl<'t> Talk<'t> {
         Ok(())
     }
 
-    /// The session, where there is one to do something with.
+    /// The session, if there is one.
     fn begun(&self) -> Result<&str> {
         self.session()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
@@ -299,7 +299,7 @@ impl<'t> Talk<'t> {
             Order::Choose(agents) => self.choose(agents).await?,
             Order::Seal => self.seal().await?,
             Order::History(newest) => self.history(newest).await?,
-            Order::Help => self.app.out.say(orders()),
+            Order::Help => self.app.out.message(orders()),
             Order::Quit => return Ok(Next::Stop),
         }
         Ok(Next::GoOn)
@@ -374,7 +374,7 @@ impl<'t> Talk<'t> {
             self.worker.service().fork(&session, &new).await?;
             self.app
                 .out
-                .say(format_args!("branch {name} begins after #{at}"));
+                .message(format_args!("branch {name} begins after #{at}"));
         }
         self.branch = name;
         self.look(session).await
@@ -421,7 +421,7 @@ impl<'t> Talk<'t> {
             true => "alone".to_owned(),
             false => format!("with {}", others.join(", ")),
         };
-        self.app.out.say(format_args!("{lead} answers {with}"));
+        self.app.out.message(format_args!("{lead} answers {with}"));
         Ok(())
     }
 
@@ -429,14 +429,14 @@ impl<'t> Talk<'t> {
         let session = self.begun()?.to_owned();
         let service = self.worker.service();
         let topic = service.seal(&session, &self.branch).await?;
-        seal::tell(self.app, &topic);
+        seal::report(self.app, &topic);
         self.look(session).await
     }
 
     async fn history(&self, newest: u32) -> Result<()> {
         let last = self.length();
         if last == 0 {
-            self.app.out.say("nothing was said yet");
+            self.app.out.message("nothing was said yet");
             return Ok(());
         }
         let mut first = last.saturating_sub(newest - 1).max(1);

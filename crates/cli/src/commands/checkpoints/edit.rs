@@ -58,7 +58,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let text = redact(text.trim()).into_owned();
     if text == old.trim() {
-        app.out.say("nothing was changed: the text is the same");
+        app.out.message("nothing was changed: the text is the same");
         desk.close().await;
         return Ok(());
     }

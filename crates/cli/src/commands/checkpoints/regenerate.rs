@@ -49,7 +49,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
     let question = format!("Write checkpoint {number} (by {model}) anew?");
     if !args.yes && !confirmed(&app.out, &question)? {
-        app.out.say("nothing was changed");
+        app.out.message("nothing was changed");
         desk.close().await;
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! `unisono checkpoints revert`: a summary is taken back.
+//! `unisono checkpoints revert`: a checkpoint is reverted.
 
 use serde_json::json;
 use unisono::Service;
@@ -51,7 +51,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let gone = || Problem::failed("the checkpoint is not in the context any more");
     let question = question(number, detail.revert.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
-        app.out.say("nothing was changed");
+        app.out.message("nothing was changed");
         desk.close().await;
         return Ok(());
     }
@@ -66,7 +66,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
     match watch.amounts() {
         Some(amounts) if watch.outcome() == Some("reverted") => {
-            tell(app, at, number, amounts);
+            report(app, at, number, amounts);
             Ok(())
         }
         _ => conclude(&app.out, &watch, end),
@@ -116,7 +116,7 @@ fn not_active(why: &Inactive) -> Problem {
     }
 }
 
-/// What a person is asked; or that it would not fit.
+/// The question of the confirmation, or the error that the context would not fit.
 fn question(number: u32, effect: RevertEffect) -> Result<String> {
     let usable = show::number(effect.usable_tokens);
     let tokens = show::number(effect.tokens_after);
@@ -133,7 +133,7 @@ fn question(number: u32, effect: RevertEffect) -> Result<String> {
     ))
 }
 
-fn tell(app: &App, (session, branch): (&str, &str), number: u32, (before, after): (u64, u64)) {
+fn report(app: &App, (session, branch): (&str, &str), number: u32, (before, after): (u64, u64)) {
     if app.out.json {
         app.out.json(&json!({
             "session": session, "branch": branch, "state": "reverted",

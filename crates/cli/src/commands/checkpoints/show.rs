@@ -45,7 +45,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(text) if args.summary => app.out.data(text),
         _ if app.out.json => app.out.json(&detail),
         _ => {
-            app.out.say(about(&detail));
+            app.out.message(about(&detail));
             app.out.data(show::indented(&detail.block, ""));
         }
     }

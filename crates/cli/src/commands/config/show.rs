@@ -57,7 +57,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&wanted);
     } else if wanted.is_empty() {
-        app.out.say("all of it is as by default");
+        app.out.message("all of it is as by default");
     } else {
         app.out.data(text(&wanted, app.out.paint));
     }

@@ -252,7 +252,7 @@ impl Subject {
         let what = format!("{}, {}:1", way.label(), size.ratio);
         let by_model = way.summariser().is_some_and(|name| name != EXTRACTIVE);
         if by_model {
-            app.out.say(format_args!("{what} …"));
+            app.out.message(format_args!("{what} …"));
         }
         let kept = match evaluation
             .compact(&self.import, how, Tokens(size.tokens))

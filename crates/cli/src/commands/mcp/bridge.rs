@@ -177,7 +177,7 @@ impl Bridge {
                     exchanged(&caller.say, &caller.client, &message, revision).await
                 }
             };
-            tell_answer(&caller.say, &message, answer).await.map(|_| ())
+            send_answer(&caller.say, &message, answer).await.map(|_| ())
         });
         let begun = begins.then_some(begun);
         self.open.insert(id, Asked { request, begun });
@@ -207,7 +207,7 @@ async fn passed(
     revision: Option<&str>,
 ) -> Result<Option<Value>, Error> {
     let answer = exchanged(say, client, message, revision).await;
-    tell_answer(say, message, answer).await
+    send_answer(say, message, answer).await
 }
 
 /// Passes a message on, tells what comes before the answer, and gives that.
@@ -234,7 +234,7 @@ async fn exchanged(
 }
 
 /// Tells the answer to a message. What the daemon refuses is one; an error is that it is gone.
-async fn tell_answer(
+async fn send_answer(
     say: &mpsc::Sender<Value>,
     message: &Value,
     answer: Result<Option<Value>, Error>,

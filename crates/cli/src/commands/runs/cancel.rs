@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_if_exists(&setup).await?;
     let in_daemon = store.daemon().is_some();
     let service = app.service_on(store, &setup)?;
     let found = args.within.work(&*service, &args.id).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         };
         let runs = show::many(ids.len() as u64, "run");
         app.out
-            .say(format_args!("cancelled {runs} {}; {rest}", ids.join(", ")));
+            .message(format_args!("cancelled {runs} {}; {rest}", ids.join(", ")));
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&listed);
     } else if listed.is_empty() {
-        app.out.say("no such run; `unisono run FILE` makes some");
+        app.out.message("no such run; `unisono run FILE` makes some");
     } else {
         let header = ["RUN", "TURN", "AGENT", "STATE", "IN", "OUT", "COST", "TIME"];
         let rows = listed.iter().map(row).collect();
@@ -68,7 +68,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     if let Some(next) = next {
         let older = format_args!("there are older ones: --cursor {next} goes on with them");
-        app.out.say(older);
+        app.out.message(older);
     }
     Ok(())
 }

@@ -59,13 +59,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }));
     } else {
         let (name, last) = (&branch.name, branch.messages);
-        app.out.say(format_args!("branch {name} ends at #{last}"));
+        app.out.message(format_args!("branch {name} ends at #{last}"));
     }
     service.close().await;
     Ok(())
 }
 
-/// The branch that is asked for.
+/// The requested branch.
 async fn new_branch(service: &dyn Service, session: &str, args: &Args) -> Result<NewBranch> {
     let branches = all_branches(service, session).await?;
     let named = |name: &str| branches.iter().find(|branch| branch.name == name);

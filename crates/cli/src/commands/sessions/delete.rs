@@ -41,7 +41,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             &format!("Delete {title:?} with {messages} for good?"),
         )?
     {
-        app.out.say("kept");
+        app.out.message("kept");
         service.close().await;
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             .json(&json!({"session": id, "deleted": true, "purged": args.purge}));
     } else {
         app.out
-            .say(format_args!("deleted session {id} with {messages}"));
+            .message(format_args!("deleted session {id} with {messages}"));
     }
     service.close().await;
     Ok(())

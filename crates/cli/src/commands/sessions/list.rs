@@ -32,10 +32,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&listed);
     } else if listed.is_empty() && !args.label.is_empty() {
-        app.out.say("no session has these labels");
+        app.out.message("no session has these labels");
     } else if listed.is_empty() {
         app.out
-            .say("no sessions yet: `unisono run FILE` or `unisono import FILE` makes one");
+            .message("no sessions yet: `unisono run FILE` or `unisono import FILE` makes one");
     } else {
         let rows = listed.iter().map(row).collect();
         let header = ["SESSION", "UPDATED (UTC)", "EVENTS", "SIZE", "TITLE"];
@@ -43,7 +43,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     for session in &listed {
         if let Some(lost) = &session.lost {
-            app.tell_lost(&show::short_id(&session.session), lost);
+            app.report_lost(&show::short_id(&session.session), lost);
         }
     }
     service.close().await;

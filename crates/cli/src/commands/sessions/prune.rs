@@ -58,7 +58,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else if !old.is_empty() {
         let question = format!("Delete {many} that did not change since {}?", date(before));
         if !args.yes && !confirmed(&app.out, &question)? {
-            app.out.say("kept");
+            app.out.message("kept");
             service.close().await;
             return Ok(());
         }
@@ -69,7 +69,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
     }
     service.close().await;
-    tell(app, &args, before, &gone, open);
+    report(app, &args, before, &gone, open);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ async fn older_than(service: &dyn Service, before: Timestamp, labels: &[Label]) 
     Ok(Found { old, open })
 }
 
-/// Deletes a session that is as it was when it was found, and says whether it is gone.
+/// Deletes a session if it has not changed since it was found. Returns whether it was deleted.
 async fn is_deleted(service: &dyn Service, old: &SessionListItem) -> Result<bool> {
     match service.session(&old.session).await {
         Ok(now) if now.events == old.events && now.open_turns.count == 0 => {}
@@ -110,7 +110,7 @@ async fn is_deleted(service: &dyn Service, old: &SessionListItem) -> Result<bool
     }
 }
 
-fn tell(app: &App, args: &Args, before: Timestamp, gone: &[SessionListItem], open: usize) {
+fn report(app: &App, args: &Args, before: Timestamp, gone: &[SessionListItem], open: usize) {
     if app.out.json {
         let each = gone.iter().map(|old| {
             json!({
@@ -144,10 +144,10 @@ fn tell(app: &App, args: &Args, before: Timestamp, gone: &[SessionListItem], ope
     } else {
         "deleted"
     };
-    app.out.say(format_args!("{done} {many}"));
+    app.out.message(format_args!("{done} {many}"));
     if open > 0 {
         let open = show::many(open as u64, "session");
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "kept {open} of that age: their turns are open"
         ));
     }
@@ -160,6 +160,6 @@ fn date(at: Timestamp) -> String {
 /// When it last changed.
 fn updated(old: &SessionListItem) -> Timestamp {
     let updated: Option<jiff::Timestamp> = old.updated.parse().ok();
-    // One whose time cannot be read is not old.
+    // A session with an invalid time is not old.
     Timestamp(updated.map_or(i64::MAX, |at| at.as_millisecond()))
 }

@@ -81,7 +81,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         limit: NonZeroUsize::new(usize::from(args.limit)),
     };
     let mut found = service.search(only.as_deref(), &asked).await?;
-    // As many as were asked for are told.
+    // The requested number is reported.
     found.next = None;
     service.close().await;
     for note in &found.notes {
@@ -90,7 +90,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&found);
     } else if found.hits.is_empty() {
-        app.out.say("nothing found");
+        app.out.message("nothing found");
     } else {
         let hits = found.hits.iter().map(|hit| text(hit, app.out.paint));
         app.out.data(hits.collect::<Vec<_>>().join("\n"));

@@ -43,7 +43,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     service.close().await;
     if let Some(lost) = &shown.session.lost {
-        app.tell_lost(&show::short_id(&shown.session.session), lost);
+        app.report_lost(&show::short_id(&shown.session.session), lost);
     }
     Ok(())
 }

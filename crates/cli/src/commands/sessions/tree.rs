@@ -67,7 +67,7 @@ async fn messages(service: &dyn Service, session: &str) -> Result<Vec<TreeMessag
     }
 }
 
-/// The tree, as it is drawn.
+/// Draws the tree.
 async fn stretches(service: &dyn Service, session: &str, full: bool) -> Result<Vec<BranchSegment>> {
     let mut all = Vec::new();
     let mut query = TreeQuery {
