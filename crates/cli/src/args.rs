@@ -26,7 +26,7 @@ Examples:
 
 Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed
-or --skip-bad left something out, 5 budget exceeded, 124 timeout, 130 interrupted.";
+or --skip-bad skipped something, 5 budget exceeded, 124 timeout, 130 interrupted.";
 
 /// One conversation, one frozen context, many agents on it.
 #[derive(Debug, Parser)]
@@ -64,7 +64,7 @@ pub(crate) struct Global {
         value_name = "WHEN"
     )]
     pub(crate) color: Colour,
-    /// Prints the result, warnings and errors only
+    /// Prints only the result, warnings and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Writer {
     /// for quotes
     #[arg(long, value_name = "MODEL")]
     summariser: Option<String>,
-    /// If every model fails: asks them again (three times in all), takes quotes, or changes nothing
+    /// If every model fails: retries (three attempts in all), uses quotes, or changes nothing
     /// (default: asks at a terminal)
     #[arg(long, value_name = "WAY")]
     #[arg(value_parser = PossibleValuesParser::new(Unwritten::ALL.map(Unwritten::name)))]
@@ -305,24 +305,24 @@ pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, Strin
 pub(crate) enum Command {
     /// Imports a conversation, compacts it, and runs agents on one frozen snapshot of it
     Run(run::Args),
-    /// Gives agents tasks on one frozen snapshot of a session, and shows their results
+    /// Delegates tasks to agents on one frozen snapshot of a session
     Delegate(delegate::Args),
-    /// Talks with the agents about a conversation, line by line
+    /// Chats with the agents, line by line
     Chat(chat::Args),
     /// Shows the messages of a conversation
     History(history::Args),
     /// Adds a message to a conversation without a turn
     Append(append::Args),
-    /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients
+    /// Runs the daemon: HTTP API, web page, and an endpoint for OpenAI's clients
     #[command(visible_alias = "up")]
     Serve(serve::Args),
-    /// Answers programs that speak the Model Context Protocol, on standard input and output
+    /// MCP server on standard input and output
     Mcp(mcp::Args),
-    /// Answers editors that speak the Agent Client Protocol, on standard input and output
+    /// ACP agent for editors, on standard input and output
     Acp(acp::Args),
     /// Continues interrupted turns
     Resume(resume::Args),
-    /// Imports a conversation, or a whole store's archive
+    /// Imports conversations, or the archive of a store
     Import(import::Args),
     /// Writes a conversation, or the whole store, to a file
     Export(export::Args),
@@ -335,37 +335,37 @@ pub(crate) enum Command {
     /// Tool calls awaiting approval
     #[command(subcommand)]
     Approvals(approvals::Command),
-    /// Turns that begin at times
+    /// Turns that start at set times
     #[command(subcommand)]
     Schedules(schedules::Command),
-    /// The exact bytes an agent was sent, and the chain of causes
+    /// The exact bytes of an agent's request, and its chain of causes
     Why(why::Args),
     /// Rebuilds every request of a turn from the journal and checks every digest
     Replay(replay::Args),
     /// Shows the model's context of a conversation, and how full its window is
     Context(context::Args),
-    /// Summarises the older part of a conversation now
+    /// Summarises the older part of a conversation
     Compact(compact::Args),
     /// Pins messages so that they stay verbatim; without numbers, lists the pinned messages
     Pin(pin::Args),
-    /// Lets pinned messages be summarised again
+    /// Unpins messages
     Unpin(pin::UnpinArgs),
     /// Ends the current topic of a conversation
     Seal(seal::Args),
     /// Stored summaries
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),
-    /// Agents that can be given a task
+    /// Agent definitions
     #[command(subcommand, visible_alias = "agent")]
     Agents(agents::Command),
-    /// Known models, their windows and prices, and which can be asked
+    /// Known models with their windows, prices and availability
     Models(models::Args),
     /// Tokens and cost of model calls, by agent and model
     Usage(usage::Args),
     /// Measures how well conversations are compacted
     #[command(subcommand)]
     Eval(eval::Command),
-    /// Settings and where they come from
+    /// Settings and their origins
     #[command(subcommand)]
     Config(config::Command),
     /// Writes a starter project: settings and agents to change
@@ -374,10 +374,10 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Frees the disk space of deleted data
     Vacuum(vacuum::Args),
-    /// What the operator of a database needs
+    /// Commands for operators of a database
     #[command(subcommand)]
     Store(store::Command),
-    /// Programs that use one database together
+    /// The daemons and programs on one database
     #[command(subcommand)]
     Cluster(cluster::Command),
     /// Completions for a shell

@@ -15,12 +15,12 @@ use crate::problem::{Problem, Result};
 use crate::service::request_settings;
 
 const HELP: &str = "\
-For editors that start their agents themselves. Where a daemon has the store open, the editor works
-on the daemon's sessions. Where none has, this process listens on a free port of loopback, and
-other verbs work through it.
+For editors that start their agents. If a daemon has the store open, the editor works on the
+daemon's sessions. Otherwise this process listens on a free loopback port, so that other commands
+work through it.
 
-An editor begins, loads, lists and resumes sessions, chooses the agent that answers, sees who works
-on what, and asks its user about calls of tools that wait for approval. Version 1 of the protocol.
+An editor can start, load, list and resume sessions, choose the lead, follow the runs, and let its
+user decide about tool calls that need approval. Protocol version 1.
 
   {\"agent_servers\": {\"unisono\": {\"type\": \"custom\", \"command\": \"unisono\", \"args\": [\"acp\"]}}}";
 

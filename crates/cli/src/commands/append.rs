@@ -41,16 +41,16 @@ pub(crate) struct Args {
     #[arg(long, default_value = "user")]
     #[arg(value_parser = roles())]
     role: Role,
-    /// The name of the person or agent who says it
+    /// The name of the author, a person or an agent
     #[arg(long, value_name = "NAME")]
     author: Option<String>,
-    /// When it was said, in place of now, such as 2026-03-02T09:14:00Z
+    /// The time of the message, such as 2026-03-02T09:14:00Z (default: now)
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// The branch
     #[arg(long, default_value = MAIN)]
     branch: String,
-    /// A name for this message: called again with it, nothing is added twice
+    /// An idempotency key: repeated calls with it add the message once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }

@@ -14,29 +14,30 @@ use crate::show;
 use unisono::service::sessions::is_meant;
 
 const LIST_HELP: &str = "\
-A call waits for approval where a rule asks for it (`approve` of an agent or a server,
-`approvals.require`); it is denied when nobody decides in time (`approvals.timeout`). A call is
-in doubt when the program was killed while it was being made and its tool may not be called
-twice: look whether it took effect, then settle it. CALL is the end of the call's id.
+A call waits for approval if a rule requires it (`approve` of an agent or a server,
+`approvals.require`); it is denied after `approvals.timeout`. A call is in doubt if the program
+was killed during the call and its contract does not allow a repetition: check whether it took
+effect, then settle it. CALL is the end of the call's id.
 
 JSON: a list of {call, waits_for (approval, in_doubt), session, turn, run, agent, tool,
-arguments, contract (pure, idempotent, at_most_once), rule, asked, until (null: for ever)}.";
+arguments, contract (pure, idempotent, at_most_once), rule, asked, until (null: no limit)}.";
 
 const DECIDE_HELP: &str = "\
-The turn goes on with `unisono resume`, under `unisono serve` and `unisono mcp` at once. In a
-`run` on a terminal calls are answered there: the store is that process's until it ends.
+The turn continues with `unisono resume`; under `unisono serve` and `unisono mcp` it continues at
+once. In an active `unisono run`, calls are decided at its terminal, because that process has the
+store open.
 
 JSON: call, session, turn, decision.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists calls that wait for a person
+    /// Lists waiting tool calls
     #[command(after_help = LIST_HELP)]
     List(List),
-    /// Lets a call be made
+    /// Approves a call
     #[command(after_help = DECIDE_HELP)]
     Approve(Approve),
-    /// Denies a call; the model is told so
+    /// Denies a call; the model gets the denial as its result
     #[command(after_help = DECIDE_HELP)]
     Deny(Deny),
     /// Settles a call whose outcome is unknown
@@ -46,20 +47,20 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// Of this session only
+    /// Only this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Approve {
-    /// The call: its id, or a start or an end of it
+    /// The call: its id, or the start or end of its id
     call: String,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Deny {
-    /// The call: its id, or a start or an end of it
+    /// The call: its id, or the start or end of its id
     call: String,
     /// Why, for the model
     #[arg(long, value_name = "TEXT")]
@@ -69,7 +70,7 @@ pub(crate) struct Deny {
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("outcome").required(true).args(["done", "failed", "repeat"])))]
 pub(crate) struct Settle {
-    /// The call: its id, or a start or an end of it
+    /// The call: its id, or the start or end of its id
     call: String,
     /// The call was made: its result, for the model
     #[arg(long, value_name = "TEXT")]
@@ -77,7 +78,7 @@ pub(crate) struct Settle {
     /// The call was made and failed: its error, for the model
     #[arg(long, value_name = "TEXT")]
     failed: Option<String>,
-    /// It was not made, or may be made twice: it is made again, under the same key
+    /// The call was not made, or may be repeated: repeats it under the same key
     #[arg(long)]
     repeat: bool,
 }

@@ -20,9 +20,9 @@ use crate::show;
 use crate::team::team;
 
 const HELP: &str = "\
-A line is a message; one that ends in a backslash goes on in the next line. The answer comes as the
-model writes it. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. What stands in front of the
-input says which branch it is and how full its context is. Lines that begin with / are orders:
+Each line is a message; a line that ends in a backslash continues in the next line. The answer is
+streamed. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. The prompt shows the branch and
+how full its context is. Lines that begin with / are commands:
 
   /context [full]      what the model sees, and how full its window is
   /compact [TEXT]      summarises what is older now; TEXT is for the writer of the summary
@@ -32,23 +32,23 @@ input says which branch it is and how full its context is. Lines that begin with
   /history [N]         the newest messages
   /help, /quit         a message that begins with a slash is written with two
 
-A call of a tool that waits for a person is asked about here: y, or n and why not; of one that is
-in doubt, what became of it. Other answers are asked again, Ctrl-C cancels the turn.
+Tool calls that need approval are decided here: y, or n with a reason. For a call whose outcome is
+unknown, answer with its outcome. Invalid answers repeat the question; Ctrl-C cancels the turn.
 
-Where standard input is no terminal, each line is one turn, nothing is asked, and the exit code is
-that of the last turn that failed.
+If standard input is not a terminal, each line is one turn, nothing is asked, and the exit code is
+that of the last failed turn.
 
 Examples:
   unisono chat
   unisono chat latest --agents risks,facts
   printf 'What is decided?\\nWhat is open?\\n' | unisono chat latest
 
-JSON: each turn as one line, like that of `run`; of orders, what their verb prints.";
+JSON: one line per turn, as of `run`; for commands, the output of the equivalent CLI command.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The session that is continued; without it, the first message begins a new one
+    /// The session to continue; without it, the first message starts a new one
     session: Option<String>,
     /// The branch to continue
     #[arg(long, default_value = MAIN)]

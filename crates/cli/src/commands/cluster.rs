@@ -13,26 +13,26 @@ use crate::service::lookup::only;
 use crate::show;
 
 const LIST_HELP: &str = "\
-A program is gone when it has given no sign of life for `cluster.takeover_after`: the others go on
-with its open turns. * marks the program that answers. Where agents differ, a turn may be answered
-by other definitions than those that this program has.
+A member is gone if it has sent no heartbeat for `cluster.takeover_after`: the others take its
+open turns over. * marks the member that answers. If agents differ, a turn may use other
+definitions than those of this member.
 
 JSON: a list of {member, name, version, address (null: not a daemon), state (alive, draining, gone),
 self, sessions, joined, last_seen_ms, same_agents (null: unknown)}.";
 
 const DRAIN_HELP: &str = "\
-It takes no new sessions and passes requests for them on. Its open turns have server.drain_seconds
-to end; the others go on with what has not ended. It can be stopped then. MEMBER is the id, or a
-start or an end of it.
+The daemon takes no new sessions and forwards requests for them. Its open turns have
+server.drain_seconds to end; then other daemons take them over, and it can be stopped. MEMBER is
+the id, or the start or end of the id.
 
 JSON: as of `unisono cluster list`, of that program.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists the programs that use the database
+    /// Lists the members: daemons and programs on the database
     #[command(after_help = LIST_HELP)]
     List,
-    /// Has a daemon hand over its sessions and take no new ones
+    /// Drains a daemon: it hands its sessions over and takes no new ones
     #[command(after_help = DRAIN_HELP)]
     Drain(Drain),
 }
@@ -41,7 +41,7 @@ pub(crate) enum Command {
 pub(crate) struct Drain {
     /// The program
     member: String,
-    /// Lets it take sessions again
+    /// Ends the drain: it takes sessions again
     #[arg(long)]
     undo: bool,
 }

@@ -29,7 +29,7 @@ const SHORT: u64 = 2_000;
 const HELP: &str = "\
 Without --keep, everything before the newest user message is summarised. --topic, --attention and
 --large shrink one part instead, by the rules of the preset tiered. --dry-run also shows the
-automatic compaction of the next turn. Messages are never altered or deleted.
+automatic compaction of the next turn. Messages in the journal are never changed or deleted.
 
 Examples:
   unisono compact latest --dry-run
@@ -42,10 +42,11 @@ Examples:
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
-price is unknown), step, nothing (why there is no step), next_turn {preset, starts_above_tokens,
+price is unknown), step, nothing (the reason if there is no step), next_turn {preset, starts_above_tokens,
 keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
 JSON otherwise: session, state (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
-tokens_after, tokens_saved, compression_ratio (before by after), preview, nothing (why nothing was done).";
+tokens_after, tokens_saved, compression_ratio (before by after), preview, nothing (the reason if
+nothing was done).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -86,8 +87,8 @@ struct Part {
     /// Summarises the middle of the current topic
     #[arg(long, conflicts_with = "topic")]
     attention: bool,
-    /// Cuts the middle out of large messages: of more than so many tokens, else of more than the
-    /// tiers' share
+    /// Cuts the middle out of messages above this many tokens (default: the share of the preset
+    /// tiered)
     #[arg(long, value_name = "TOKENS", value_parser = large, num_args = 0..=1,
           require_equals = true, conflicts_with_all = ["topic", "attention"])]
     large: Option<Option<u64>>,

@@ -7,8 +7,8 @@ use crate::completing;
 use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
-The shell then asks this program what may come next: verbs and flags, and the sessions, agents and
-models there are in the directory where it asks.
+The shell then asks this program for candidates: commands, flags, and the sessions, agents and
+models in the current directory.
 
 Examples:
   unisono completions bash > ~/.local/share/bash-completion/completions/unisono

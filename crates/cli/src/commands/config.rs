@@ -11,9 +11,9 @@ use crate::problem::Result;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Shows every setting with its value and where it was written
+    /// Shows every setting with its value and origin
     Show(show::Args),
-    /// Changes a setting while the program runs, of all sessions or of one
+    /// Changes a setting of all sessions, or of one, at run time
     Set(set::Args),
     /// Checks settings and agents; unknown keys are errors
     Check(check::Args),

@@ -11,16 +11,17 @@ use crate::service::{branch_length, find_session};
 use crate::show;
 
 const HELP: &str = "\
-The bar is orange from 80 % and red from 95 % of what is usable. The line `usable` divides the
-window, and names the agent that leaves least, where that is not the lead. The snapshot id is the
-one a turn without new input would freeze: equal content has an equal id, on every machine.
+The bar is orange from 80 % and red from 95 % of the usable tokens. The line `usable` divides the
+window; if another agent than the lead leaves the fewest usable tokens, it names that agent. The
+snapshot id is the one that a turn without new input would freeze: equal content has an equal id
+on every machine.
 
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, usable [{agent, lead,
 model, encoding, window_tokens, reply_tokens, safety_tokens, preamble_tokens (system and tools),
 assignment_tokens (persona and task), results_tokens (of delegates), calibration_tokens,
-usable_tokens}] (by encoding, of the agent that leaves least), used_tokens, occupancy_percent,
-approximate, exact_tokens (with --exact: by the provider, persona included), not_exact (why there
-are none), system, system_tokens, tools [{name, description}], tools_tokens, unasked_servers,
+usable_tokens}] (by encoding, of the agent that leaves the fewest tokens), used_tokens, occupancy_percent,
+approximate, exact_tokens (with --exact: by the provider, persona included), not_exact (the reason
+without exact_tokens), system, system_tokens, tools [{name, description}], tools_tokens, unasked_servers,
 summaries [{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens,
 tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items, has_more,
 url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at, summary (the
@@ -41,10 +42,10 @@ pub(crate) struct Args {
     /// The branch
     #[arg(long, default_value = MAIN)]
     branch: String,
-    /// Shows whole texts instead of their first line
+    /// Shows complete texts instead of first lines
     #[arg(long)]
     full: bool,
-    /// Also asks the provider of the lead's model how many tokens it has
+    /// Also counts the tokens with the provider of the lead's model
     #[arg(long)]
     exact: bool,
 }

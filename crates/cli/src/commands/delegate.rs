@@ -15,16 +15,16 @@ use crate::service::find_session;
 use super::run::{self, From};
 
 const HELP: &str = "\
-Each AGENT gets the task, or one of its own after `=`; all of them read the same frozen snapshot, at
-the same time. A lead then answers from their results. This is a turn of the session: task, results
-and answer are messages of its branch.
+Each AGENT gets the task, or its own task after `=`. All agents work in parallel on the same
+frozen snapshot. The lead then answers from their results. This is a turn of the session: task,
+results and answer become messages of its branch.
 
 Examples:
   unisono delegate latest risks facts --task \"May we ship on Friday?\"
   unisono delegate latest risks=\"only the money\" dates --task \"Sum up.\" --lead lead
   echo \"What is left?\" | unisono delegate latest actions --task - --json
 
-JSON: as of `run`, with missing [{agent, state, reason}]: what is not there, or not whole.";
+JSON: as of `run`, with missing [{agent, state, reason}]: results that are missing or incomplete.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
     session: String,
-    /// Who works on it: agents, each perhaps with a task of its own
+    /// The agents, each optionally with a task of its own
     #[arg(required = true, value_name = "AGENT[=TASK]")]
     agents: Vec<String>,
     /// The task, or `-` for standard input

@@ -23,27 +23,26 @@ use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 
 const HELP: &str = "\
-A store that does not open, or that lost something acknowledged, is repaired when it is opened;
-damaged files are kept beside it. The search index is checked, brought up to the journal, and made
-anew where it is damaged. A store that cannot be written, because the disk is full or mounted read-only,
-is only looked at. What other users had rights to is made its owner's alone. What a repair has lost is
-told until --acknowledge takes note of it. Exits with 1 if something is wrong and was not repaired, or lost.
-JSON: store, sessions, events, checkpoints, narrowed (files others had rights to), findings [{record, fault}],
+A damaged store is repaired when it is opened; damaged files are kept beside it. The search index
+is checked, updated, and rebuilt if it is damaged. A store that cannot be written, because the
+disk is full or read-only, is only read. Permissions of other users are removed. Losses of a
+repair are reported until --acknowledge. Exits with 1 if damage was found and not repaired, or if
+events were lost.
+JSON: store, sessions, events, checkpoints, narrowed (files whose permissions were too wide), findings [{record, fault}],
 salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, first, last, found,
-quarantine}] that nobody has taken note of,
-search {sessions, messages, remade (why, or null)} or null where no index is kept,
-providers [{provider, usable, lacks, address, key (where it came from)}],
-catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: when the
-table of models was made, and what is to be known of those that can be asked,
-deployment [{what, good, says}]: the daemon's token and address, room on the disk, and whether servers
-of tools and of traces can be reached. While a daemon has the store
-its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, losses,
-providers, catalogue, deployment.";
+quarantine}] that are not acknowledged, search {sessions, messages, remade (the reason, or null)} or null
+without an index,
+providers [{provider, usable, lacks, address, key (its origin)}],
+catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
+of the catalogue and notes on available models, deployment [{what, good, says}]: the daemon's
+token and address, free disk space, and whether tool servers and the receiver of traces can be
+reached. While a daemon has the store open, its records are not checked, only its readiness:
+store, daemon {url, pid, lacks}, losses, providers, catalogue, deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Saves all that is whole into a fresh log where something is wrong
+    /// If damage is found, saves all undamaged records in a new log
     #[arg(long)]
     repair: bool,
     /// Acknowledges the losses of repairs: they are no longer reported

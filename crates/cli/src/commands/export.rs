@@ -14,8 +14,9 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-`unisono` keeps everything: ids, times, branches, checkpoints, where topics end, what is shortened. The other formats hold one branch.
---all writes every session with its journal; `unisono import` reads it into another store.
+`unisono` keeps everything: ids, times, branches, checkpoints, topic boundaries, masks and cuts.
+The other formats hold one branch. --all writes every session with its journal; `unisono import`
+reads it into another store.
 
 Examples:
   unisono export latest > talk.jsonl

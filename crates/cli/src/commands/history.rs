@@ -19,13 +19,13 @@ use crate::show;
 const PAGE: usize = 1_000;
 
 const HELP: &str = "\
-Everything that was said on the branch, also what a summary stands for by now; `unisono context`
-shows what the model sees. MESSAGES is one number or a range: 12, 12-20, 12- (to the end), -20 (the
-last twenty); `#` before a number may be written.
+Shows all messages of the branch, including summarised ones; `unisono context` shows the context
+of the model. MESSAGES is a number or a range: 12, 12-20, 12- (to the end), -20 (the last twenty);
+a number may begin with `#`.
 
 JSON: session, branch, messages [{ordinal, id, parent, role, author, at, tokens, usage, form (verbatim,
 masked, cut, summarised or dropped), parts [{type, ...}]}],
-lost {first, last, found, quarantine} (events that a repair of the store has lost) or null.
+lost {first, last, found, quarantine} (events lost in a repair of the store) or null.
 
 Examples:
   unisono history latest

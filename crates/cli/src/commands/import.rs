@@ -25,20 +25,20 @@ const ARCHIVE: &[u8] = b"unisono archive";
 const HELP: &str = "\
 FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, an
 export of ChatGPT or Claude (conversations.json), a session of Claude Code, Codex or Gemini CLI, a
-day of a Slack channel, a text whose lines say who speaks (`Alice: …`, `## Assistant`, WhatsApp's
-export), or an archive that `unisono export --all` wrote. What was imported before is not imported
-again. Prints the session's id.
+day of a Slack channel, a text whose lines name the speaker (`Alice: …`, `## Assistant`, WhatsApp's
+export), or an archive that `unisono export --all` wrote. A file that was imported before is not
+imported again. Prints the session's id.
 
---list shows the conversations in a file of several, --pick and --all import them, each as a session.
---all leaves out a conversation that cannot be read, warns, and ends with exit code 4. What a session
-has no place for, such as a model's reasoning, is left behind; a warning counts it by kind.
+--list shows the conversations of a file with several, --pick and --all import them, one session
+each. --all skips a conversation that cannot be read, warns, and exits with code 4. Unsupported
+content, such as a model's reasoning, is dropped; a warning counts it by kind.
 
-With --skip-bad what cannot be read is left out, counted, and the exit code is 4: whole messages,
-or the parts of a message that are bad.
+With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code
+is 4.
 
-JSON: session, messages, branches, title, known (true: it was imported before), left_out (bad
-messages that were), left_out_parts (bad parts of others that were), left_behind (by kind, how
-many); with --pick or --all a list of these; with --list a list of number, id, at, messages, title;
+JSON: session, messages, branches, title, known (true: it was imported before), left_out (skipped
+messages), left_out_parts (skipped parts of other messages), left_behind (dropped content, by
+kind); with --pick or --all a list of these; with --list a list of number, id, at, messages, title;
 for an archive: sessions, events, checkpoints.
 
 Examples:
@@ -58,10 +58,10 @@ pub(crate) struct Args {
     /// of one Slack channel
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
-    /// The format; without it, it is recognised
+    /// Input format (default: detected)
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
-    /// Leaves bad messages and parts out, tells which and how many, and ends with exit code 4
+    /// Skips invalid messages and parts, reports them, and exits with code 4
     #[arg(long)]
     skip_bad: bool,
     /// Shows the conversations in the file, and imports none
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// Imports all conversations in the file, a session for each
     #[arg(long)]
     all: bool,
-    /// Makes another session, even of a file that was imported before
+    /// Creates another session, even if the file was imported before
     #[arg(long)]
     copy: bool,
 }

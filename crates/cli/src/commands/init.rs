@@ -11,18 +11,18 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 const HELP: &str = "\
-A project of its own keeps its conversations in itself (store.path in its config/unisono.toml).
-Sessions that were made here before stay in the store they are in; it says which one that is.
+The project has its own store (store.path in its config/unisono.toml). Earlier sessions stay in
+their store, which is named.
 
-JSON: directory, written, kept, earlier_store (null: nothing was kept elsewhere).";
+JSON: directory, written, kept, earlier_store (null: no earlier sessions).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The project's directory; made where it does not exist
+    /// The project's directory; created if missing
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Overwrites files that are there
+    /// Overwrites existing files
     #[arg(long)]
     force: bool,
 }

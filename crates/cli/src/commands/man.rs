@@ -16,7 +16,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Writes a page for the program and for each verb into this directory
+    /// Writes a page for the program and each command into this directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

@@ -11,14 +11,13 @@ use crate::place::Place;
 use crate::problem::Result;
 
 const HELP: &str = "\
-For programs that start their servers themselves; the daemon answers the same at /mcp. Where a
-daemon has the store open, messages are passed on to it. Where none has, this process listens on
-a free port of loopback, and other verbs work through it: `unisono approvals` decides about
-calls.
+For programs that start their MCP servers; the daemon serves the same at /mcp. If a daemon has the
+store open, messages are forwarded to it. Otherwise this process listens on a free loopback port,
+so that other commands, such as `unisono approvals`, work through it.
 
 Tools: ask, delegate, wait, recall, search, compact, sessions. Resources:
-unisono://sessions/SESSION, …/context and …/snapshots/TURN. Revisions of the protocol: 2026-07-28 and
-those before it.
+unisono://sessions/SESSION, …/context and …/snapshots/TURN. Protocol revisions: 2026-07-28 and
+earlier.
 
   {\"mcpServers\": {\"unisono\": {\"command\": \"unisono\", \"args\": [\"mcp\"]}}}";
 

@@ -7,17 +7,17 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-Prices are dollars per million tokens; `?` is an unknown price, which is not free. ASK says whether
-a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
-exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
-replies showed so far. `~` before a window and an output: no catalogue has the window, and it is
-assumed; write it in models.toml. A window with an asterisk is one that the provider named, asked
-for it or when it refused a request as too large; turns keep to it until the catalogue says another.
+Prices are dollars per million tokens; `?` is an unknown price, not zero. ASK: whether the model
+is available, that is, its provider has an address and a key. COUNTED: how its tokens are counted,
+exactly in an encoding, or estimated, with the measured ratio to the estimate and its error. `~`
+marks an assumed window and output of a model without a catalogue entry; set them in models.toml.
+`*` marks a window reported by the provider, on request or with a refusal; turns use it until the
+catalogue changes.
 JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
 retires (a date) or null, successor or null,
 input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
-cache_write_usd_per_million, notice (what to do about it, where it is configured)}.";
+cache_write_usd_per_million, notice (what to do about it, if it is configured)}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -11,17 +11,17 @@ use crate::service::{branch_length, find_session, of_branch, spoken_length};
 use crate::show;
 
 const HELP: &str = "\
-A pinned message is shown as it was said in every context of its branches, also where a summary
-stands for it already. A call and its results are pinned together. Pins count towards the context:
-they are never summarised, masked or cut.
+A pinned message stays verbatim in every context of its branches, even if it was summarised
+before. A tool call and its results are pinned together. Pinned messages count towards the context
+and are never summarised, masked or cut.
 
 Examples:
   unisono pin latest 4 17
   unisono pin latest              what is pinned
   unisono unpin latest --all
 
-JSON: session, branch, pinned [{message (its id), ordinal, role, tokens, text}], next (null: these are
-all), pinned_tokens, usable_tokens.";
+JSON: session, branch, pinned [{message (its id), ordinal, role, tokens, text}], next (null: the
+list is complete), pinned_tokens, usable_tokens.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Numbers of messages, such as 4; without any, lists the pinned messages
     #[arg(value_name = "N", value_parser = ordinal)]
     messages: Vec<u32>,
-    /// The branch whose messages are meant
+    /// The branch of the messages
     #[arg(long, default_value = MAIN)]
     branch: String,
 }
@@ -44,10 +44,10 @@ pub(crate) struct UnpinArgs {
     /// Numbers of messages, such as 4
     #[arg(value_name = "N", value_parser = ordinal, required_unless_present = "all")]
     messages: Vec<u32>,
-    /// All that are pinned on the branch
+    /// All pinned messages of the branch
     #[arg(long, conflicts_with = "messages")]
     all: bool,
-    /// The branch whose messages are meant
+    /// The branch of the messages
     #[arg(long, default_value = MAIN)]
     branch: String,
 }

@@ -9,20 +9,19 @@ use crate::service::lookup::Within;
 use crate::show;
 
 const HELP: &str = "\
-Nobody is asked and nothing is started. Exits with 1 where something is not as it was recorded:
-a model that the catalogue describes otherwise since, a record that was altered, another version
-of this program.
+No model is called and nothing is started. Exits with 1 if anything differs from the record: a
+changed catalogue entry of a model, an altered record, or another version of this program.
 
 JSON: session, turn, state (`open` or how it ended), text (the same for people), error {code,
 reason}, requests (how many), runs [{run, agent, requests [{to, bytes, digest, attempt}], unknown}],
-checks [{check (snapshot, definition, prefix, steps, results; a prefix of a model that stood in
-follows its name), run, recorded, rebuilt, holds}], mismatches.";
+checks [{check (snapshot, definition, prefix, steps, results; the prefix of a fallback follows its
+name), run, recorded, rebuilt, holds}], mismatches.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The turn: its id or a part of it, `latest`, one of its runs, or an agent: the turn of its
-    /// newest run
+    /// The turn: its id or a part of it, `latest`, one of its runs, or an agent (the turn of its
+    /// newest run)
     #[arg(default_value = "latest")]
     turn: String,
     #[command(flatten)]

@@ -12,10 +12,9 @@ use crate::show;
 use crate::worker::Worker;
 
 const HELP: &str = "\
-A turn stays open when the program is interrupted or killed. Finished work of its agents is not
-repeated; the rest goes on, on the same snapshot. A daemon goes on with its turns by itself: they are
-followed. Exits with the code of the last turn that did
-not end well. JSON: as of `run`, one object for each turn.
+A turn stays open if the program is interrupted or killed. Finished runs are not repeated; the
+others continue on the same snapshot. A daemon continues its turns automatically; they are
+followed. The exit code is that of the last failed turn. JSON: as of `run`, one object for each turn.
 
 Examples:
   unisono resume           every session with an open turn
@@ -24,7 +23,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The session; without it, all of them
+    /// The session (default: all sessions)
     session: Option<String>,
 }
 

@@ -26,12 +26,12 @@ const TASK: &str = "Where does this stand? Sum up what was decided and why, what
                     which risks and questions are open, and what is to be done next and by whom.";
 
 const HELP: &str = "\
-FILE is one conversation in any format that `unisono import` reads. It becomes a new session; a file
-with the very same content as one imported before continues that session, so that nothing is counted
+FILE is one conversation in any format that `unisono import` reads. It becomes a new session. A
+file with the same content as an imported one continues that session, so that nothing is counted
 or summarised twice.
 
-Agents are separated by commas and may have a task of their own. A comma that is followed by a
-space belongs to the task; --agents may be repeated.
+Agents are separated by commas and may have a task of their own. A comma followed by a space
+belongs to the task; --agents may be repeated.
 
 Examples:
   unisono run talk.jsonl
@@ -42,7 +42,7 @@ Examples:
 
 JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
-compression_ratio (before by after), tightened (less was kept than was asked for),
+compression_ratio (before by after), tightened (fewer messages were kept than requested),
 checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
 rewrites, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
@@ -69,10 +69,10 @@ pub(crate) struct Args {
     /// Cancels the turn after this: 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
-    /// The file's format; without it, it is recognised
+    /// Input format (default: detected)
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
-    /// Leaves bad messages and parts of the file out, and ends with exit code 4
+    /// Skips invalid messages and parts, and exits with code 4
     #[arg(long)]
     skip_bad: bool,
 }

@@ -11,35 +11,34 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 const LIST_HELP: &str = "\
-[schedules.NAME] of the settings has the times and the task; `unisono serve` begins the turns.
+The setting [schedules.NAME] has the times and the task; `unisono serve` starts the turns.
 
 JSON: a list of {name, rule, state (on, paused, off), missed (run, skip), next, last
 {scheduled, begun, session, turn, state, error}, skipped {scheduled, reason}}.";
 
 const RUN_HELP: &str = "\
-Its times stay as they are. It is refused while the last turn of the schedule is open. Where a
-daemon has the store, it works on the turn; otherwise this process does.
+The times of the schedule do not change. Refused while the last turn of the schedule is open. If a
+daemon has the store open, it works on the turn; otherwise this process does.
 
 JSON: as of `run`.";
 
 const PAUSE_HELP: &str = "\
-A schedule stays paused when the daemon is started again. Times that pass meanwhile are not made up
-for.
+A schedule stays paused after a restart of the daemon. Times that pass meanwhile are skipped.
 
 JSON: as an item of `schedules list`.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists schedules: when each is due, and its last turn
+    /// Lists schedules with their next time and last turn
     #[command(after_help = LIST_HELP)]
     List,
-    /// Begins the turn of a schedule now, and follows it
+    /// Starts the turn of a schedule now, and follows it
     #[command(after_help = RUN_HELP)]
     Run(Named),
-    /// Has a schedule begin no turns by itself
+    /// Pauses a schedule
     #[command(after_help = PAUSE_HELP)]
     Pause(Named),
-    /// Has a paused schedule begin turns again
+    /// Resumes a paused schedule
     #[command(after_help = PAUSE_HELP)]
     Resume(Named),
 }

@@ -9,14 +9,14 @@ use crate::service::{find_session, spoken_length};
 use crate::show;
 
 const HELP: &str = "\
-What is said next opens another topic. With `--preset tiered`, topics that have ended are summarised
-one by one when they take more than their share; other presets take no notice of topics.
+The next message starts another topic. With `--preset tiered`, ended topics are summarised one by
+one if they exceed their share; other presets ignore topics.
 
 Examples:
   unisono seal latest
   unisono seal latest --branch what-if
 
-JSON: the topic, as `context` has each: first, last, messages, title and the others.";
+JSON: the topic, as in `context`: first, last, messages, title and the others.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -15,21 +15,21 @@ use crate::port;
 use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
-Open turns of all sessions go on by themselves. Every request carries the token that is in the
-file it names. It stops on SIGINT and SIGTERM: nothing new is taken, what is being answered is
-finished (server.drain_seconds), turns that are still open go on at the next start.
+Open turns of all sessions continue automatically. Every request needs the token in the token
+file. On SIGINT and SIGTERM the daemon drains: it takes no new requests, finishes the current ones
+(server.drain_seconds), and continues turns that are still open at the next start.
 
   curl -H \"Authorization: Bearer $(cat ~/.config/unisono/token)\" http://127.0.0.1:7007/v1/sessions
 
-JSON: one line once it listens: url, token_file, pid.";
+JSON: one line when it listens: url, token_file, pid.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Where it listens, in place of the configured address; port 0 takes a free one
+    /// The address to listen on, in place of the configured one; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// Listens also where other machines can reach it
+    /// Allows an address that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 }

@@ -19,15 +19,15 @@ pub(crate) enum Command {
     List(list::Args),
     /// Shows one session: its title, branches, turns and labels
     Show(show::Args),
-    /// Shows the tree of messages, with where branches end
+    /// Shows the message tree and its branches
     Tree(tree::Args),
     /// Starts a branch at a message; copies nothing
     Branch(branch::Args),
-    /// Searches all that was said, the best first
+    /// Searches all messages, best matches first
     Search(search::Args),
     /// Deletes a session for good
     Delete(delete::Args),
-    /// Deletes the sessions that did not change for long
+    /// Deletes sessions that have not changed for a time
     Prune(prune::Args),
 }
 

@@ -5,10 +5,10 @@ use crate::problem::Result;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Prints the statements that make the tables in a PostgreSQL database
+    /// Prints the SQL statements that create the tables in PostgreSQL
     ///
-    /// unisono makes the tables itself where its role may. Any other role needs SELECT, INSERT, UPDATE
-    /// and DELETE on tables that exist.
+    /// unisono creates the tables if its role may. Any other role needs SELECT, INSERT, UPDATE and
+    /// DELETE on existing tables.
     Schema,
 }
 

@@ -8,16 +8,15 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-Tokens in include those read from the provider's prompt cache (CACHED) and written to it
-(WRITTEN). EXPECTED were hoped for: where less than half of them were there, the cache missed. A
-row and the total go by their sums; of one run, `unisono runs show` says it.
-`?` is an unknown cost, which is not free. (summaries) are what was asked of the writers of
-summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
+Input tokens include those read from the provider's prompt cache (CACHED) and written to it
+(WRITTEN). EXPECTED: tokens expected in the cache; if fewer than half of them were read, the cache
+missed. Rows and total use sums; `unisono runs show` has single runs. `?` is an unknown cost, not
+zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were used.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
-deleted (absent: none, or one session was asked for) {sessions, jobs, input_tokens, ...}: what of
-it sessions used that were deleted, budgets (absent: none is set) [{level, resource, cap, spent,
-reserved, left}]: those of [budget.daemon], in dollars, tokens or seconds}.";
+deleted (absent: none, or with SESSION) {sessions, jobs, input_tokens, ...}: the part used by
+deleted sessions, budgets (absent: none is set) [{level, resource, cap, spent, reserved, left}]:
+of [budget.daemon], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -14,9 +14,9 @@ use crate::service::lookup::Within;
 use crate::show;
 
 const HELP: &str = "\
-Requests are rebuilt from the journal: the frozen context from its manifest, the definition and
-the steps as they were recorded. A request that was repeated after a failure had the same bytes.
-One that only writes the provider's cache (cache_warm = prewarm) is not an agent's, and not shown.
+Requests are rebuilt from the journal: the frozen context from its manifest, the recorded
+definition and the recorded steps. A retried request has the same bytes. Requests that only warm
+the provider's cache (cache_warm = prewarm) are not shown.
 
 Examples:
   unisono why latest
@@ -26,10 +26,10 @@ Examples:
   unisono why 5f0c2b8e41aa --request 2 --raw | jq .
 
 JSON: as of `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
-stand_in_prefix (absent: no other model stood in), head_bytes, bytes, digest, after_steps, masked,
+stand_in_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
 wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
-the request that is meant, checks as of `replay`, against {run, agent, request, shared_bytes, own,
-theirs, differs} (null: it has no sibling).";
+the selected request, checks as of `replay`, against {run, agent, request, shared_bytes, own,
+theirs, differs} (null: no sibling).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -40,13 +40,14 @@ pub(crate) struct Args {
     run: String,
     #[command(flatten)]
     within: Within,
-    /// The run of the same turn to compare with; without it, the first sibling
+    /// The run of the same turn to compare with (default: the first sibling)
     #[arg(long, value_name = "RUN")]
     against: Option<String>,
-    /// The request that is meant, from 1
+    /// The number of the request, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     request: u32,
-    /// Writes the request's body as it was sent, and nothing else; on a terminal, what could disguise it is escaped
+    /// Writes only the body of the request, unchanged; on a terminal, control characters are
+    /// escaped
     #[arg(long, conflicts_with = "against")]
     raw: bool,
 }

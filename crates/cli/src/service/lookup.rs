@@ -11,7 +11,7 @@ use crate::problem::{Problem, Result};
 /// The scope of a lookup, from `--session`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Within {
-    /// Looks in this session only
+    /// Only this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Turns that begin at times: by a real daemon, killed and started again.
+//! Turns that start at set times: by a real daemon, killed and started again.
 
 use std::time::{Duration, Instant};
 

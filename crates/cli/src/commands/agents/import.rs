@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Shows the files that it would write, and writes nothing
     #[arg(long)]
     dry_run: bool,
-    /// Overwrites files that exist
+    /// Overwrites existing files
     #[arg(long)]
     force: bool,
 }

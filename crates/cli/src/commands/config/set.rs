@@ -13,18 +13,18 @@ use crate::problem::{Problem, Result};
 use crate::service::find_session;
 
 const HELP: &str = "\
-A setting that is changed so is kept beside the store. It wins over settings files, gives way to
-environment variables and flags, and counts for turns that begin later, also of a daemon that is
-running. Keys of `run`, `delegation`, `agent_defaults` and `compaction` can be changed, those of
-`compaction.providers.NAME` and `compaction.models.PROVIDER/MODEL` too; the others are read when the
+The change is stored beside the store. It overrides settings files, is overridden by environment
+variables and flags, and applies to later turns, also of a running daemon. Keys of `turn`,
+`delegation`, `agent_defaults` and `compaction` can be changed, including
+`compaction.providers.NAME` and `compaction.models.PROVIDER/MODEL`; the others are read when the
 program starts.
 
-With --session it is kept with the session, which takes it along when it is exported. It wins over
-what is set for all sessions, and what it says of `compaction` counts for whichever model answers.
-A session can also have `models.default` and `models.override`; it has no
-`compaction.deadline_seconds` and no tables of providers and models.
+With --session, the change is stored in the session and exported with it. It overrides the
+settings of all sessions; its `compaction` keys apply to every model. A session can also have
+`models.default` and `models.override`, but not `compaction.deadline_seconds` or tables of
+providers and models.
 
-JSON: the setting as `config show` has it; value and origin are null where the key is not set any more.
+JSON: the setting, as in `config show`; value and origin are null if the key is not set any more.
 
 Examples:
   unisono config set turn.agents risks,facts
@@ -41,10 +41,10 @@ pub(crate) struct Args {
     key: String,
     /// Its value; items of a list are separated by commas
     value: Option<String>,
-    /// Leaves the key to the settings files again
+    /// Removes the change; the settings files apply again
     #[arg(long)]
     unset: bool,
-    /// Of this session alone
+    /// Only for this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }

@@ -11,9 +11,9 @@ use crate::problem::{Problem, Result};
 use crate::service::find_session;
 
 const HELP: &str = "\
-Later places win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono/unisono.toml,
-config/unisono.toml of the project, what `config set` keeps beside the store, the session (with
---session; as a daemon has them that works on it), UNISONO__SECTION__KEY, flags.
+Later origins win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono/unisono.toml,
+config/unisono.toml of the project, changes by `config set`, the session (with --session),
+UNISONO__SECTION__KEY, flags.
 
 JSON: a list of {key, value (as TOML), origin, line and column (of a file; otherwise null), changeable
 (while a daemon runs; with --session, for it alone)}.
@@ -26,12 +26,12 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only keys that start with this
+    /// Only keys with this prefix
     key: Option<String>,
     /// Only values that differ from the default
     #[arg(long)]
     changed: bool,
-    /// As it counts for this session
+    /// The settings of this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }

@@ -25,18 +25,18 @@ use crate::show;
 const SMALLEST: u64 = 128;
 
 const HELP: &str = "\
-A probe is a fact of the conversation that can be looked for: it counts as kept when one line of
-what is kept holds one of its answer's needles and one of its subject's. A probe file has one JSON
+A probe is a fact of the conversation. It counts as kept if one line of the result has one of the
+words of its answer and one of its subject. A probe file has one JSON
 object a line:
   {\"id\": \"p07\", \"category\": \"decision\", \"question\": \"Which word cancels by reply?\",
    \"subject\": [\"word\", \"reply\"], \"answer\": [\"ABSAGE\"], \"ordinals\": [46]}
-category is fact, decision, constraint, name (a file, an id, a person) or task (what is still to
-be done or answered); ordinals are the messages that say it, from 1. Case does not matter.
+category is fact, decision, constraint, name (a file, an id, a person) or task (open work or an
+open question); ordinals are the messages with the fact, from 1. Case is ignored.
 
-Each preset's compaction is carried out as before a turn, its trigger set so that it ends at the
-size; the configured preset has the configured numbers. `one summary` is the whole conversation in
-one summary of the size. Nothing is stored, and without --summarisers nobody is asked. With them,
-quotes of the same size (`extractive`) are measured too, and a summary that keeps less is reported.
+Each preset compacts as before a turn, with a trigger that leads to the size; the configured
+preset uses the configured numbers. `one summary` is the whole conversation in one summary of the
+size. Nothing is stored, and without --summarisers no model is called. With --summarisers, quotes
+of the same size (`extractive`) are measured too, and a summary that keeps less is reported.
 
 Examples:
   unisono eval compaction examples/orders-migration.jsonl \\
@@ -57,11 +57,11 @@ pub(crate) struct Args {
     /// The questions that probe the conversation
     #[arg(long, value_name = "FILE")]
     probes: PathBuf,
-    /// How many times smaller it gets
+    /// Compression ratios
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,10,20",
           value_parser = clap::value_parser!(u32).range(2..=10_000))]
     sizes: Vec<u32>,
-    /// The presets; all that compact by default
+    /// The presets (default: all that compact)
     #[arg(long, value_name = "PRESET,…", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(presets().map(Preset::name)))]
     presets: Vec<String>,

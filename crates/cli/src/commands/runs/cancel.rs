@@ -11,16 +11,17 @@ use crate::service::lookup::{Within, runs_of};
 use crate::show;
 
 const HELP: &str = "\
-Of a turn that was interrupted, one run or all of it is given up; what is open besides goes on
-with `unisono resume`. A lead's run is its turn. Work of a daemon is stopped in it; work of a `run`
-that is going on is stopped there (ctrl-c): the store is that process's until it ends.
+Cancels one run of an interrupted turn, or the whole turn; the rest continues with `unisono
+resume`. Cancelling the lead's run cancels the turn. If a daemon works on the turn, the daemon
+cancels it. A turn of an active `unisono run` is cancelled there (Ctrl-C), because that process
+has the store open.
 
 JSON: session, turn, cancelled [run ids], turn_ended.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The run or the turn: its id, or a start or an end of it
+    /// The run or turn: its id, or the start or end of its id
     id: String,
     #[command(flatten)]
     within: Within,

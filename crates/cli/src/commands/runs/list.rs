@@ -14,8 +14,8 @@ use crate::service::lookup::Within;
 use crate::show;
 
 const HELP: &str = "\
-RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. Runs
-of the session that was made last come first, of each the newest first; beyond --limit the output
+RUN is the end of the run's id; every command accepts it. `?` is an unknown cost, not zero.
+Sessions and their runs are listed newest first; if there are more than --limit runs, the output
 names the next cursor.
 
 Examples:
@@ -23,9 +23,8 @@ Examples:
   unisono runs list --session latest --agent risks --json
 
 JSON: a list of {session, turn, run, agent, model, role (lead, delegate, child), stage, parent,
-round, index, task, state (running, waiting for those it gave tasks to, done, partial, failed,
-cancelled), attempt, step_count, snapshot, prefix, text (its answer), error {code, reason}, usage
-{input_tokens, output_tokens, cache_read_tokens, cost_usd, …}, opened, ended (null: it has not),
+round, index, task, state (running, waiting for delegates, done, partial, failed, cancelled), attempt, step_count, snapshot, prefix, text (its answer), error {code, reason}, usage
+{input_tokens, output_tokens, cache_read_tokens, cost_usd, …}, opened, ended (null: open),
 duration_ms}.";
 
 #[derive(Debug, clap::Args)]
@@ -39,10 +38,10 @@ pub(crate) struct Args {
     /// Only runs of this agent
     #[arg(long)]
     agent: Option<String>,
-    /// How many at most: the newest sessions' newest
+    /// Maximum number of runs
     #[arg(long, default_value = "100", value_name = "N", value_parser = at_least_one)]
     limit: NonZeroUsize,
-    /// Goes on where a list that was not all of them ended
+    /// Continues a list at its next cursor
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 }

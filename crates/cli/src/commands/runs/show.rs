@@ -11,9 +11,9 @@ use crate::service::lookup::Within;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with event (that opened it), definition, steps [{event, at, kind (model, tools,
-named, narrowed, summarised, spent), …}] (of a model that stood in: stand_in, its name, and
-stand_in_prefix, the digest of its prompt bytes) and attempts [{attempt, event, at, reason}]
+JSON: as of `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
+named, narrowed, summarised, spent), …}] (of a fallback model: stand_in, its name, and
+stand_in_prefix, the digest of its prompt prefix) and attempts [{attempt, event, at, reason}]
 after the first.";
 
 /// Characters of a step's or task's text that are shown.

@@ -10,7 +10,7 @@ use crate::problem::{Problem, Result};
 use crate::service::{self, all_branches, find_session};
 
 const HELP: &str = "\
-The branch shares all messages up to the one it starts at, and every summary of them.
+The branch shares all messages up to its start, and their summaries.
 
 Examples:
   unisono sessions branch latest what-if --at 42
@@ -23,15 +23,15 @@ JSON: session, branch, head, messages.";
 pub(crate) struct Args {
     /// The session
     session: String,
-    /// The new branch's name; one that exists is set to another message with --move
+    /// The name of the new branch; with --move, of an existing one
     name: String,
-    /// The number of the message it starts at; without it, the last one
+    /// The number of the last shared message (default: the last message)
     #[arg(long, value_name = "N", value_parser = ordinal)]
     at: Option<u32>,
-    /// The branch whose messages are meant
+    /// The branch of the messages
     #[arg(long, default_value = MAIN)]
     from: String,
-    /// Moves a branch that exists; no message is lost
+    /// Moves an existing branch; no message is lost
     #[arg(long = "move")]
     moves: bool,
 }

@@ -9,10 +9,11 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-The session is gone at once; its bytes leave the disk with the next `unisono vacuum`. A daemon makes one
-by itself only where enough would be saved (`store.vacuum_over_mib`). With --purge they have left it when this returns: journal and search index are written
-anew without them, which needs room for a second copy of what is live. Copies elsewhere (exports,
-backups, what a repair has put into `quarantine`) are not touched.
+The session is deleted at once; its bytes are removed from the disk by the next `unisono vacuum`.
+A daemon vacuums automatically if that frees enough (`store.vacuum_over_mib`). With --purge they
+are removed before this returns: journal and search index are rewritten, which needs room for a
+second copy of the live data. Copies elsewhere (exports, backups, the `quarantine` of a repair)
+are not touched.
 JSON: session, deleted, purged.";
 
 #[derive(Debug, clap::Args)]
@@ -23,7 +24,7 @@ pub(crate) struct Args {
     /// Does not ask
     #[arg(long, short)]
     yes: bool,
-    /// Leaves nothing of it on disk
+    /// Also removes its bytes from the disk
     #[arg(long)]
     purge: bool,
 }

@@ -13,10 +13,10 @@ const TITLE_CHARS: usize = 60;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The session that was made last comes first; `latest` names the one that changed last.
+    after_help = "The newest session comes first; `latest` is the session that changed last.
 
 JSON: a list of {session, title, labels, events, bytes, created, updated, lost {first, last,
-found, quarantine} (what a repair of the store has lost of it)}."
+found, quarantine} (events lost in a repair of the store)}."
 )]
 pub(crate) struct Args {
     /// Only sessions with this label: NAME=VALUE, or NAME with any value; may be repeated

@@ -15,16 +15,15 @@ use crate::service::{branch_length, find_session};
 use crate::show;
 
 const HELP: &str = "\
-Words are found in all their English forms; messages that have more of them, or rarer ones, come
-first. Within the query:
+Words match all their English forms; messages with more or rarer words come first. Within the query:
   \"rate limit\"                these words in this order
   +kestrel -draft             required, excluded
   role:user agent:risks       who said it
   since:2026-03-01 until:7d   when (UTC); a date, an instant, or how long ago: 30m 12h 7d 2w
   session:0192ab              in which conversation
-Without words, the newest messages that pass the filters are shown.
+Without words, the newest matching messages are shown.
 
-JSON: notes [what of the query was left out, and why], complete, hits [{session, title, message,
+JSON: notes [ignored parts of the query, with the reason], complete, hits [{session, title, message,
 ordinal, role, author, at, score, active (whether the model sees it on the branch), status
 (verbatim, masked, cut, covered or elsewhere), checkpoint (that covers it), branches (that have it),
 excerpt, marks [[start, end] in bytes]}].
@@ -54,10 +53,10 @@ pub(crate) struct Args {
     /// Only messages before then
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// How many messages at most
+    /// Maximum number of messages
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
-    /// The branch whose context tells what is active
+    /// The branch whose context decides what is active
     #[arg(long, default_value = MAIN)]
     branch: String,
 }

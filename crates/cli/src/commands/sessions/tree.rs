@@ -14,8 +14,8 @@ use crate::service::{all_branches, find_session, largest_part};
 use crate::show;
 
 const HELP: &str = "\
-A run of messages without a fork is one line; --full shows each of them. Open turns follow, with
-what their agents are at.
+Consecutive messages without a fork are one line; --full shows each of them. Open turns follow,
+with the states of their runs.
 JSON: messages [{id, parent, ordinal, role, author, at, text}], branches {name: message id},
 open_runs as of `sessions show`.";
 
