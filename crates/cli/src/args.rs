@@ -140,11 +140,10 @@ pub(crate) struct Compaction {
 /// How a summary is written that a person asks for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Writer {
-    /// Instructions for the writer of the summary
+    /// Instructions for the summariser
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
-    /// The writer of the summary, in place of the configured ones: provider/model, or `extractive`
-    /// for quotes
+    /// The summariser, in place of the configured ones: provider/model, or `extractive` for quotes
     #[arg(long, value_name = "MODEL")]
     summariser: Option<String>,
     /// If every model fails: retries (three attempts in all), uses quotes, or changes nothing

@@ -19,9 +19,9 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Checks every definition; unknown keys are errors
     Check(check::Args),
-    /// Has a running daemon read all definitions again
+    /// Reloads all definitions in a running daemon
     Reload(reload::Args),
-    /// Imports agents of other programs, and lists what does not carry over
+    /// Imports agents of other programs, and lists unsupported keys
     Import(import::Args),
 }
 

@@ -25,7 +25,7 @@ streamed. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. The prompt sho
 how full its context is. Lines that begin with / are commands:
 
   /context [full]      what the model sees, and how full its window is
-  /compact [TEXT]      summarises what is older now; TEXT is for the writer of the summary
+  /compact [TEXT]      summarises what is older now; TEXT: instructions for the summariser
   /branch [NAME [N]]   lists the branches; goes to one, or starts one at message N or at the end
   /agents [A,B=TASK]   who works on what is asked; none: the lead alone; default: as configured
   /seal                lets the current topic end

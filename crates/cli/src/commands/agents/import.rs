@@ -20,11 +20,11 @@ const HELP: &str = "\
 Reads agents of Claude Code (.claude/agents/*.md), Codex (.codex/agents/*.toml), Copilot
 (.github/agents/*.agent.md), opencode (.opencode/agents/*.md, opencode.json), Gemini CLI
 (.gemini/agents/*.md, *.toml) and CrewAI (config/agents.yaml), and writes a file for each into
-agents/ of the project. In a directory, the places above are searched, and the files in it. A crew
-whose tasks (tasks.yaml beside it) are done one after the other becomes an agent with a pipeline.
+agents/ of the project. In a directory, the places above are searched, and the files in it. A
+sequential crew (with tasks.yaml) becomes an agent with a pipeline.
 
-What does not carry over is listed with file, line and reason. A file that exists is kept, unless
---force says to overwrite it.
+Unsupported keys are listed with file, line and reason. Existing files are kept, unless --force is
+set.
 
 Examples:
   unisono agents import ~/.claude/agents --dry-run
@@ -33,7 +33,7 @@ Examples:
 
 JSON: agents [{agent, format, from, file, state (written, would_write, exists, twice), lost [{key,
 line, reason}], changed [{key, line, reason}]}], problems [{file, problem}], skipped [{file,
-reason}]: files of a directory that are no agents.";
+reason}]: files of a directory that are not agents.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -44,10 +44,10 @@ pub(crate) struct Args {
     /// Whose agents they are; without it, that is recognised
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     from: Option<String>,
-    /// The directory they are written to, in place of the project's agents/
+    /// The output directory, in place of the project's agents/
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Shows the files that it would write, and writes nothing
+    /// Lists the files without writing them
     #[arg(long)]
     dry_run: bool,
     /// Overwrites existing files

@@ -4,9 +4,9 @@ use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
 
 const HELP: &str = "\
-A daemon notices by itself when a file of an agent was written (`server.reload_seconds`); this does not
-wait for that, and says what came of it. If one definition is wrong, all stay as they were. Open turns
-keep the agents that they began with.
+A daemon reloads changed files automatically (`server.reload_seconds`); this command reloads at
+once and reports the result. If one definition is invalid, none is changed. Open turns keep their
+definitions.
 
 JSON: taken, added, changed, removed, problems.";
 

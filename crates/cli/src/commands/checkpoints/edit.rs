@@ -18,9 +18,9 @@ use crate::problem::{Problem, Result};
 use super::revert::found;
 
 const HELP: &str = "\
-The text may have as many tokens as a summary of the preset (2,048 unless configured), and leave the
-context within its target. The old summary is kept, and `checkpoints revert` brings it back. Key
-facts stay as they are.
+The text may have at most the tokens of a summary of the preset (default: 2,048), and the context
+must stay within its target. The old summary is kept, and `checkpoints revert` brings it back. Key
+facts do not change.
 
 Examples:
   unisono checkpoints edit latest                    in $VISUAL or $EDITOR

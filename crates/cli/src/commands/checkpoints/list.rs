@@ -11,13 +11,13 @@ use crate::service::{find_session, of_branch};
 use crate::show;
 
 const HELP: &str = "\
-A checkpoint is active where it stands in the context of a branch; the others are kept. The newest
-are first.
+A checkpoint is active if the context of a branch has it; the others are kept. The newest come
+first.
 
-JSON: a list of {id, number, active (on the branch `main`), active_branches (how many have it in their
-context), retired (taken back), first, last, messages, tokens_before, tokens_after, kind (auto,
-manual), tier (conversation, topic, bulk), preset, model, degraded, tightened (less was kept than was
-asked for, so that the context fits), compression_ratio (before by after), at, text}.";
+JSON: a list of {id, number, active (on the branch `main`), active_branches (number of branches
+with it in their context), retired (reverted), first, last, messages, tokens_before, tokens_after, kind (auto,
+manual), tier (conversation, topic, bulk), preset, model, degraded, tightened (fewer messages were
+kept than requested, so that the context fits), compression_ratio (before by after), at, text}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

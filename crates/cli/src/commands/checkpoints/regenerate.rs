@@ -14,9 +14,9 @@ use crate::problem::{Problem, Result};
 use super::revert::found;
 
 const HELP: &str = "\
-The summary is made again of what it was made of: the summary before it, and the messages it stands
-for. The old one is kept, and `checkpoints revert` brings it back. Where none can be made, nothing
-changes.
+The summary is regenerated from its sources: the summary before it, and the messages it covers.
+The old one is kept, and `checkpoints revert` brings it back. If no summary can be written,
+nothing changes.
 
 Examples:
   unisono checkpoints regenerate latest --instructions \"Keep every figure.\"

@@ -17,9 +17,9 @@ use crate::show;
 use super::show::missing;
 
 const HELP: &str = "\
-The context of the branch becomes what it was before the checkpoint, byte for byte, with all that
-was said since. Nothing is compacted by itself then until the context is nearly full (95 % of what
-is usable); `unisono compact` does so at any time.
+The context of the branch becomes the one before the checkpoint, byte for byte, with all later
+messages. Automatic compaction then waits until the context is nearly full (95 % of the usable
+tokens); `unisono compact` works at any time.
 
 Examples:
   unisono checkpoints revert latest

@@ -10,10 +10,10 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with block (as the model sees it), covers [{first, last}], key_facts [{text,
+JSON: as of `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
 ordinal}], duration_ms, cost_usd (null: unknown), revert {tokens_before, tokens_after,
-usable_tokens, fits} (null: it is not in the context of `main`), and then inactive {reason,
-revert_first (the checkpoint that stands in its place), branches (those that have its messages)}.";
+usable_tokens, fits} (null: not in the context of `main`; then inactive {reason, revert_first (the
+checkpoint that replaced it), branches (with its messages)}).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
