@@ -16,7 +16,7 @@ mod listed;
 use std::sync::Arc;
 
 pub use follow::follow;
-pub use give::Given;
+pub use give::StartedTurn;
 
 /// The source of a schedule's turns.
 fn of_schedule(name: &str) -> Arc<str> {

@@ -34,7 +34,7 @@ impl From<Wrong> for Error {
 
 /// The fields of a request about tools.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct ClientToolRequest {
     /// The tools.
     pub tools: Option<Vec<Value>>,
     /// Whether one must be called.
@@ -43,7 +43,7 @@ pub struct Wanted {
     pub parallel: Option<bool>,
 }
 
-impl Wanted {
+impl ClientToolRequest {
     /// Whether any field is set.
     pub fn any(&self) -> bool {
         self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn read(tools: Value, choice: Value) -> Result<(Vec<ToolSpec>, ClientOptions), String> {
-        let wanted = Wanted {
+        let wanted = ClientToolRequest {
             tools: tools.as_array().cloned(),
             choice: (!choice.is_null()).then_some(choice),
             parallel: None,

@@ -77,7 +77,7 @@ pub enum How {
 
 /// The result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct Compacted {
     /// The context: summaries, notes and messages, as a model sees them.
     pub text: String,
     /// Summaries and notes in it.
@@ -159,7 +159,7 @@ impl Evaluation {
         conversation: &Import,
         how: How,
         size: Tokens,
-    ) -> Result<Kept, Error> {
+    ) -> Result<Compacted, Error> {
         let head = head(conversation).ok_or(Error::Empty)?;
         let mut import = Import {
             session: Some(SessionId::new(Uuid::now_v7())),
@@ -314,11 +314,11 @@ fn question() -> NewMessage {
 }
 
 /// The context of the branch that ends in `head`.
-fn kept(state: &State, head: MessageId, duration_ms: u64) -> Option<Kept> {
+fn kept(state: &State, head: MessageId, duration_ms: u64) -> Option<Compacted> {
     let view = state.view(head, false)?;
     let active = view.active();
     let cost = |made: &Arc<Checkpoint>| made.cost_micros.map(Cost::from_micro_dollars);
-    Some(Kept {
+    Some(Compacted {
         text: text(&view),
         blocks: active.len(),
         writers: active.iter().map(|made| made.model.clone()).collect(),

@@ -162,11 +162,11 @@ impl Follower {
                         seq: None,
                         event: TurnEvent::Missed,
                     }),
-                    Err(RecvError::Closed) => self.follow_again().await?,
+                    Err(RecvError::Closed) => self.resubscribe().await?,
                 },
                 event = self.events.next() => match event? {
                     Some((_, event)) => self.take(&event).await?,
-                    None => self.follow_again().await?,
+                    None => self.resubscribe().await?,
                 },
                 // Only its error matters: the end itself comes with the events.
                 Some(result) = finished(&mut self.gone) => {
@@ -287,7 +287,7 @@ impl Follower {
     }
 
     /// The feed has ended if the session is gone permanently.
-    async fn follow_again(&mut self) -> Result<(), Error> {
+    async fn resubscribe(&mut self) -> Result<(), Error> {
         (self.events, self.progress) = self.session.follow(self.fold.events()).await?;
         Ok(())
     }

@@ -45,7 +45,7 @@ use crate::history;
 use crate::history::usage::Folds;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
-use crate::models::{self, Learnt, Servers};
+use crate::models::{self, CalibrationFile, Servers};
 use crate::skill_tool::SkillTool;
 use crate::starts::KnownStarts;
 use crate::view::View;
@@ -99,7 +99,7 @@ pub struct Local {
     decided: RecentDecisions,
     /// Turns that begin by themselves.
     pub(crate) starts: KnownStarts,
-    learnt: Arc<Learnt>,
+    learnt: Arc<CalibrationFile>,
     metrics: Metrics,
     /// Answers of the user's own model servers, and their warm prefixes.
     servers: Servers,
@@ -136,7 +136,7 @@ impl Local {
 
     /// Without a runtime.
     fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
-        let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
+        let learnt = Arc::new(CalibrationFile::open(opened.directory.as_deref()));
         let deadline = options::compaction_deadline(&setup).into();
         let setup = Current::new(setup);
         let extensions = extensions.tool(SkillTool(setup.clone()));

@@ -42,19 +42,19 @@ impl Metrics {
 
 /// The consumer of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum By {
+pub enum Consumer {
     /// Runs of agents.
     Agents,
     /// Calls that wrote summaries.
     Summaries,
 }
 
-impl By {
+impl Consumer {
     /// Its name as a label of a metric.
     pub const fn name(self) -> &'static str {
         match self {
-            By::Agents => "agents",
-            By::Summaries => "summaries",
+            Consumer::Agents => "agents",
+            Consumer::Summaries => "summaries",
         }
     }
 }
@@ -81,7 +81,7 @@ pub struct Counts {
     /// Total milliseconds from the opening to the end of runs.
     pub run_ms: u64,
     /// The usage, by consumer.
-    pub used: BTreeMap<By, Used>,
+    pub used: BTreeMap<Consumer, Used>,
     /// Successful compactions.
     pub compactions: u64,
     /// Failed compactions.
@@ -144,7 +144,7 @@ impl Counts {
                 Late::Spent(spent) => self.stepped(*run, &spent.usage),
                 Late::Answer { usage, .. } => self.answered(*run, usage),
             },
-            Fact::SummariserUsed { usage, .. } => self.charge(By::Summaries, usage),
+            Fact::SummariserUsed { usage, .. } => self.charge(Consumer::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {
                 self.compactions += 1;
                 self.compaction_ms += checkpoint.duration_ms;
@@ -162,7 +162,7 @@ impl Counts {
         if let Some(stepped) = self.open.get_mut(&run) {
             *stepped = *stepped + *usage;
         }
-        self.charge(By::Agents, usage);
+        self.charge(Consumer::Agents, usage);
     }
 
     /// The total usage of a run is known. For a run of an earlier process, its steps were counted
@@ -170,7 +170,7 @@ impl Counts {
     fn answered(&mut self, run: RunId, all: &Usage) {
         let stepped = self.open.remove(&run);
         if let Some(rest) = stepped.and_then(|stepped| rest(all, &stepped)) {
-            self.charge(By::Agents, &rest);
+            self.charge(Consumer::Agents, &rest);
         }
     }
 
@@ -215,7 +215,7 @@ impl Counts {
         *self.runs_ended.entry((state, cause)).or_default() += 1;
     }
 
-    fn charge(&mut self, by: By, usage: &Usage) {
+    fn charge(&mut self, by: Consumer, usage: &Usage) {
         let used = self.used.entry(by).or_default();
         used.calls += 1;
         used.input += usage.input.0;
@@ -329,7 +329,7 @@ mod tests {
             // Of an earlier process: what was counted of it is not known here.
             late(2, answer(used(999, 99))),
         ]);
-        let agents = counts.used[&By::Agents];
+        let agents = counts.used[&Consumer::Agents];
         assert_eq!((agents.input, agents.output), (130, 15));
         assert_eq!(agents.calls, 3);
         assert!(counts.open.is_empty());

@@ -27,7 +27,7 @@ use unisono_config::settings::Loaded;
 use unisono_config::setup::Setup;
 use unusable::Unusable;
 
-pub(crate) use learnt::Learnt;
+pub(crate) use learnt::CalibrationFile;
 pub(crate) use servers::Servers;
 
 /// Why the models of a team cannot be used.
@@ -79,7 +79,7 @@ pub(crate) fn build(
     share: &Share,
 ) -> Models {
     let loaded = &setup.loaded;
-    let workshop = Mutex::new(Workshop {
+    let factory = Mutex::new(ModelFactory {
         catalogue: Arc::new(loaded.catalogue.clone()),
         providers: loaded.providers.clone(),
         fallback: loaded.config.models.fallback.clone(),
@@ -92,8 +92,8 @@ pub(crate) fn build(
         share: share.clone(),
     });
     Models::default().made_by(move |name| {
-        let mut workshop = workshop.lock().unwrap_or_else(PoisonError::into_inner);
-        workshop.chain(name)
+        let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
+        factory.chain(name)
     })
 }
 
@@ -286,11 +286,11 @@ pub fn on_paper<'d>(
 
 /// The calibrations of models' tokens in that store.
 pub fn learnt(store: &Path) -> Calibrations {
-    Learnt::open(Some(store)).calibrations
+    CalibrationFile::open(Some(store)).calibrations
 }
 
 /// The inputs for creating models, and the created ones.
-struct Workshop {
+struct ModelFactory {
     catalogue: Arc<Catalogue>,
     providers: Providers,
     fallback: Vec<String>,
@@ -305,7 +305,7 @@ struct Workshop {
     share: Share,
 }
 
-impl Workshop {
+impl ModelFactory {
     /// The model, with its fallbacks behind it.
     fn chain(&mut self, name: &str) -> Arc<dyn LanguageModel> {
         if let Some(known) = self.chains.get(name) {

@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A session that has not changed since a given time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Old {
+pub struct StaleSession {
     /// Its id.
     pub session: SessionId,
     /// Its title.
@@ -37,7 +37,7 @@ pub struct Old {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Sessions that can be deleted, the oldest first.
-    pub old: Vec<Old>,
+    pub old: Vec<StaleSession>,
     /// Number of equally old sessions with open turns, or an unknown number of them.
     pub open: usize,
 }
@@ -73,7 +73,7 @@ pub async fn older_than(
                 found.open += 1;
                 continue;
             }
-            found.old.push(Old {
+            found.old.push(StaleSession {
                 session: info.session.into(),
                 title: title.to_string(),
                 info,
@@ -86,7 +86,7 @@ pub async fn older_than(
 ///
 /// # Errors
 /// The store failed.
-pub async fn is_still_old(journal: &Journal, old: &Old) -> Result<bool, Error> {
+pub async fn is_still_old(journal: &Journal, old: &StaleSession) -> Result<bool, Error> {
     let now = journal.engine().session(old.session.into()).await?;
     match now {
         Some(now) if now.last_seq == old.info.last_seq => {

@@ -371,13 +371,13 @@ async fn one_by_one(
     }
 }
 
-/// What came of a compaction on request, or of a summary that was written anew.
+/// Reports the result of a compaction on request, or of a regenerated summary.
 pub(crate) fn report(app: &App, watch: &Watch, end: End) -> Result<()> {
     let compacted = watch
         .amounts()
         .filter(|_| watch.outcome() == Some("compacted"));
     match (compacted, watch.checkpoints.last()) {
-        (Some(amounts), Some(checkpoint)) => report(app, watch, amounts, checkpoint),
+        (Some(amounts), Some(checkpoint)) => report_checkpoint(app, watch, amounts, checkpoint),
         (Some((before, after)), None) if after < before => shortened(app, watch, (before, after)),
         (Some((before, _)), None) => app.out.message(format_args!(
             "nothing was changed: {} tokens",
@@ -408,8 +408,8 @@ fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
     ));
 }
 
-/// Says what a checkpoint became, and how it begins.
-fn report(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
+/// Reports the result of a compaction, with the beginning of the summary.
+fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
     let saved = before.saturating_sub(after);
     let preview = &made.preview;
     if app.out.json {

@@ -92,7 +92,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.message(format_args!("listening  {url}"));
         app.out.message(format_args!("token      in {token_file}"));
         if let Some(link) = server.login_link().await {
-            app.out.message(format_args!("page       {link} (works once)"));
+            app.out
+                .message(format_args!("page       {link} (works once)"));
         }
     }
     let stop = async {

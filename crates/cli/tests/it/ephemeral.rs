@@ -240,7 +240,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
         daemon.get(&path).expect(200);
     }
     let runs = daemon.get("/v1/runs").expect(200).json();
-    let [turn] = &runs["items"].as_array().unwrap()[..] else {
+    let [run] = &runs["items"].as_array().unwrap()[..] else {
         panic!("another one works: {runs}");
     };
     assert_eq!(run["session"], kept[0]["session"]);

@@ -218,7 +218,7 @@ fn an_open_run_is_cancelled_without_anything_being_started() {
     let turn = going.finish().expect(130).json()["turn"].clone();
 
     let open = place.json(&["runs", "list", "--state", "running"]);
-    let [turn] = &open.as_array().unwrap()[..] else {
+    let [run] = &open.as_array().unwrap()[..] else {
         panic!("one is open: {open:#}");
     };
     assert_eq!((&run["agent"], &run["turn"]), (&"waits".into(), &turn));

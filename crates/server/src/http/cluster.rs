@@ -141,7 +141,7 @@ async fn hand_over(local: &Local) {
 /// up again.
 async fn take_over(shared: &Shared, is_clean: bool) -> bool {
     let taken = async {
-        shared.local.take_back_imports().await?;
+        shared.local.roll_back_imports().await?;
         if !is_clean {
             for part in shared.local.taken_and_left().await?.chunks(AT_A_TIME) {
                 look_after(shared, part.to_vec()).await?;

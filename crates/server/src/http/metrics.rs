@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use unisono::metrics::{By, Counts, Used};
+use unisono::metrics::{Consumer, Counts, Used};
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -213,8 +213,8 @@ fn counted(page: &mut Page, counts: &Counts) {
 }
 
 fn used(page: &mut Page, counts: &Counts) {
-    let of = |by: By| counts.used.get(&by).copied().unwrap_or_default();
-    let both = [By::Agents, By::Summaries];
+    let of = |by: Consumer| counts.used.get(&by).copied().unwrap_or_default();
+    let both = [Consumer::Agents, Consumer::Summaries];
     let mut calls = page.family(
         "unisono_model_calls_total",
         "counter",

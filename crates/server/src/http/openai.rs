@@ -38,7 +38,7 @@ use continued::List;
 use ephemeral::EphemeralSession;
 use form::Form;
 use unisono::ask::Ask;
-use unisono::client_tools::Wanted;
+use unisono::client_tools::ClientToolRequest;
 use unisono_config::settings::Attachments;
 
 /// Where all of it is.
@@ -195,7 +195,7 @@ async fn complete(
             },
             stop: request.stop,
         },
-        tools: Wanted {
+        tools: ClientToolRequest {
             tools: request.tools,
             choice: request.tool_choice,
             parallel: request.parallel_tool_calls,
@@ -242,7 +242,7 @@ struct Conversation {
     /// In which form.
     form: Form,
     /// The tools that the client lends.
-    tools: Wanted,
+    tools: ClientToolRequest,
 }
 
 impl Conversation {

@@ -11,7 +11,7 @@ use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
 
 use super::decide::{Step, decide};
-use super::give::{Cause, Given, may_work_later};
+use super::give::{Cause, StartedTurn, may_work_later};
 use super::of_schedule;
 use crate::error::Error;
 use crate::{Local, values};
@@ -133,7 +133,7 @@ impl Local {
             return Ok(Duration::ZERO);
         }
         match self.carry_out(&cause(schedule, start), start).await {
-            Ok(Given { session, turn }) => {
+            Ok(StartedTurn { session, turn }) => {
                 tracing::info!(schedule = &*schedule.name, %session, %turn, "a schedule began a turn");
                 Ok(Duration::ZERO)
             }

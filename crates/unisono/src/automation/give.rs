@@ -23,7 +23,7 @@ use crate::service::{asked, id};
 
 /// A turn that has begun by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct StartedTurn {
     /// Its session.
     pub session: SessionId,
     /// The turn.
@@ -55,7 +55,7 @@ impl Local {
         trigger: &Trigger,
         key: Option<&str>,
         body: &str,
-    ) -> Result<Given, Error> {
+    ) -> Result<StartedTurn, Error> {
         let fresh = || Uuid::now_v7().to_string();
         let key: Arc<str> = format!(
             "trigger:{}:{}",
@@ -77,7 +77,7 @@ impl Local {
         let session = self.target(cause.task).await?;
         let known = self.intend(&cause.source, &key, session).await?;
         match &known.progress {
-            Progress::Started(turn) => Ok(Given {
+            Progress::Started(turn) => Ok(StartedTurn {
                 session: known.session,
                 turn: *turn,
             }),
@@ -121,7 +121,11 @@ impl Local {
 
     /// Hands a turn in that was written down, and writes down what came of it. Where it may work
     /// later, nothing is written down.
-    pub(super) async fn carry_out(&self, cause: &Cause<'_>, start: &Start) -> Result<Given, Error> {
+    pub(super) async fn carry_out(
+        &self,
+        cause: &Cause<'_>,
+        start: &Start,
+    ) -> Result<StartedTurn, Error> {
         let key = start.key.clone();
         match self.hand_in(cause, start).await {
             Ok(turn) => {
@@ -129,7 +133,7 @@ impl Local {
                 self.record(&cause.source, |_| ((), Some(fact.clone())))
                     .await?;
                 let session = start.session;
-                Ok(Given { session, turn })
+                Ok(StartedTurn { session, turn })
             }
             Err(error) if may_work_later(&error) => Err(error),
             Err(error) => {

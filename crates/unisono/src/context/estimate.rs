@@ -1,8 +1,8 @@
 //! The expected outcome of a requested compaction, of the next turn's automatic one, or of
 //! reverting a checkpoint, without carrying it out.
 
-mod foreseen;
 mod next_turn;
+mod simulation;
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ use unisono_session::event::Work;
 use super::{measure, tokenizer};
 use crate::ask::{Ask, Measure, check_chosen};
 use crate::short;
-use foreseen::Outlook;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
+use simulation::SimulationInput;
 use unisono_config::agents;
 use unisono_config::setup::Setup;
 use unisono_config::summarisers::{self, Unaskable};
@@ -94,7 +94,7 @@ impl Estimate {
         let by = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, Some(head), &by)?;
-        let next_turn = NextTurn::foresee((setup, learnt), ask, state)?;
+        let next_turn = NextTurn::simulate((setup, learnt), ask, state)?;
         let mut state = state.clone();
         if let Mode::Part(_) = ask.mode() {
             decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
@@ -107,20 +107,20 @@ impl Estimate {
             masking: None,
             ..policy
         };
-        let outlook = Outlook {
+        let outlook = SimulationInput {
             head,
             budgets: &measured.budgets,
             policy: &policy,
             mode: ask.mode(),
             now: clock::now(),
         };
-        let foreseen = outlook.foresee(&state, false)?;
-        if let (true, Some(error)) = (foreseen.plans.is_empty(), foreseen.stuck) {
+        let simulation = outlook.simulate(&state, false)?;
+        if let (true, Some(error)) = (simulation.plans.is_empty(), simulation.stuck) {
             return Err(error.into());
         }
-        let after = foreseen.state.view(head, false).ok_or_else(unknown)?;
+        let after = simulation.state.view(head, false).ok_or_else(unknown)?;
         let after = after.effective(&measured.budget).unwrap_or_default();
-        let made = foreseen
+        let made = simulation
             .plans
             .iter()
             .find(|plan| plan.step.cover().is_some());
@@ -139,7 +139,7 @@ impl Estimate {
                 original,
                 written,
             ),
-            plans: foreseen.plans,
+            plans: simulation.plans,
             next_turn,
         })
     }
@@ -192,7 +192,7 @@ pub(crate) fn head(state: &State, ask: &Ask) -> Result<MessageId, Error> {
 }
 
 /// Why an ended compaction on request changed nothing on its branch.
-pub fn why_nothing(state: &State, branch: &str, work: &Work) -> Option<String> {
+pub fn reason_for_no_step(state: &State, branch: &str, work: &Work) -> Option<String> {
     let mode = match work {
         Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
         Work::CompactPart { part, .. } => Mode::Part(*part),
@@ -254,7 +254,7 @@ fn cost(
 
 /// Tokens of a branch with a checkpoint, and after reverting it.
 #[derive(Clone, Copy, Debug)]
-pub struct Without {
+pub struct RevertEstimate {
     /// With it.
     pub before: Tokens,
     /// Without it.
@@ -265,7 +265,7 @@ pub struct Without {
     pub window: Tokens,
 }
 
-impl Without {
+impl RevertEstimate {
     /// Tokens of the branch that ends in `head` with a checkpoint and without it. Missing counts
     /// are made in `state`; nothing is written.
     ///
@@ -277,7 +277,7 @@ impl Without {
         state: &mut State,
         head: MessageId,
         checkpoint: CheckpointId,
-    ) -> Result<Without, Error> {
+    ) -> Result<RevertEstimate, Error> {
         let by = ask.measured_by(setup, learnt)?;
         let budget = measure(state, Some(head), &by)?.budget;
         let effective = |view: Option<View<'_>>| {
@@ -287,7 +287,7 @@ impl Without {
         let before = effective(state.view(head, false)).tokens;
         let (all, altered) = state.without(head, checkpoint);
         let view = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
-        Ok(Without {
+        Ok(RevertEstimate {
             before,
             after: effective(view),
             usable: budget.usable,

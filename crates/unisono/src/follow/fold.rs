@@ -330,10 +330,10 @@ impl TurnFold {
                 agents: vec![self.agents.open(run.role, &run.agent, run.id)],
             }),
             Fact::Delegated { run, .. } => Some(TurnEvent::Runs {
-                agents: vec![self.agents.look_at(self.state.run(*run)?)?],
+                agents: vec![self.agents.update(self.state.run(*run)?)?],
             }),
             Fact::RunRetried { run, reason, .. } => Some(TurnEvent::RunRetried {
-                agent: self.agents.look_at(self.state.run(*run)?)?,
+                agent: self.agents.update(self.state.run(*run)?)?,
                 reason: reason.to_string(),
             }),
             Fact::RunStepped { run, .. } | Fact::ToolsAnswered { run, .. }
@@ -344,9 +344,9 @@ impl TurnFold {
                 })
             }
             Fact::RunEnded { run, .. } => {
-                let ended = self.agents.look_at(self.state.run(*run)?)?;
+                let ended = self.agents.update(self.state.run(*run)?)?;
                 let parent = self.agents.parent_of(*run);
-                let parent = parent.and_then(|parent| self.goes_on(parent));
+                let parent = parent.and_then(|parent| self.continued(parent));
                 Some(TurnEvent::Runs {
                     agents: [Some(ended), parent].into_iter().flatten().collect(),
                 })
@@ -356,8 +356,8 @@ impl TurnFold {
     }
 
     /// A run that does not wait for its delegates any more.
-    fn goes_on(&mut self, run: RunId) -> Option<unisono_api::turn_event::Member> {
-        let member = self.agents.look_at(self.state.run(run)?)?;
+    fn continued(&mut self, run: RunId) -> Option<unisono_api::turn_event::Member> {
+        let member = self.agents.update(self.state.run(run)?)?;
         (member.state == "running").then_some(member)
     }
 

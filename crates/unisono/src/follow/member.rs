@@ -18,11 +18,11 @@ pub fn members(state: &State, turn: &Turn) -> Vec<Member> {
 
 /// The agents of a turn.
 #[derive(Debug, Default)]
-pub(super) struct Agents(Vec<Seat>);
+pub(super) struct Agents(Vec<Slot>);
 
 /// One of them.
 #[derive(Debug)]
-struct Seat {
+struct Slot {
     role: RunRole,
     run: Option<RunId>,
     agent: AgentId,
@@ -49,7 +49,7 @@ impl Agents {
         let mut agents = Agents(seats(&turn.team));
         for run in state.runs_of(turn) {
             agents.open(run.role, &run.agent, run.id);
-            agents.look_at(run);
+            agents.update(run);
         }
         agents
     }
@@ -59,7 +59,7 @@ impl Agents {
     pub(super) fn open(&mut self, role: RunRole, agent: &AgentId, run: RunId) -> Member {
         let known = self.0.iter().position(|seat| seat.role == role);
         let place = known.unwrap_or_else(|| {
-            self.0.push(Seat::waiting(role, agent.clone()));
+            self.0.push(Slot::waiting(role, agent.clone()));
             self.0.len() - 1
         });
         let seat = &mut self.0[place];
@@ -69,7 +69,7 @@ impl Agents {
     }
 
     /// Updates the state of a run; none if the turn does not have it.
-    pub(super) fn look_at(&mut self, run: &Run) -> Option<Member> {
+    pub(super) fn update(&mut self, run: &Run) -> Option<Member> {
         let place = self.0.iter().position(|seat| seat.run == Some(run.id))?;
         let seat = &mut self.0[place];
         seat.status = Status::at(run);
@@ -106,9 +106,9 @@ impl Agents {
     }
 }
 
-impl Seat {
-    fn waiting(role: RunRole, agent: AgentId) -> Seat {
-        Seat {
+impl Slot {
+    fn waiting(role: RunRole, agent: AgentId) -> Slot {
+        Slot {
             role,
             run: None,
             agent,
@@ -201,17 +201,17 @@ impl Status {
 }
 
 /// The positions of a team: the delegates in order, then the lead.
-fn seats(team: &Team) -> Vec<Seat> {
+fn seats(team: &Team) -> Vec<Slot> {
     let delegates = (0u32..).zip(&team.delegates);
     let delegates = delegates.map(|(index, d)| (RunRole::Delegate { index }, &d.agent));
     let all = delegates.chain([(RunRole::Lead, &team.lead)]);
     let in_order = !team.lead.pipeline.is_empty();
-    let seat = |(role, agent): (RunRole, &std::sync::Arc<Definition>)| Seat {
+    let seat = |(role, agent): (RunRole, &std::sync::Arc<Definition>)| Slot {
         stage: match role {
             RunRole::Delegate { index } if in_order => Some(index + 1),
             _ => None,
         },
-        ..Seat::waiting(role, agent.id.clone())
+        ..Slot::waiting(role, agent.id.clone())
     };
     all.map(seat).collect()
 }

@@ -32,14 +32,14 @@ const AT_ONCE: usize = 64;
 
 /// The start of a page of one session's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct RunCursor {
     /// The event of the acceptance of the last examined turn.
     accepted: u64,
     /// The last returned run of it; none: all were returned.
     run: Option<RunId>,
 }
 
-impl Display for Spot {
+impl Display for RunCursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.run {
             Some(run) => write!(f, "{}.{run}", self.accepted),
@@ -50,19 +50,19 @@ impl Display for Spot {
 
 /// An invalid position among a session's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoSpot;
+pub struct InvalidCursor;
 
-impl FromStr for Spot {
-    type Err = NoSpot;
+impl FromStr for RunCursor {
+    type Err = InvalidCursor;
 
-    fn from_str(text: &str) -> Result<Spot, NoSpot> {
+    fn from_str(text: &str) -> Result<RunCursor, InvalidCursor> {
         let (accepted, run) = match text.split_once('.') {
             Some((accepted, run)) => (accepted, Some(run)),
             None => (text, None),
         };
-        let run = run.map(str::parse).transpose().map_err(|_| NoSpot)?;
-        let accepted = accepted.parse().map_err(|_| NoSpot)?;
-        Ok(Spot { accepted, run })
+        let run = run.map(str::parse).transpose().map_err(|_| InvalidCursor)?;
+        let accepted = accepted.parse().map_err(|_| InvalidCursor)?;
+        Ok(RunCursor { accepted, run })
     }
 }
 
@@ -75,10 +75,10 @@ impl FromStr for Spot {
 pub async fn of_session<T>(
     journal: &Journal,
     session: &impl Inspect,
-    after: Option<Spot>,
+    after: Option<RunCursor>,
     limit: usize,
     pick: impl Fn(TurnId, &Trace) -> Vec<(RunId, T)>,
-) -> Result<(Vec<T>, Option<Spot>), Error> {
+) -> Result<(Vec<T>, Option<RunCursor>), Error> {
     let (mut found, mut last, mut looked) = (Vec::new(), None, 0);
     // A partly returned turn is examined again.
     let mut before = after.map_or(u64::MAX, |spot| match spot.run {
@@ -110,7 +110,7 @@ pub async fn of_session<T>(
                     return Ok((found, last));
                 }
                 found.push(wanted);
-                last = Some(Spot {
+                last = Some(RunCursor {
                     accepted,
                     run: Some(run),
                 });
@@ -123,7 +123,7 @@ pub async fn of_session<T>(
     }
     Ok((
         found,
-        Some(Spot {
+        Some(RunCursor {
             accepted: before,
             run: None,
         }),

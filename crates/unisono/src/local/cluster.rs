@@ -193,7 +193,7 @@ impl Local {
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn take_back_imports(&self) -> Result<usize, Error> {
+    pub async fn roll_back_imports(&self) -> Result<usize, Error> {
         Ok(self.journal.sweep().await?)
     }
 

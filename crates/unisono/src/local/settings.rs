@@ -29,7 +29,7 @@ impl Local {
     ///
     /// # Errors
     /// The session cannot be opened.
-    pub async fn setup_to_look(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
+    pub async fn setup_for_reading(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
         match self.setup_of(session).await {
             Err(Error::Setup(_)) => Ok(self.setup()),
             setup => setup,

@@ -22,16 +22,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The calibrations, and their file; none for a store in memory.
 #[derive(Debug)]
-pub(crate) struct Learnt {
+pub(crate) struct CalibrationFile {
     pub(crate) calibrations: Calibrations,
     path: Option<PathBuf>,
     /// The contents of the file.
     kept: Mutex<String>,
 }
 
-impl Learnt {
+impl CalibrationFile {
     /// Reads the file of a store's directory. An unreadable file is logged and rewritten.
-    pub(crate) fn open(store: Option<&Path>) -> Learnt {
+    pub(crate) fn open(store: Option<&Path>) -> CalibrationFile {
         let path = store.map(|store| store.join(FILE));
         let calibrations = Calibrations::default();
         let mut kept = String::new();
@@ -45,7 +45,7 @@ impl Learnt {
                 Err(error) => warn(path, "is not read", &error),
             }
         }
-        Learnt {
+        CalibrationFile {
             calibrations,
             path,
             kept: Mutex::new(kept),
@@ -53,7 +53,7 @@ impl Learnt {
     }
 
     /// Stores new calibrations after the end of each turn, until the channel closes.
-    pub(crate) fn observer(self: &Arc<Learnt>) -> Observer {
+    pub(crate) fn observer(self: &Arc<CalibrationFile>) -> Observer {
         let (told, turns) = mpsc::channel(1);
         tokio::spawn(keep_all(self.clone(), turns, PAUSE));
         let tell = tell(told);
@@ -90,7 +90,7 @@ fn tell(ended: mpsc::Sender<()>) -> impl Fn(&[Event]) {
     }
 }
 
-async fn keep_all(learnt: Arc<Learnt>, mut turns: mpsc::Receiver<()>, pause: Duration) {
+async fn keep_all(learnt: Arc<CalibrationFile>, mut turns: mpsc::Receiver<()>, pause: Duration) {
     while turns.recv().await.is_some() {
         let learnt = learnt.clone();
         // The error was logged; the end of the next turn tries again.
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_was_learnt_is_there_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let learnt = Learnt::open(Some(directory.path()));
+        let learnt = CalibrationFile::open(Some(directory.path()));
         learnt.keep();
         assert!(!directory.path().join(FILE).exists(), "nothing to keep yet");
         let model: Arc<str> = "anthropic/x".into();
@@ -133,7 +133,7 @@ mod tests {
             .calibrations
             .observe(&model, Tokens(1_000), Tokens(1_200));
         learnt.keep();
-        let again = Learnt::open(Some(directory.path()));
+        let again = CalibrationFile::open(Some(directory.path()));
         assert_eq!(
             again.calibrations.of(&model),
             learnt.calibrations.of(&model)
@@ -145,14 +145,14 @@ mod tests {
     fn a_damaged_file_is_forgotten_and_written_anew() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(FILE), "{\"version\":").unwrap();
-        let learnt = Learnt::open(Some(directory.path()));
+        let learnt = CalibrationFile::open(Some(directory.path()));
         assert!(learnt.calibrations.all().is_empty());
         let model: Arc<str> = "anthropic/x".into();
         learnt
             .calibrations
             .observe(&model, Tokens(1_000), Tokens(1_200));
         learnt.keep();
-        let again = Learnt::open(Some(directory.path()));
+        let again = CalibrationFile::open(Some(directory.path()));
         assert_eq!(again.calibrations.of(&model).samples(), 1);
     }
 
@@ -170,7 +170,7 @@ mod tests {
     async fn what_is_new_is_kept_when_a_turn_has_ended() {
         let directory = tempfile::tempdir().unwrap();
         for samples in 1..=2 {
-            let learnt = Arc::new(Learnt::open(Some(directory.path())));
+            let learnt = Arc::new(CalibrationFile::open(Some(directory.path())));
             let (told, turns) = mpsc::channel(1);
             let keeper = tokio::spawn(keep_all(learnt.clone(), turns, Duration::ZERO));
             let observe = tell(told);
@@ -181,7 +181,7 @@ mod tests {
             observe(&[ended()]);
             drop(observe);
             keeper.await.unwrap();
-            let again = Learnt::open(Some(directory.path()));
+            let again = CalibrationFile::open(Some(directory.path()));
             assert_eq!(again.calibrations.of(&model).samples(), samples);
         }
     }

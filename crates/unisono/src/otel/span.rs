@@ -45,13 +45,13 @@ pub(super) fn time(at: Timestamp) -> SystemTime {
 }
 
 /// Adds an attribute to a span.
-pub(super) trait Told {
+pub(super) trait SpanAttributes {
     fn put(&mut self, key: &'static str, value: Value);
     fn failed(&mut self, code: &str, what: &str);
     fn used(&mut self, usage: &Usage);
 }
 
-impl Told for SpanData {
+impl SpanAttributes for SpanData {
     fn put(&mut self, key: &'static str, value: Value) {
         self.attributes.push(KeyValue::new(key, value));
     }

@@ -20,7 +20,9 @@ use unisono_session::run::calls::{CallPlace, Output, PlannedCall};
 use unisono_session::run::{Ending, Spent, Step};
 use unisono_session::{Event, Fact};
 
-use super::span::{Told, bare, run_span, span, span_id, text, texts, turn_span, well_known};
+use super::span::{
+    SpanAttributes, bare, run_span, span, span_id, text, texts, turn_span, well_known,
+};
 use crate::metrics::rest;
 
 /// Maximum remembered definitions; above it, all are forgotten once.

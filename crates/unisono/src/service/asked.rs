@@ -16,7 +16,7 @@ use unisono_store::Journal;
 use super::id;
 use super::settings::of_request;
 use crate::Ask;
-use crate::client_tools::Wanted;
+use crate::client_tools::ClientToolRequest;
 use crate::error::Error;
 use crate::history::{self, Lookup};
 use crate::local::off_thread;
@@ -74,7 +74,7 @@ pub fn task(new: &NewTurn) -> Result<Ask, Error> {
         true => Ask::go_on(results),
         false => Ask::new(new.task.as_str()).after(results),
     };
-    let client_options = Wanted {
+    let client_options = ClientToolRequest {
         tools: Some(new.tools.clone()),
         choice: new.tool_choice.clone(),
         parallel: new.parallel_tool_calls,

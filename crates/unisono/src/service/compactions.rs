@@ -21,7 +21,7 @@ use super::messages::unknown_branch;
 use super::{asked, cursor, id};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::estimate::{self, Without};
+use crate::context::estimate::{self, RevertEstimate};
 use crate::context::topics;
 use crate::error::Error;
 use crate::local::off_thread;
@@ -174,7 +174,7 @@ async fn detail(
     branch: &str,
 ) -> Result<CheckpointDetail, Error> {
     let found = asked::numbered(session, number).await?;
-    let setup = local.setup_to_look(session).await?;
+    let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;
@@ -183,7 +183,7 @@ async fn detail(
     let ask = Ask::revert(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
     let learnt = local.calibrations().clone();
-    let without = move || Without::of((&setup, &learnt), &ask, &mut state, head, id);
+    let without = move || RevertEstimate::of((&setup, &learnt), &ask, &mut state, head, id);
     let work = move || active.then(without);
     let without = off_thread(work).await.transpose()?;
     let key_facts = found.key_facts.iter().map(|fact| KeyFact {

@@ -154,7 +154,7 @@ async fn pinned(
     after: Option<u32>,
     limit: usize,
 ) -> Result<Pins, Error> {
-    let setup = local.setup_to_look(session).await?;
+    let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let (on, learnt) = (branch.to_owned(), local.calibrations().clone());
     let work = move || pins::Pins::of(&setup, &learnt, &mut state, &on);

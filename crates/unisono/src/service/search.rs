@@ -77,7 +77,7 @@ async fn found(
         search.settle(only.first().copied()).await?;
     }
     let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
-    let told = told_before(sought)?;
+    let told = offset_of_cursor(sought)?;
     let answer = search.find(&query, &only, told + limit + 1).await?;
     let left = answer.found.into_iter().skip(told);
     let part = Page::first(left, limit, |_| (told + limit).to_string());
@@ -102,7 +102,7 @@ async fn found(
 }
 
 /// Number of messages on the previous pages: results are ranked, so there is no other position.
-fn told_before(sought: &SearchQuery) -> Result<usize, Error> {
+fn offset_of_cursor(sought: &SearchQuery) -> Result<usize, Error> {
     let told = cursor(sought.cursor.as_deref())?.unwrap_or(0);
     if told > DEEPEST {
         let detail = format!("no more than {DEEPEST} messages are told: search for rarer words");

@@ -65,7 +65,10 @@ impl service::Settings for Local {
         let wanted = each.collect::<Result<_, Error>>()?;
         change(self, &session, wanted).await?;
         let session = self.view(session.id()).await?;
-        Ok(to_api(&*self.setup_to_look(&session).await?, is_settable))
+        Ok(to_api(
+            &*self.setup_for_reading(&session).await?,
+            is_settable,
+        ))
     }
 }
 

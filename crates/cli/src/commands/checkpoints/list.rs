@@ -36,7 +36,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&all);
     } else if all.is_empty() {
-        app.out.message("no checkpoints: nothing was summarised yet");
+        app.out
+            .message("no checkpoints: nothing was summarised yet");
     } else {
         let header = [
             "NUMBER", "MESSAGES", "TOKENS", "KIND", "TIER", "PRESET", "MODEL", "STATE", "AT (UTC)",

@@ -282,7 +282,7 @@ impl Subject {
         })
     }
 
-    fn kept(&self, kept: evaluation::Kept) -> Kept {
+    fn kept(&self, kept: evaluation::Compacted) -> Kept {
         Kept {
             tokens: self.tokenizer.count(&kept.text).tokens.0,
             retained: retention::report(&kept.text, &self.probes),

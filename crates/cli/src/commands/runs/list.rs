@@ -59,7 +59,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&listed);
     } else if listed.is_empty() {
-        app.out.message("no such run; `unisono run FILE` makes some");
+        app.out
+            .message("no such run; `unisono run FILE` makes some");
     } else {
         let header = ["RUN", "TURN", "AGENT", "STATE", "IN", "OUT", "COST", "TIME"];
         let rows = listed.iter().map(row).collect();

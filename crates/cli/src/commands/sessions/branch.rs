@@ -59,7 +59,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }));
     } else {
         let (name, last) = (&branch.name, branch.messages);
-        app.out.message(format_args!("branch {name} ends at #{last}"));
+        app.out
+            .message(format_args!("branch {name} ends at #{last}"));
     }
     service.close().await;
     Ok(())

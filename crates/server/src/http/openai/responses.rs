@@ -27,7 +27,7 @@ use steps::Steps;
 use super::{Conversation, Refused, answer_of, named, now, prepare};
 use crate::http::problem::ApiError;
 use crate::http::{Shared, extract};
-use unisono::client_tools::Wanted;
+use unisono::client_tools::ClientToolRequest;
 
 /// The status of an answer that was as long as it may be.
 const INCOMPLETE: &str = "incomplete";
@@ -124,7 +124,7 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
             .metadata
             .as_ref()
             .and_then(|data| data.get("session").cloned()),
-        tools: Wanted {
+        tools: ClientToolRequest {
             tools: request.tools.clone(),
             choice: request.tool_choice.clone(),
             parallel: request.parallel_tool_calls,

@@ -12,7 +12,7 @@ use unisono_session::{Fact, State};
 
 use super::super::{measure, note};
 use super::Error;
-use super::foreseen::Outlook;
+use super::simulation::SimulationInput;
 use crate::ask::{self, Ask, Measure};
 use crate::short;
 use unisono_config::setup::Setup;
@@ -33,7 +33,7 @@ pub struct NextTurn {
 
 impl NextTurn {
     /// For the branch and the settings of `ask`. Missing counts are made in `state`.
-    pub(super) fn foresee(
+    pub(super) fn simulate(
         (setup, learnt): (&Setup, &Calibrations),
         ask: &Ask,
         state: &mut State,
@@ -48,15 +48,15 @@ impl NextTurn {
         let before = view.effective(&measured.budget).unwrap_or_default().tokens;
         decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
         let rests = state.checkpoints().rests(state.tree(), head);
-        let outlook = Outlook {
+        let outlook = SimulationInput {
             head,
             budgets: &measured.budgets,
             policy: &by.policy,
             mode: if rests { Mode::Rest } else { Mode::Check },
             now: clock::now(),
         };
-        let foreseen = outlook.foresee(&state, true)?;
-        let view = foreseen.state.view(head, false);
+        let simulation = outlook.simulate(&state, true)?;
+        let view = simulation.state.view(head, false);
         let after = view
             .as_ref()
             .and_then(|view| view.effective(&measured.budget));
@@ -66,8 +66,8 @@ impl NextTurn {
             before,
             after: after.unwrap_or_default().tokens,
             kept: view.map_or(0, |view| view.items().len()),
-            plans: foreseen.plans,
-            problem: foreseen.stuck.map(|error| error.to_string()),
+            plans: simulation.plans,
+            problem: simulation.stuck.map(|error| error.to_string()),
         })
     }
 

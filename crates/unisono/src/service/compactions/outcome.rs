@@ -68,7 +68,7 @@ impl Changed {
         });
         let nothing = match (&outcome, newest) {
             (Some(Outcome::Compacted { before, after }), None) if before == after => {
-                estimate::why_nothing(state, branch, work)
+                estimate::reason_for_no_step(state, branch, work)
             }
             _ => None,
         };

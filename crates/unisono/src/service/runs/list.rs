@@ -11,7 +11,7 @@ use super::super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::error::Error;
 use crate::history;
-use crate::history::runs::{Place, Spot};
+use crate::history::runs::{Place, RunCursor};
 use crate::turn_view;
 use crate::view::{Inspect as _, View};
 
@@ -139,7 +139,7 @@ async fn newest(
     local: &Local,
     session: &View,
     wanted: &Wanted,
-    after: Option<Spot>,
+    after: Option<RunCursor>,
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
     let is_open = |state: &State| state.open_turns().next().is_some();

@@ -18,7 +18,7 @@ use super::{Error, most};
 const STEPS_MOST: usize = 64;
 
 /// The simulated steps.
-pub(super) struct Foreseen {
+pub(super) struct Simulation {
     /// In this order.
     pub(super) plans: Vec<Plan>,
     /// The state after them.
@@ -28,7 +28,7 @@ pub(super) struct Foreseen {
 }
 
 /// The inputs of the simulation.
-pub(super) struct Outlook<'o> {
+pub(super) struct SimulationInput<'o> {
     pub(super) head: MessageId,
     pub(super) budgets: &'o Budgets,
     pub(super) policy: &'o Policy,
@@ -36,36 +36,36 @@ pub(super) struct Outlook<'o> {
     pub(super) now: Timestamp,
 }
 
-impl Outlook<'_> {
+impl SimulationInput<'_> {
     /// The steps up to the first that makes a checkpoint, as in a compaction on request, or all of
     /// them.
-    pub(super) fn foresee(&self, state: &State, all: bool) -> Result<Foreseen, Error> {
-        let mut foreseen = Foreseen {
+    pub(super) fn simulate(&self, state: &State, all: bool) -> Result<Simulation, Error> {
+        let mut simulation = Simulation {
             plans: Vec::new(),
             state: state.clone(),
             stuck: None,
         };
         let mut mode = self.mode;
-        while foreseen.plans.len() < STEPS_MOST {
-            let Some(view) = foreseen.state.view(self.head, false) else {
+        while simulation.plans.len() < STEPS_MOST {
+            let Some(view) = simulation.state.view(self.head, false) else {
                 break;
             };
             let plan = match compaction::plan(&view, self.budgets, self.policy, mode, self.now) {
                 Ok(Some(plan)) => plan,
                 Ok(None) => break,
                 Err(error) => {
-                    foreseen.stuck = Some(error);
+                    simulation.stuck = Some(error);
                     break;
                 }
             };
             let before = view.effective(&plan.budget);
             let fact = self.carried_out(&view, &plan)?;
-            note(&mut foreseen.state, fact)?;
-            let view = foreseen.state.view(self.head, false);
+            note(&mut simulation.state, fact)?;
+            let view = simulation.state.view(self.head, false);
             let after = view.and_then(|view| view.effective(&plan.budget));
             let last = !all && plan.step.cover().is_some();
             let budget = plan.budget;
-            foreseen.plans.push(plan);
+            simulation.plans.push(plan);
             // A step that does not shrink the context is not committed.
             let shrinks = before.zip(after).is_some_and(|(before, after)| {
                 compaction::shrinks(before, after) || before.tokens <= budget.usable
@@ -77,7 +77,7 @@ impl Outlook<'_> {
                 mode = Mode::Continue;
             }
         }
-        Ok(foreseen)
+        Ok(simulation)
     }
 
     /// The fact that a turn would record for a step.
