@@ -21,7 +21,7 @@ fn a_cancelled_delegate_is_stopped_and_the_turn_goes_on_without_it() {
     let delegates = shell.dispatched();
     let run = delegates[0].run;
     shell.feed(Input::CancelRun { run }).unwrap();
-    assert_eq!(shell.cancelled(), [turn], "whoever works on it is told");
+    assert_eq!(shell.cancelled(), [run], "whoever works on it is told");
     assert_eq!(
         shell.feed(Input::CancelRun { run }),
         Err(Refusal::UnknownRun(run)),
