@@ -40,10 +40,10 @@ use unisono_api::Problem;
 use unisono_context::Digest;
 
 use callbacks::Callbacks;
-use card::Able;
+use card::Capabilities;
 use error::{Error, Kind};
 
-/// Where the team is asked.
+/// The address of the team.
 const BASE: &str = "/a2a";
 /// Where each agent is, by its name.
 const AGENTS: &str = "/a2a/agents";
@@ -89,7 +89,7 @@ pub(crate) struct Door {
     tasks: Tasks,
     /// The address by which others reach the server; empty: that which a request names.
     public_url: String,
-    /// Addresses that are told how tasks go on; none: they are not.
+    /// The callbacks; none: they are switched off.
     callbacks: Option<Callbacks>,
 }
 
@@ -118,8 +118,8 @@ impl Door {
         }
     }
 
-    fn able(&self) -> Able {
-        Able {
+    fn able(&self) -> Capabilities {
+        Capabilities {
             callbacks: self.callbacks.is_some(),
         }
     }

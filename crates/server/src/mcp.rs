@@ -36,7 +36,7 @@ use unisono::Local;
 
 pub use waiting::{approves, question};
 
-/// What a client is told of the server.
+/// The instructions of the server.
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \
     frozen into one snapshot for all agents that work on them. `ask` gives a session's team a task; \
     `delegate` gives tasks to agents by name, all on the same snapshot; `recall` and `search` find \
@@ -61,7 +61,7 @@ pub struct Server {
 /// What came of a call.
 struct Outcome {
     text: String,
-    /// What is told beside it.
+    /// The additional content.
     note: Option<&'static str>,
     /// The same for programs.
     structured: Value,
@@ -72,7 +72,7 @@ struct Outcome {
 enum Answer {
     /// What came of it.
     Complete(Outcome),
-    /// What a person has to be asked before.
+    /// The calls that need a decision first.
     Asks(InputRequiredResult),
     /// It takes longer: the client looks at it later.
     Task(CreateTaskResult),
@@ -147,7 +147,7 @@ impl Server {
     /// is being answered is finished, as long as that may take.
     ///
     /// # Errors
-    /// The client says what is not of the protocol, or is gone.
+    /// The client violates the protocol, or has disconnected.
     pub async fn serve_stdio(mut self) -> Result<(), String> {
         self.can_request = true;
         let mut stopping = self.stopping.clone();
@@ -174,7 +174,7 @@ impl Server {
         ended.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// The same over HTTP. Who may ask is the guard's to say.
+    /// The same over HTTP. The guard has authorised the request.
     pub(crate) fn over_http(
         self,
         body_limit_bytes: usize,

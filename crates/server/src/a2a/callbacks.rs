@@ -1,4 +1,4 @@
-//! Callbacks (push notifications): addresses that are told how a task goes on.
+//! Callbacks (push notifications): addresses that receive the states of a task.
 //!
 //! Each change of a task's state is told with the whole task, so that what comes twice or is missed
 //! does no harm. Which addresses are told is kept in a file of the store's directory until the task
@@ -20,7 +20,7 @@ use unisono::tasks::TaskId;
 use unisono_context::digest::Hasher;
 
 use super::Door;
-use super::deliver::{self, Told};
+use super::deliver::{self, Delivery};
 use super::error::{Error, Kind};
 use super::operations::{check_tenant, ended, set};
 
@@ -39,7 +39,7 @@ const ID_DIGITS: usize = 32;
 /// A callback by its task and its id.
 type Name = (TaskId, String);
 
-/// A callback as it is kept.
+/// A stored callback.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Kept {
     config: TaskPushNotificationConfig,
@@ -60,7 +60,7 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// None: there are no hosts that may be told, or no directory to keep callbacks in.
+    /// None: no host is allowed, or there is no directory for callbacks.
     pub(super) fn open(hosts: &[String], directory: Option<&Path>) -> Option<Callbacks> {
         let directory = directory.filter(|_| !hosts.is_empty())?;
         Some(Callbacks {
@@ -78,7 +78,7 @@ impl Callbacks {
         look(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A callback that may be kept; or what is wrong with it.
+    /// Checks a callback.
     fn check(&self, config: &TaskPushNotificationConfig, field: &str) -> Result<Callback, Error> {
         let field = |name: &str| match field.is_empty() {
             true => name.to_owned(),
@@ -109,7 +109,7 @@ impl Callbacks {
         url.map_err(|why| Error::field(field("url"), why))
     }
 
-    /// Keeps a callback, in place of one of the same id; that it is told is left to whoever calls.
+    /// Stores a callback, replacing one with the same id. The caller starts its delivery.
     fn keep(&self, name: &Name, kept: Kept) -> Result<CancellationToken, Error> {
         self.kept(|all| {
             let of_task = all.keys().filter(|(task, _)| *task == name.0).count();
@@ -176,7 +176,7 @@ impl Callbacks {
     }
 }
 
-/// A callback as a client is told of it: without what only its receiver has to know.
+/// A callback for a client, without its secrets.
 fn shown(kept: &Kept) -> TaskPushNotificationConfig {
     let mut config = kept.config.clone();
     if let Some(how) = &mut config.authentication {
@@ -186,7 +186,7 @@ fn shown(kept: &Kept) -> TaskPushNotificationConfig {
 }
 
 impl Door {
-    /// The callbacks, where there can be any.
+    /// The callbacks, if there can be any.
     pub(super) fn callbacks(&self) -> Result<&Callbacks, Error> {
         let none = || {
             let message = "this server sends no callbacks; `server.callback_hosts` says to where \
@@ -257,7 +257,7 @@ impl Door {
             return;
         };
         let door = self.clone();
-        let told = Told {
+        let told = Delivery {
             task: name.0,
             callback,
             config: kept.config.clone(),
@@ -342,7 +342,7 @@ impl Door {
         }
     }
 
-    /// Tells nothing any more; the next process goes on with it.
+    /// Stops the deliveries; the next process continues them.
     pub(crate) async fn stop(&self) {
         if let Some(callbacks) = &self.callbacks {
             callbacks.stop.cancel();
@@ -363,7 +363,7 @@ fn made_id(config: &TaskPushNotificationConfig) -> String {
     id
 }
 
-/// A secret that signs what a callback is told.
+/// The secret that signs deliveries.
 fn secret() -> Result<String, Error> {
     let mut bytes = [0_u8; 32];
     let filled = getrandom::fill(&mut bytes);

@@ -1,4 +1,4 @@
-//! Cards: who can be asked, where, and how.
+//! Agent cards: name, address and capabilities.
 
 use a2a::{
     AgentCapabilities, AgentCard, AgentInterface, AgentSkill, HttpAuthSecurityScheme,
@@ -13,21 +13,21 @@ use super::{AGENTS, BASE};
 const BEARER: &str = "bearer";
 /// What is taken.
 const INPUT: [&str; 2] = ["text/plain", "application/json"];
-/// What comes back.
+/// The media types of results.
 pub(super) const OUTPUT: &str = "text/plain";
 /// The name of the card of all agents together.
 const TEAM: &str = "unisono";
 
 /// What can be done besides sending messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Able {
+pub(super) struct Capabilities {
     /// Whether callbacks may be sent.
     pub(super) callbacks: bool,
 }
 
 /// The card of the team: the configured lead with the agents that work before it. Each agent is a
 /// skill. `origin` is scheme and host.
-pub(super) fn of_team(setup: &Setup, origin: &str, able: Able) -> AgentCard {
+pub(super) fn of_team(setup: &Setup, origin: &str, able: Capabilities) -> AgentCard {
     let agents = setup.roster.iter();
     let skills = agents.map(|agent| skill(&agent.definition)).collect();
     let description = "A team of agents that work on one conversation: a lead answers, and gives \
@@ -35,8 +35,13 @@ pub(super) fn of_team(setup: &Setup, origin: &str, able: Able) -> AgentCard {
     card(TEAM, description, &format!("{origin}{BASE}"), skills, able)
 }
 
-/// The card of one agent; none where there is none of that name.
-pub(super) fn of_agent(setup: &Setup, origin: &str, name: &str, able: Able) -> Option<AgentCard> {
+/// The card of one agent; none if there is no such agent.
+pub(super) fn of_agent(
+    setup: &Setup,
+    origin: &str,
+    name: &str,
+    able: Capabilities,
+) -> Option<AgentCard> {
     let mut agents = setup.roster.iter();
     let agent = agents.find(|agent| agent.definition.id.as_str() == name)?;
     let definition = &agent.definition;
@@ -50,7 +55,7 @@ fn card(
     description: &str,
     url: &str,
     skills: Vec<AgentSkill>,
-    able: Able,
+    able: Capabilities,
 ) -> AgentCard {
     let bearer = SecurityScheme::HttpAuth(HttpAuthSecurityScheme {
         scheme: "Bearer".to_owned(),

@@ -1,4 +1,4 @@
-//! A callback that is told: each change of its task's state, until the task has ended.
+//! Delivers callbacks: each change of a task's state, until the task has ended.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ const WAIT: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The header of a client's own token.
 const TOKEN: &str = "x-a2a-notification-token";
-/// Hex digits of the id of what is told.
+/// Hex digits of the id of a delivery.
 const ID_DIGITS: usize = 32;
 
-/// A callback, and what it is told of.
+/// A callback and its task.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Delivery {
     pub(super) task: TaskId,
     pub(super) callback: Callback,
     pub(super) config: TaskPushNotificationConfig,
@@ -42,7 +42,7 @@ pub(super) struct Told {
 }
 
 /// Tells a callback of each state of its task up to the last one. It ends with the task.
-pub(super) async fn tell(door: &Door, told: Told) {
+pub(super) async fn tell(door: &Door, told: Delivery) {
     let mut last = None;
     loop {
         match follow(door, &told, &mut last).await {
@@ -58,7 +58,7 @@ pub(super) async fn tell(door: &Door, told: Told) {
     }
 }
 
-async fn follow(door: &Door, told: &Told, last: &mut Option<TaskState>) -> Result<(), Error> {
+async fn follow(door: &Door, told: &Delivery, last: &mut Option<TaskState>) -> Result<(), Error> {
     // What is on disk is told, whoever works on it.
     if look(door, told, last).await?.is_terminal() {
         return Ok(());
@@ -82,8 +82,12 @@ async fn follow(door: &Door, told: &Told, last: &mut Option<TaskState>) -> Resul
     }
 }
 
-/// The state of a task, which is told if it is another one than the last.
-async fn look(door: &Door, told: &Told, last: &mut Option<TaskState>) -> Result<TaskState, Error> {
+/// Reads the state of a task, and delivers it if it differs from the last one.
+async fn look(
+    door: &Door,
+    told: &Delivery,
+    last: &mut Option<TaskState>,
+) -> Result<TaskState, Error> {
     let task = door.look(told.task).await?.task(Extent::ALL);
     let state = task.status.state.clone();
     if last.as_ref() != Some(&state) {
@@ -107,7 +111,7 @@ fn may_change(event: &TurnEvent, state: &TaskState) -> bool {
 }
 
 /// Sends it until it is taken, as often as that is tried.
-async fn deliver(told: &Told, id: &str, body: Bytes) {
+async fn deliver(told: &Delivery, id: &str, body: Bytes) {
     let mut wait = WAIT;
     for attempt in 1..=ATTEMPTS {
         let seconds = clock::now().0 / 1_000;
@@ -129,7 +133,7 @@ async fn deliver(told: &Told, id: &str, body: Bytes) {
 }
 
 /// The same for the same state of a task, however often it is sent.
-fn id(told: &Told, state: &TaskState, changed_ms: i64) -> String {
+fn id(told: &Delivery, state: &TaskState, changed_ms: i64) -> String {
     let mut hasher = Hasher::new("unisono/a2a-notification", 1);
     let callback = told.config.id.as_deref().unwrap_or_default();
     let state = serde_json::to_string(state).unwrap_or_default();
@@ -143,8 +147,8 @@ fn id(told: &Told, state: &TaskState, changed_ms: i64) -> String {
     id
 }
 
-/// What is sent with it: who it is from, and a signature as the Standard Webhooks have it.
-fn headers(told: &Told, id: &str, seconds: i64, body: &[u8]) -> Vec<(&'static str, String)> {
+/// The headers of a delivery: the token of the client, and a signature by Standard Webhooks.
+fn headers(told: &Delivery, id: &str, seconds: i64, body: &[u8]) -> Vec<(&'static str, String)> {
     let config = &told.config;
     let token = set(&config.token).unwrap_or_default();
     let mut headers = vec![

@@ -8,7 +8,7 @@ use unisono_api::{Code, Problem, service};
 
 /// The domain of reasons that are not the protocol's own.
 const OWN_DOMAIN: &str = "unisono";
-/// The code of JSON-RPC for what the protocol has no code of its own for.
+/// The JSON-RPC code for errors without a code of the protocol.
 const SERVER_ERROR: i32 = -32000;
 
 /// What kind of error it is.
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// Whether HTTP itself says so, also where JSON-RPC is spoken over it.
+    /// Whether the error is an HTTP status, also with JSON-RPC.
     const fn is_of_http(self) -> bool {
         matches!(
             self,
@@ -185,13 +185,13 @@ impl Error {
         error.about("taskId", id)
     }
 
-    /// Adds what a program may want to know.
+    /// Adds details for programs.
     pub(super) fn about(mut self, name: &'static str, what: impl Into<String>) -> Error {
         self.about.push((name, what.into()));
         self
     }
 
-    /// Another kind, where what was asked for is not there.
+    /// Replaces the kind of an error about a missing object.
     pub(super) fn or_missing(self, missing: impl FnOnce() -> Error) -> Error {
         match self.kind {
             Kind::NotFound => missing(),
@@ -204,7 +204,7 @@ impl Error {
         self.kind.status().0
     }
 
-    /// The same where JSON-RPC is spoken over it.
+    /// The same for JSON-RPC.
     pub(super) const fn rpc_status(&self) -> u16 {
         match self.kind.is_of_http() {
             true => self.kind.status().0,

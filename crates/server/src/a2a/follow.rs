@@ -20,20 +20,20 @@ use super::updates;
 
 /// When a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum StreamEnd {
     /// With the task.
     End,
-    /// With the task, or as soon as a person is asked: the answer to that is another message.
+    /// At the end of the task, or when a person is asked: the answer is another message.
     EndOrQuestion,
 }
 
-/// The events of a task from now on; the task as it is comes first.
+/// The events of a task; its current state comes first.
 pub(super) struct Updates {
     door: Arc<Door>,
     follower: Follower,
     updates: updates::Updates,
     ready: VecDeque<StreamResponse>,
-    until: Until,
+    until: StreamEnd,
     is_done: bool,
     _place: OwnedSemaphorePermit,
 }
@@ -42,7 +42,7 @@ impl Updates {
     pub(super) async fn new(
         door: &Arc<Door>,
         sent: Sent,
-        until: Until,
+        until: StreamEnd,
         place: OwnedSemaphorePermit,
     ) -> Result<Updates, Error> {
         let follower = match sent.follower {
@@ -79,7 +79,7 @@ impl Updates {
             if let Some(ready) = self.ready.pop_front() {
                 return Some(Ok(ready));
             }
-            let asks = self.until == Until::EndOrQuestion && self.updates.is_waiting();
+            let asks = self.until == StreamEnd::EndOrQuestion && self.updates.is_waiting();
             if self.is_done || self.updates.is_ended() || asks {
                 return None;
             }
@@ -116,7 +116,7 @@ pub(super) async fn settled(local: &Local, id: TaskId) -> Result<(), Error> {
     Ok(())
 }
 
-/// What comes next of a task; or that nothing does any more.
+/// The next event of a task; none at the end.
 pub(super) async fn next(
     local: &Local,
     follower: &mut Follower,

@@ -22,7 +22,7 @@ const UNNAMED: &str = "0.3";
 const VERSION_NAME: &str = a2a::SVC_PARAM_VERSION;
 /// How a body is sent.
 pub(super) const JSON: &str = "application/a2a+json";
-/// A comment is sent where nothing else was for so long, so that a dead connection shows.
+/// The idle time after which a comment is sent, so that a dead connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Seconds after which it is worth asking again.
 const RETRY_AFTER_SECONDS: u64 = 1;
@@ -61,7 +61,7 @@ pub(super) fn parameters(uri: &Uri) -> Vec<(String, String)> {
     Query::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(parameters)| parameters)
 }
 
-/// The body of a request; where it may be empty, the type does not matter then.
+/// The body of a request; an empty one may have any type, if it is allowed.
 pub(super) async fn body(request: Request, may_be_empty: bool) -> Result<Bytes, Error> {
     let is_json = is_json(request.headers());
     let body = match Bytes::from_request(request, &()).await {

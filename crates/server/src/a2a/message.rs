@@ -1,4 +1,4 @@
-//! What a client's message says: a task for an agent, or an answer to calls that wait.
+//! Reads a client's message: a task for an agent, or a decision about waiting calls.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const PARTS: usize = 1_000;
 /// Bytes of the longest id that a client makes.
 const ID_BYTES: usize = 1_024;
 
-/// What an answer to a call that waits is to look like, for whoever gave another one.
+/// The expected form of a decision about a waiting call, for the error.
 pub(super) const HOW: &str = "answer `approve`, or `deny: <why>`; where several calls wait, name one: \
                               `approve <call>`";
 

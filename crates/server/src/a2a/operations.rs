@@ -19,14 +19,14 @@ use unisono_context::Timestamp;
 
 use super::Door;
 use super::error::{Error, Kind};
-use super::follow::{self, Until, Updates};
+use super::follow::{self, StreamEnd, Updates};
 use super::task::{self, Extent};
 
-/// Tasks of a part of the list that is not asked for otherwise, and at most.
+/// Tasks of a page: by default, and at most.
 const USUAL_TASKS: usize = 50;
 const MOST_TASKS: usize = 100;
 
-/// What is asked for.
+/// The operation.
 #[derive(Debug)]
 pub(super) enum Operation {
     SendMessage(SendMessageRequest),
@@ -56,14 +56,14 @@ impl Answer {
     }
 }
 
-/// A task as it is: its turn, and the calls of it that wait.
-pub(super) struct Look {
+/// The current state of a task: its turn and its waiting calls.
+pub(super) struct TaskView {
     pub(super) id: TaskId,
     pub(super) turn: Turn,
     pub(super) waiting: Vec<Approval>,
 }
 
-impl Look {
+impl TaskView {
     pub(super) fn status(&self) -> Status {
         Status::of_turn(&self.turn, !self.waiting.is_empty())
     }
@@ -74,7 +74,7 @@ impl Look {
 }
 
 impl Door {
-    /// Carries out what an agent is asked for, or the team.
+    /// Executes an operation for an agent or the team.
     pub(super) async fn carry_out(
         self: &Arc<Door>,
         agent: Option<&str>,
@@ -86,7 +86,7 @@ impl Door {
             Operation::SendStreamingMessage(request) => {
                 let place = self.place()?;
                 let sent = self.send(agent, request, true).await?;
-                let until = Until::EndOrQuestion;
+                let until = StreamEnd::EndOrQuestion;
                 let stream = Updates::new(self, sent, until, place).await?;
                 Ok(Answer::Stream(stream.into()))
             }
@@ -113,7 +113,7 @@ impl Door {
                     return Err(ended(&look));
                 }
                 let sent = self.followed(look.id, true).await?;
-                let stream = Updates::new(self, sent, Until::End, place).await?;
+                let stream = Updates::new(self, sent, StreamEnd::End, place).await?;
                 Ok(Answer::Stream(stream.into()))
             }
             Operation::CreateCallback(config) => Answer::json(&self.create_callback(config).await?),
@@ -168,16 +168,16 @@ impl Door {
         Answer::json(&SendMessageResponse::Task(task))
     }
 
-    /// A task of which a client sent the id.
-    pub(super) async fn look_for(&self, id: &str) -> Result<Look, Error> {
+    /// The task with the id of a client.
+    pub(super) async fn look_for(&self, id: &str) -> Result<TaskView, Error> {
         let missing = || Error::task_not_found(id);
         let parsed = id.parse().map_err(|_| missing())?;
         let look = self.look(parsed).await;
         look.map_err(|error| error.or_missing(missing))
     }
 
-    /// A task as it is.
-    pub(super) async fn look(&self, id: TaskId) -> Result<Look, Error> {
+    /// The current state of a task.
+    pub(super) async fn look(&self, id: TaskId) -> Result<TaskView, Error> {
         let (session, turn) = (id.session.to_string(), id.turn.to_string());
         let turn = self.local.turn(&session, &turn).await?;
         if turn.task.is_none() {
@@ -187,7 +187,7 @@ impl Door {
             Some(_) => Vec::new(),
             None => self.waiting(&turn).await?,
         };
-        Ok(Look { id, turn, waiting })
+        Ok(TaskView { id, turn, waiting })
     }
 
     /// The calls of a turn that wait for a person.
@@ -273,7 +273,7 @@ impl Door {
 }
 
 /// That a task takes nothing any more.
-pub(super) fn ended(look: &Look) -> Error {
+pub(super) fn ended(look: &TaskView) -> Error {
     let state = task::state(look.status());
     let message = format!(
         "the task has ended: it is {}; a message with its contextId alone begins another one",

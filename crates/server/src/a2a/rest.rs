@@ -18,7 +18,7 @@ use super::{Door, agent, http};
 
 /// The name of the event that ends a stream with an error.
 const ERROR: &str = "error";
-/// Parameters that are numbers, and those that are flags.
+/// Parameters with a number, and parameters with a flag.
 const NUMBERS: [&str; 2] = ["historyLength", "pageSize"];
 const FLAGS: [&str; 1] = ["includeArtifacts"];
 
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Arc<Door>> {
         .route("/extendedAgentCard", get(extended))
 }
 
-/// A request's address, and who answers.
+/// The address of a request and the state of the routes.
 type At = (State<Arc<Door>>, Uri, RawPathParams);
 
 async fn send(at: At, request: Request) -> Response {
@@ -96,7 +96,7 @@ fn named(params: &RawPathParams) -> Map<String, Value> {
     named.collect()
 }
 
-/// A task, or what is to be done with it: `{id}`, `{id}:cancel`, `{id}:subscribe`.
+/// A task, or an action on it: `{id}`, `{id}:cancel`, `{id}:subscribe`.
 async fn task(at: At, request: Request) -> Response {
     let named = at.2.iter().find(|(name, _)| *name == "task");
     let named = named.map(|(_, task)| task.to_owned()).unwrap_or_default();

@@ -61,7 +61,7 @@ async fn answer(
     }
 }
 
-/// An error of a request whose id is not known.
+/// An error of a request with an unknown id.
 pub(super) fn refused(error: &Error) -> Response {
     failed(&Value::Null, error)
 }
@@ -80,14 +80,14 @@ fn response(id: &Value, result: Result<Value, Error>) -> Value {
 
 /// What is no request, with its id as far as that is known.
 #[derive(Debug)]
-struct Unread {
+struct InvalidRequest {
     id: Value,
     error: Error,
 }
 
-/// Reads a request; or says why it is none.
-fn read(body: &[u8]) -> Result<Call, Box<Unread>> {
-    let unread = |id: Value, error: Error| Box::new(Unread { id, error });
+/// Parses a request.
+fn read(body: &[u8]) -> Result<Call, Box<InvalidRequest>> {
+    let unread = |id: Value, error: Error| Box::new(InvalidRequest { id, error });
     let invalid = |id: Value, why: &str| unread(id, Error::new(Kind::InvalidRequest, why));
     let request: Value = serde_json::from_slice(body).map_err(|error| {
         let message = format!("the body is no JSON: {error}");
@@ -210,7 +210,7 @@ mod tests {
             ),
         ];
         for (body, id, code) in rows {
-            let Unread { id: found, error } = *read(body.as_bytes()).unwrap_err();
+            let InvalidRequest { id: found, error } = *read(body.as_bytes()).unwrap_err();
             assert_eq!(
                 (found, &error.to_rpc()["code"]),
                 (id, &json!(code)),

@@ -21,12 +21,12 @@ const TITLE_CHARS: usize = 80;
 /// What is taken as a wish for text, whatever its type.
 const ANY: [&str; 3] = [card::OUTPUT, "text/*", "*/*"];
 
-/// A task that was begun, or goes on.
+/// A task that was started or continued.
 pub(super) struct Sent {
     pub(super) id: TaskId,
-    /// Who follows it, where somebody does: from before it went on.
+    /// Its follower, if there is one; it started before the task was continued.
     pub(super) follower: Option<Follower>,
-    /// Whether it was begun before, so that some of what its agents say has come already.
+    /// Whether it had been started before, so that a part of its output has passed.
     pub(super) from_middle: bool,
 }
 
@@ -76,7 +76,7 @@ impl Door {
         }
     }
 
-    /// A task, with who follows it.
+    /// A task with its follower.
     pub(super) async fn followed(&self, id: TaskId, from_middle: bool) -> Result<Sent, Error> {
         let handle = self.local.open(id.session).await?;
         let follower = self.local.follower(handle, id.turn, None).await?;

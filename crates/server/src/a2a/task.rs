@@ -13,7 +13,7 @@ pub(super) const ANSWER: &str = "answer";
 /// Characters of a call's arguments that a question shows; its data have them whole.
 const ARGUMENTS_CHARS: usize = 2_000;
 
-/// How much of a task is told.
+/// The extent of a task in a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     /// Messages of its history at most; none: all.
@@ -29,7 +29,7 @@ impl Extent {
     };
 }
 
-/// A turn of which these calls wait.
+/// A turn and its waiting calls.
 pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent) -> Task {
     let ids = Ids {
         task: id,
@@ -62,7 +62,7 @@ pub(super) struct Ids<'i> {
 }
 
 impl Ids<'_> {
-    /// A message of the task; its id is the same whenever it is told.
+    /// A message of the task with a stable id.
     pub(super) fn message(
         &self,
         name: &str,
@@ -81,7 +81,7 @@ impl Ids<'_> {
         }
     }
 
-    /// A message of the agent about how it goes on.
+    /// A progress message of the agent.
     pub(super) fn remark(&self, name: &str, text: impl Into<String>) -> Message {
         self.message(name, Role::Agent, [Part::text(text)])
     }
@@ -100,7 +100,7 @@ pub(super) fn state(status: Status) -> TaskState {
     }
 }
 
-/// How far a task in that state is; none where tasks here are never in it.
+/// The protocol's state; none if tasks here never have it.
 pub(super) fn status_of(state: &TaskState) -> Option<Status> {
     Some(match state {
         TaskState::Submitted => Status::Queued,
@@ -134,7 +134,7 @@ pub(super) fn status(ids: &Ids<'_>, turn: &Turn, waiting: &[Approval]) -> TaskSt
     }
 }
 
-/// What a person is asked about calls that wait: as text, and as data.
+/// The question about waiting calls, as text and as data.
 pub(super) fn question(ids: &Ids<'_>, waiting: &[Approval]) -> Message {
     let mut text = String::new();
     let mut newest = "";
@@ -173,7 +173,7 @@ fn call(one: &Approval) -> Value {
         "asked": one.asked, "until": one.until})
 }
 
-/// The answer, then what other agents came back with, in the order in which they were opened.
+/// The answer, then the results of delegates in the order of their runs.
 fn artifacts(turn: &Turn) -> Vec<Artifact> {
     let own = answer(turn).into_iter();
     own.chain(turn.runs.iter().filter_map(other)).collect()

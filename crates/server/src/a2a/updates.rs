@@ -16,7 +16,7 @@ use unisono_api::turn_event::{TurnEnd, TurnEvent};
 
 use super::task::{self, Ids};
 
-/// A task, as far as it was told.
+/// A task and its sent state.
 #[derive(Debug)]
 pub(super) struct Updates {
     task: String,
@@ -26,7 +26,7 @@ pub(super) struct Updates {
     lead: Option<String>,
     /// Agents by their runs.
     agents: BTreeMap<String, String>,
-    /// Artifacts that are told, but for the answer.
+    /// Sent artifacts, without the answer.
     artifacts: BTreeSet<String>,
     answer: Answer,
     /// Calls that wait.
@@ -36,10 +36,10 @@ pub(super) struct Updates {
     is_ended: bool,
 }
 
-/// What was told of the answer.
+/// The sent part of the answer.
 #[derive(Debug, Default)]
 struct Answer {
-    /// What the reply says that is coming, or that came last.
+    /// The text of the current or last reply.
     reply: String,
     /// Whether the next piece is the first one of another reply.
     begins: bool,
@@ -73,7 +73,7 @@ impl Updates {
         }
     }
 
-    /// Whether nothing comes any more.
+    /// Whether the stream has ended.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended
     }
@@ -146,7 +146,7 @@ impl Updates {
         }
     }
 
-    /// Takes note of agents; the events of those that are done.
+    /// Records runs, and returns the events of finished ones.
     fn members(&mut self, members: Vec<Member>) -> Vec<StreamResponse> {
         let mut events = Vec::new();
         for member in members {
@@ -203,7 +203,7 @@ impl Updates {
         is_new.then(|| self.status(TaskState::Working, None, now))
     }
 
-    /// How it goes on, in words.
+    /// A progress message.
     fn remark(&mut self, text: String, now: &str) -> StreamResponse {
         self.remarks += 1;
         let name = format!("remark.{}", self.remarks);

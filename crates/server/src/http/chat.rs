@@ -33,7 +33,7 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::{Shared, sessions};
 use parts::Parts;
-use request::{Act, Task};
+use request::{Action, Task};
 
 /// Says which protocol a response speaks, and its version.
 const PROTOCOL: (HeaderName, &str) = (
@@ -67,12 +67,12 @@ async fn create(
     let refused = |reason| ApiError::new(Code::Refused, reason);
     let place = place(&shared)?;
     match request::read(&request).map_err(refused)? {
-        Act::Ask(task) => {
+        Action::Ask(task) => {
             let turn = begin(&shared, &id, request, task).await?;
             let follower = follower(&shared, &id, &turn, Some(0)).await?;
             Ok(answer(shared, follower, Parts::new(&turn, []), place))
         }
-        Act::Answer { turn, calls } => {
+        Action::Answer { turn, calls } => {
             let turn = shared.local.turn(&id, &turn).await?;
             let known = calls.iter().map(|answer| answer.call.clone());
             let parts = Parts::new(&turn, known);
@@ -111,7 +111,7 @@ async fn resume(
     }
 }
 
-/// Begins the turn of a task; answers with the turn that has it already, where one has.
+/// Starts the turn of a task; a repeated request gets its first turn.
 async fn begin(
     shared: &Shared,
     session: &str,

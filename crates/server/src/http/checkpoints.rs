@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use super::compactions::read_compaction;
 use super::extract::{self, Path, Query};
 use super::problem::ApiError;
-use super::turns::{self, How};
+use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
 use unisono::service::asked;
 
@@ -90,7 +90,7 @@ async fn edit(
     extract::Json(new): extract::Json<EditSummary>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
     let ask = asked::read(
         shared.local.journal(),
@@ -118,7 +118,7 @@ async fn regenerate(
     extract::Json(new): extract::Json<RegenerateSummary>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
     let ask = asked::read(
         shared.local.journal(),
@@ -146,7 +146,7 @@ async fn revert(
     extract::Json(new): extract::Json<RevertCheckpoint>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
     let ask = asked::read(
         shared.local.journal(),

@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path};
 use super::problem::ApiError;
-use super::turns::{self, How};
+use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
 use unisono::service::asked;
 
@@ -46,7 +46,7 @@ async fn create(
     extract::Json(new): extract::Json<NewCompaction>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let ask = asked::compaction(new)?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
@@ -93,7 +93,7 @@ async fn again(
     extract::Json(new): extract::Json<RetryCompaction>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let again = TurnRequest::RetryCompaction { turn, new };
     let ask = asked::read(shared.local.journal(), &session, &again).await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path};
 use super::problem::ApiError;
-use super::turns::{self, How};
+use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
 use unisono::ask::Ask;
 
@@ -50,7 +50,7 @@ async fn create(
         let detail = "a delegation names at least one agent; a turn is for a lead alone";
         return Err(ApiError::new(Code::Refused, detail));
     }
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let same = NewDelegation {
         wait: true,
         ..new.clone()

@@ -33,7 +33,7 @@ use super::{Shared, part, sessions, turns};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
 
-/// A comment is sent where nothing else was for so long, so that a dead connection shows.
+/// The idle time after which a comment is sent, so that a dead connection is noticed.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long an event waits for the next ones, for each follower of the session: a turn that
 /// thousands follow is hardly slower, since each of them is woken and written to once for many events.

@@ -227,11 +227,11 @@ fn named(answer: Result<Response, Refused>, session: Option<HeaderValue>) -> Res
     response
 }
 
-/// What is said, and to whom.
+/// The input and its recipient.
 struct Conversation {
     /// An agent, or the team.
     model: String,
-    /// Chat messages; the last one is what is asked.
+    /// Chat messages; the last one is the task.
     messages: Vec<Value>,
     /// The field of the request that holds them.
     field: &'static str,
@@ -246,7 +246,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// All that is asked for, however it is to be told: a key stands for that.
+    /// The content of the request without its output format, for the idempotency key.
     fn keyed(&self) -> impl Serialize {
         let (form, tools) = (&self.form, &self.tools);
         (
@@ -269,7 +269,7 @@ async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, S
     Ok((turn, told, text))
 }
 
-/// What is asked, and of whom.
+/// The task and its agents.
 struct Asked {
     session: Handle,
     ask: Ask,
@@ -277,7 +277,7 @@ struct Asked {
     known: Option<TurnId>,
     /// Keeps a session that is there for this request only.
     ephemeral: Option<EphemeralSession>,
-    /// The place of its stream, where it is to be one.
+    /// The permit of its stream, if it streams.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -368,7 +368,7 @@ async fn prepare(
     })
 }
 
-/// What was asked before under the same key.
+/// The earlier request with the same key.
 fn again(
     shared: &Shared,
     session: &Handle,

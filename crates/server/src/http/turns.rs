@@ -83,7 +83,7 @@ async fn create(
     extract::Json(new): extract::Json<NewTurn>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
-    let how = How::from_headers(&headers, new.wait);
+    let how = ResponseMode::from_headers(&headers, new.wait);
     let key = key(
         &headers,
         &NewTurn {
@@ -117,24 +117,24 @@ pub(super) fn key_name(headers: &HeaderMap) -> Option<&str> {
     Some(name.to_str().unwrap_or_default())
 }
 
-/// How an answer is wanted.
+/// ResponseMode an answer is wanted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
+pub(super) struct ResponseMode {
     /// As events while it comes.
     events: bool,
     /// Once it is there; else as soon as the turn is accepted.
     wait: bool,
 }
 
-impl How {
+impl ResponseMode {
     /// As the request says.
-    pub(super) fn from_headers(headers: &HeaderMap, wait: bool) -> How {
+    pub(super) fn from_headers(headers: &HeaderMap, wait: bool) -> ResponseMode {
         let mut accepted = headers.get_all(header::ACCEPT).iter();
         let events = accepted.any(|accept| {
             let accept = accept.to_str().unwrap_or_default();
             accept.contains("text/event-stream")
         });
-        How { events, wait }
+        ResponseMode { events, wait }
     }
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn answer<T: Serialize>(
     shared: &Arc<Shared>,
     session: &Handle,
     ask: &Ask,
-    how: How,
+    how: ResponseMode,
     tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, ApiError>,
 ) -> Result<Response, ApiError> {
     let name = ask.key().map(|key| key.name.clone());
@@ -185,7 +185,7 @@ pub(super) async fn accepted(
     Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
 }
 
-/// A turn as it is now.
+/// The current state of a turn.
 pub(super) async fn read(
     shared: &Shared,
     session: &Handle,

@@ -1,4 +1,4 @@
-//! What the client of a tool is told of a turn.
+//! The results of tools, from turns.
 
 use rmcp::model::InputRequiredResult;
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ use super::asking::value;
 use super::tools::{ASK, COMPACT, DELEGATE};
 use super::{Answer, Done, Outcome, tasks, waiting};
 
-/// What a client is told beside an answer whose context was cut short.
+/// The note about an answer whose context was truncated.
 const TIGHTENED: &str = "Less of the conversation was kept verbatim than the preset, or the request, \
     asks for: otherwise the context would not have fitted. `recall` finds the rest.";
 
-/// What was asked of a turn: the form of its answer.
+/// The requested form of a turn's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The lead's answer.
@@ -71,7 +71,7 @@ impl Followed {
         Followed::Waits(turn, text, waiting::structured(&waiting))
     }
 
-    /// What the client of a tool is told.
+    /// The result of the tool.
     pub(super) fn into_answer(self, tool: &str) -> Done {
         let (text, turn, waiting) = match self {
             Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
@@ -95,7 +95,7 @@ impl Followed {
     }
 }
 
-/// A turn that has ended, for whoever reads.
+/// An ended turn as text.
 fn text(form: Form, turn: &Turn) -> String {
     match form {
         Form::Findings => findings(turn),
@@ -108,7 +108,7 @@ fn joined(turn: &Turn) -> String {
     turn.answer.clone().unwrap_or_else(|| without_answer(turn))
 }
 
-/// What each agent came back with, and what was made of it.
+/// The results of the delegates and the answer.
 fn findings(turn: &Turn) -> String {
     let mut text = String::new();
     for run in turn.runs.iter().filter(|run| run.role != "lead") {

@@ -1,4 +1,4 @@
-//! Tools that give a session something to do, and tell how it goes on.
+//! Tools that start work in a session and report its progress.
 
 use rmcp::RoleServer;
 use rmcp::model::{InputResponses, ProgressNotificationParam};
@@ -44,7 +44,7 @@ pub(super) async fn ask(
     followed.into_answer(ASK)
 }
 
-/// Goes on with a turn about one of whose calls the client has asked a person.
+/// Continues a turn after a decision that the client has obtained.
 pub(super) async fn go_on(
     server: &Server,
     local: &Local,
@@ -242,7 +242,7 @@ async fn follow(
     let knows_tasks = tasks::are_known(context);
     let (drained, task_after) = (server.drained(), tokio::time::sleep(server.task_after));
     tokio::pin!(drained, task_after);
-    let mut teller = Teller::new(context);
+    let mut teller = ProgressNotifier::new(context);
     let mut cancelled = false;
     let mut is_over = before.is_none() && !is_open;
     let mut may_wait = true;
@@ -293,7 +293,7 @@ async fn seen(session: &Handle, turn: TurnId) -> Result<(u64, bool), RuntimeErro
     session.inspect(look).await
 }
 
-/// What a client is told whose turn does not end while the program stops.
+/// The result for a client whose turn is still open when the program stops.
 fn is_stopping(session: &Handle, turn: TurnId) -> String {
     let session = session.id();
     format!("the program is stopping; turn {turn} of session {session} goes on when it is back")
@@ -355,7 +355,7 @@ async fn ended(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, St
     read(local, session, turn).await
 }
 
-/// A turn as it is now.
+/// The current state of a turn.
 pub(super) async fn read(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
     let found = turn_view::turn(local.journal(), session, turn).await;
     let found = found.map_err(|error| error.to_string())?;
@@ -378,7 +378,7 @@ fn can_wait(fact: &Fact) -> bool {
     matches!(fact, Fact::ToolsCalled { .. } | Fact::ToolInDoubt { .. })
 }
 
-/// What a client is told of.
+/// The subject of a notification.
 fn is_news(fact: &Fact) -> bool {
     matches!(
         fact,
@@ -391,15 +391,15 @@ fn is_news(fact: &Fact) -> bool {
     )
 }
 
-/// Tells a client that wants to know how its request goes on.
-struct Teller<'c> {
+/// Sends progress notifications for a request.
+struct ProgressNotifier<'c> {
     context: &'c RequestContext<RoleServer>,
     told: f64,
 }
 
-impl<'c> Teller<'c> {
-    fn new(context: &'c RequestContext<RoleServer>) -> Teller<'c> {
-        Teller { context, told: 0.0 }
+impl<'c> ProgressNotifier<'c> {
+    fn new(context: &'c RequestContext<RoleServer>) -> ProgressNotifier<'c> {
+        ProgressNotifier { context, told: 0.0 }
     }
 
     async fn tell(&mut self, text: &str) {

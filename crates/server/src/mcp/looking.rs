@@ -30,7 +30,7 @@ const MOST_LISTED: usize = 200;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 600;
 
-/// A branch with its head and the number of its last message; none where nothing was said yet.
+/// A branch with its head and the number of its last message; none if it is empty.
 async fn place(
     session: &Handle,
     branch: &str,
@@ -106,7 +106,7 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     ))
 }
 
-/// A message's number, who said it and when, for people.
+/// The number, author and time of a message, for people.
 fn said_by(message: &Message) -> String {
     let author = message.author.as_ref().map(|author| format!(" {author}"));
     let at = values::instant(message.at);

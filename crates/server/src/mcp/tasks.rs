@@ -36,7 +36,7 @@ pub(super) fn created(turn: &Turn) -> CreateTaskResult {
     CreateTaskResult::new(task(turn, TaskStatus::Working))
 }
 
-/// A task as it is now.
+/// The current state of a task.
 pub(super) async fn get(
     local: &Local,
     id: &str,
@@ -101,7 +101,7 @@ pub(super) async fn update(
     Ok(())
 }
 
-/// Cancels the turn of a task; one that has ended stays as it is.
+/// Cancels the turn of a task, if it is open.
 pub(super) async fn cancel(local: &Local, id: &str) -> Result<(), ErrorData> {
     let (session, turn) = found(local, id).await?;
     match session.cancel(turn).await {

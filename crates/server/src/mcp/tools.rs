@@ -1,4 +1,4 @@
-//! The tools and what each takes.
+//! The tools and their parameters.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl From<Compacted> for NewCompaction {
     }
 }
 
-/// A turn that goes on.
+/// An open turn.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Waited {
@@ -99,7 +99,7 @@ pub(super) struct Waited {
     pub(super) turn: String,
 }
 
-/// What was said in a session.
+/// A search within a session.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Recalled {
@@ -112,7 +112,7 @@ pub(super) struct Recalled {
     pub(super) limit: Option<usize>,
 }
 
-/// What was said anywhere.
+/// A search over all sessions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Searched {
@@ -138,7 +138,7 @@ pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
     serde_json::from_value(arguments).map_err(|error| format!("the arguments do not fit: {error}"))
 }
 
-/// What clients are told of the tools.
+/// The descriptions of the tools.
 pub(super) fn specs() -> Vec<Tool> {
     let session = json!({"type": "string", "description": "The session's id; without it, a new one is begun"});
     let known = json!({"type": "string", "description": "The session's id"});

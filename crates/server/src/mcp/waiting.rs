@@ -1,5 +1,5 @@
-//! Calls of tools that wait for a person while a client waits for an answer: it is asked to ask
-//! them, where it can, and else told how they are answered.
+//! Tool calls that need approval while a client waits for an answer. If the client supports
+//elicitation, it asks its user; otherwise it gets instructions.
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -22,12 +22,12 @@ const APPROVE: &str = "approve";
 /// Characters of a call's arguments that a question tells.
 const ARGUMENTS_CHARS: usize = 2_000;
 
-/// How a person can be asked by way of a client.
+/// The ways in which a client can ask its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// By a request of the server's own, while it answers one of the client's.
     Request,
-    /// By an answer that says what is missing; the client asks again with it.
+    /// By a result that requests input; the client repeats its request with the input.
     Answer,
     /// Not at all.
     No,
@@ -81,7 +81,7 @@ pub(super) fn decided(
     Ok((call.id, decision(&answer)))
 }
 
-/// What a client sends back with its answer: where it belongs.
+/// The state that a client returns with its answer: the call it belongs to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) session: String,
@@ -122,7 +122,7 @@ fn question_params(agent: &str, tool: &str, arguments: &str) -> ElicitRequestPar
     }
 }
 
-/// The `params` of `elicitation/create` about a call, for whoever asks in the server's place.
+/// The `params` of `elicitation/create` about a call.
 pub fn question(agent: &str, tool: &str, arguments: &str) -> Value {
     // Serialising them does not fail.
     serde_json::to_value(question_params(agent, tool, arguments)).unwrap_or_default()
@@ -158,7 +158,7 @@ fn decision(answer: &ElicitResult) -> Option<Decision> {
 pub(super) enum Reply {
     /// A person decided.
     Decided(Decision),
-    /// The client asked nobody, or nobody decided.
+    /// The client did not obtain a decision.
     Nobody,
     /// The call does not wait any more: it was decided elsewhere, its time was over, or its turn
     /// ended.
@@ -221,7 +221,7 @@ async fn settled(session: &Handle, call: CallId) -> Result<(), RuntimeError> {
     }
 }
 
-/// An answer by which the client is told to ask a person about a call, and to ask again.
+/// A result that makes the client ask its user about a call and repeat its request.
 pub(super) fn ask_by_answer(session: SessionId, waiting: &Waiting) -> InputRequiredResult {
     let question = InputRequest::Elicitation(ElicitRequest::new(question_about(waiting)));
     let asked = Asked {
@@ -234,7 +234,7 @@ pub(super) fn ask_by_answer(session: SessionId, waiting: &Waiting) -> InputRequi
     InputRequiredResult::new(Some([(APPROVE.to_owned(), question)].into()), Some(state))
 }
 
-/// What a client's second request says that was decided, and about what.
+/// The decision in a client's repeated request, and its call.
 pub(super) fn answered(
     state: &str,
     answers: Option<InputResponses>,
@@ -254,7 +254,7 @@ pub(super) fn answered(
     Ok((asked, call, decision))
 }
 
-/// How a turn goes on that waits, for whoever reads the answer.
+/// The instructions for continuing a waiting turn.
 pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[Waiting]) -> String {
     let mut text = format!("turn {turn} of session {session} waits for a person:\n");
     for one in waiting {

@@ -1,4 +1,4 @@
-//! What a client is told of a task, from what happens to its turn.
+//! The events of a task, from the events of its turn.
 
 use serde_json::{Value, json};
 

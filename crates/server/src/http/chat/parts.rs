@@ -9,13 +9,13 @@ use unisono_api::turn_event::{TurnEnd, TurnEvent};
 
 use crate::http::openai::is_cut_off;
 
-/// An answer, as far as it was told.
+/// An answer and its sent part.
 #[derive(Debug)]
 pub(super) struct Parts {
     metadata: Metadata,
     /// The run that answers.
     lead: Option<String>,
-    /// What was told of the reply that is coming.
+    /// The sent part of the current reply.
     reply: String,
     /// Whether pieces of it were missed.
     is_missed: bool,
@@ -58,7 +58,7 @@ impl Parts {
         }
     }
 
-    /// Whether nothing comes any more: the turn has ended, or waits for a person.
+    /// Whether the stream has ended: the turn has ended, or waits for a person.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended
     }
@@ -168,7 +168,7 @@ impl Parts {
         parts
     }
 
-    /// Another attempt begins: what the one before said in its last step is void.
+    /// Another attempt starts: the text of the last step of the earlier one is void.
     fn retried(&mut self, agent: Member) -> Vec<Part> {
         let is_lead = agent.run.as_deref().is_some_and(|run| self.is_lead(run));
         let mut parts = Vec::new();
@@ -255,7 +255,7 @@ impl Parts {
         parts
     }
 
-    /// What was not told of the answer.
+    /// The rest of the answer.
     fn rest(&mut self, answer: &str) -> Vec<Part> {
         if let Some(rest) = answer.strip_prefix(self.reply.as_str()) {
             self.is_missed = false;

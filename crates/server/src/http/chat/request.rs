@@ -6,7 +6,7 @@ use unisono_context::Digest;
 
 /// What a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Action {
     /// A task.
     Ask(Task),
     /// Answers to calls of a turn that wait.
@@ -18,26 +18,26 @@ pub(super) enum Act {
     },
 }
 
-/// A task, and where it goes on.
+/// A task and the branch it continues.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
     /// The text of the last message.
     pub(super) text: String,
-    /// The turn whose answer stands before it.
+    /// The turn of the answer before it.
     pub(super) after: Option<String>,
     /// The same for the same task at the same place of the chat.
     pub(super) key: String,
-    /// The branch that begins where the chat does not go on at the end of one.
+    /// The new branch, if the chat does not continue the end of a branch.
     pub(super) fork: String,
 }
 
-/// Reads a request; or what it lacks, with the field.
-pub(super) fn read(request: &ChatRequest) -> Result<Act, String> {
+/// Parses a request; an error names the field.
+pub(super) fn read(request: &ChatRequest) -> Result<Action, String> {
     let Some((last, before)) = request.messages.split_last() else {
         return Err("messages: there is none".to_owned());
     };
     match last.role.as_str() {
-        "user" => task(request, last, before).map(Act::Ask),
+        "user" => task(request, last, before).map(Action::Ask),
         "assistant" => answers(last),
         role => Err(format!(
             "messages: the last one is of role {role:?}; it must be the user's, or an answer with decided calls"
@@ -89,14 +89,14 @@ fn text(message: &UiMessage) -> Result<String, String> {
     }
 }
 
-fn answers(last: &UiMessage) -> Result<Act, String> {
+fn answers(last: &UiMessage) -> Result<Action, String> {
     let calls: Vec<CallAnswer> = last.parts.iter().filter_map(answer).collect();
     if calls.is_empty() {
         return Err(
             "messages: the last one is an answer, and decides about no call that waits".to_owned(),
         );
     }
-    Ok(Act::Answer {
+    Ok(Action::Answer {
         turn: last.id.clone(),
         calls,
     })
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    fn act(request: Value) -> Result<Act, String> {
+    fn act(request: Value) -> Result<Action, String> {
         read(&serde_json::from_value(request).unwrap())
     }
 
@@ -130,7 +130,7 @@ mod tests {
     fn a_task_goes_on_after_the_answer_before_it_under_a_key_of_its_place() {
         let first = |text| json!({"id": "chat", "messages": [says("m1", "user", text)]});
         let asked = |request| match act(request).unwrap() {
-            Act::Ask(task) => task,
+            Action::Ask(task) => task,
             other => panic!("{other:?}"),
         };
         let task = asked(first("What is open?"));
@@ -165,7 +165,7 @@ mod tests {
             {"type": "text", "text": "I ask."},
             part("approval-responded", json!(false))
         ])));
-        let expected = Act::Answer {
+        let expected = Action::Answer {
             turn: "t1".into(),
             calls: vec![CallAnswer {
                 call: "c1".into(),

@@ -1,4 +1,4 @@
-//! An answer that is given piece by piece while its turn goes on, in whatever shape.
+//! Streams an answer while its turn is open, in either API's format.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ use crate::http::{Shared, turns};
 pub(super) trait Shape: Send {
     /// Before its first piece.
     fn begun(&mut self) -> Vec<Event>;
-    /// What comes next of it.
+    /// The next events.
     fn piece(&mut self, text: &str) -> Vec<Event>;
     /// After its last piece; the whole of it, and the turn.
     fn ended(&mut self, text: &str, turn: &Turn) -> Vec<Event>;
@@ -52,14 +52,14 @@ impl Used {
     }
 }
 
-/// Whether the answer ends where its model might say no more.
+/// Whether the reply was cut at its token limit.
 pub(in crate::http) fn is_cut_off(turn: &Turn) -> bool {
     let lead = turn.runs.iter().rfind(|run| run.role == "lead");
     let lacking = lead.and_then(|run| run.error.as_ref());
     lacking.is_some_and(|lacking| lacking.reason.starts_with(CUT_OFF))
 }
 
-/// Asks, and gives the answer as it comes, in the shape that is made for its turn.
+/// Starts the turn and streams its answer in the given format.
 pub(super) async fn stream<S: Shape + 'static>(
     shared: Arc<Shared>,
     mut asked: Asked,
@@ -151,7 +151,7 @@ impl<S: Shape> Answer<S> {
         }
     }
 
-    /// What is left of the answer, and the last lines.
+    /// The rest of the answer and the last events.
     async fn end(&mut self) {
         self.ended = true;
         let told = turns::read(&self.shared, &self.asked.session, self.turn).await;

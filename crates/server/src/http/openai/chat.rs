@@ -74,7 +74,7 @@ pub(super) struct Chunks {
     pub(super) id: TurnId,
     pub(super) model: String,
     pub(super) created: i64,
-    /// Whether the last one says what was used.
+    /// Whether the last chunk has the usage.
     pub(super) usage: bool,
 }
 

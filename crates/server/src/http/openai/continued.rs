@@ -1,4 +1,4 @@
-//! What a request's list of messages says anew in a session.
+//! Finds the new messages of a request in a session.
 //!
 //! A client tells all it knows of a conversation with each request. That is compared with what the
 //! session has, from its first message on; or from a later one on, where the client tells only the
@@ -22,7 +22,7 @@ use unisono_session::state::MAIN;
 
 use super::{Refused, check_attachments};
 use crate::http::Shared;
-use compare::{Compared, Said};
+use compare::{Comparable, Compared};
 use unisono::ask::Ask;
 
 /// Messages of a session that are looked at together.
@@ -39,7 +39,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// What is asked without a session: all before it is the conversation.
+    /// The task of a request without a session: earlier messages are the conversation.
     pub(super) fn whole(mut self, shared: &Shared) -> Result<(Import, Ask), Refused> {
         let messages = std::mem::take(&mut self.messages);
         let mut import = self.read(shared, messages)?;
@@ -47,7 +47,7 @@ impl List {
         Ok((import, ask))
     }
 
-    /// What is asked in a session, behind what else is new there.
+    /// The task of a request in a session, with the other new messages.
     pub(super) async fn new_in(
         mut self,
         shared: &Shared,
@@ -121,8 +121,8 @@ impl List {
         }
         // A message of a request has one result at most.
         let list = import.messages.iter();
-        let list: Vec<Said> = list
-            .flat_map(|(_, said)| Said::of(said.role, &said.parts))
+        let list: Vec<Comparable> = list
+            .flat_map(|(_, said)| Comparable::of(said.role, &said.parts))
             .collect();
         let next = match branch.compare(session, &list).await? {
             Ok(next) => next,
@@ -179,16 +179,16 @@ impl List {
 }
 
 /// Where a list and a session differ.
-struct Differs {
+struct Mismatch {
     /// How many messages of the list the session has.
     same: usize,
-    /// Whether the list ends there, and the session goes on.
+    /// Whether the list ends before the session's messages.
     goes_on: bool,
-    /// The session's message, and who says it.
+    /// The session's message and its author.
     own: (Ordinal, Role),
 }
 
-impl Differs {
+impl Mismatch {
     fn detail(&self, first: usize) -> String {
         let (ordinal, role) = self.own;
         let at = first + self.same;
@@ -231,15 +231,15 @@ impl Branch {
     async fn compare(
         &self,
         session: &Handle,
-        list: &[Said],
-    ) -> Result<Result<usize, Differs>, Refused> {
+        list: &[Comparable],
+    ) -> Result<Result<usize, Mismatch>, Refused> {
         let mut compared = Compared::new(list);
         let mut first = 1;
         while first <= self.messages {
             let last = self.messages.min(first.saturating_add(LOOKED_AT - 1));
             for (ordinal, own) in self.said(session, first, last).await? {
                 if !compared.takes(&own) {
-                    return Ok(Err(Differs {
+                    return Ok(Err(Mismatch {
                         same: compared.same(),
                         goes_on: compared.same() == list.len(),
                         own: (ordinal, own.role()),
@@ -252,10 +252,10 @@ impl Branch {
     }
 
     /// The same from a later message on.
-    async fn end(&self, session: &Handle, list: &[Said]) -> Result<Option<usize>, Refused> {
+    async fn end(&self, session: &Handle, list: &[Comparable]) -> Result<Option<usize>, Refused> {
         let first = self.messages.saturating_sub(END - 1).max(1);
         let own = self.said(session, first, self.messages).await?;
-        let own: Vec<Said> = own.into_iter().map(|(_, own)| own).collect();
+        let own: Vec<Comparable> = own.into_iter().map(|(_, own)| own).collect();
         Ok(compare::end(list, &own, TRIED))
     }
 
@@ -264,7 +264,7 @@ impl Branch {
         session: &Handle,
         first: u32,
         last: u32,
-    ) -> Result<Vec<(Ordinal, Said)>, Refused> {
+    ) -> Result<Vec<(Ordinal, Comparable)>, Refused> {
         let Some(head) = self.head else {
             return Ok(Vec::new());
         };
@@ -275,7 +275,7 @@ impl Branch {
         };
         let messages = session.inspect(look).await?;
         let said = messages.iter().flat_map(|message| {
-            let said = Said::of(message.role, &message.parts);
+            let said = Comparable::of(message.role, &message.parts);
             said.into_iter().map(|said| (message.ordinal, said))
         });
         Ok(said.collect())

@@ -24,7 +24,7 @@ const PAGE: usize = 1_024;
 #[derive(Debug)]
 pub(in crate::http) struct EphemeralSessions {
     process: Uuid,
-    /// What removes those whose client has gone away.
+    /// The task that removes sessions of disconnected clients.
     leaving: TaskTracker,
 }
 
@@ -138,7 +138,7 @@ impl Drop for EphemeralSession {
     }
 }
 
-/// Cancels what is open and removes the session.
+/// Cancels open turns and deletes the session.
 async fn remove(local: &Local, session: &Handle) {
     let open = |state: &State| -> Vec<TurnId> {
         state.open_turns().map(|turn| turn.accepted.id).collect()

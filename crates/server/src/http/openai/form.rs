@@ -1,4 +1,4 @@
-//! What a request says of the form of its answer: how long, of which shape, where it ends.
+//! The requested form of the answer: its maximum length, format and stop sequences.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ const STOP_BYTES: usize = 1_024;
 pub(super) struct Form {
     /// How many answers.
     pub(super) answers: Option<u64>,
-    /// The format, and the field that says it.
+    /// The format and its field.
     pub(super) format: Option<(&'static str, Box<RawValue>)>,
-    /// The most tokens of a reply, and the field that says it.
+    /// The maximum tokens of a reply and its field.
     pub(super) most: Option<(&'static str, u64)>,
     /// Texts that end it.
     pub(super) stop: Option<Value>,
@@ -37,7 +37,7 @@ pub(super) struct Form {
 pub(super) struct Wanted {
     pub(super) bounds: Bounds,
     pub(super) stop: Vec<Arc<str>>,
-    /// The field that says the format.
+    /// The field of the format.
     format: &'static str,
 }
 

@@ -81,7 +81,7 @@ async fn respond(
     Ok(named(answer, session))
 }
 
-/// What is said, as chat messages.
+/// The input as chat messages.
 fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
     if request.previous_response_id.is_some() {
         let detail = "responses are not kept: name a session in `metadata.session` or the header \
@@ -151,7 +151,7 @@ fn input(detail: impl Into<String>) -> Refused {
     Refused::field("input", Code::InvalidRequest, detail)
 }
 
-/// An item as a chat message; none for what no other model is to see.
+/// An item as a chat message; none for items of one model only.
 fn chat(item: &Value) -> Result<Option<Value>, Refused> {
     let text = |key: &str| item[key].as_str().unwrap_or_default();
     match item["type"].as_str().unwrap_or("message") {
@@ -185,7 +185,7 @@ fn chat(item: &Value) -> Result<Option<Value>, Refused> {
     }
 }
 
-/// An item's content as chat messages have it: a text, or parts where not all of it is text.
+/// The content of an item: a text, or parts if some are not text.
 fn content(content: &Value) -> Result<Value, Refused> {
     match content {
         Value::String(text) => Ok(text.as_str().into()),
@@ -231,7 +231,7 @@ fn status(turn: &Turn) -> &'static str {
     }
 }
 
-/// What is the same in all that is said of a response.
+/// The constant fields of a response.
 struct Draft {
     created: i64,
     model: String,
@@ -286,7 +286,7 @@ fn tokens(turn: &Turn) -> ResponseTokens {
     }
 }
 
-/// All that an answer is: what it says, and what the client is to call.
+/// An answer: its text and its calls of client tools.
 fn output(id: TurnId, text: String, turn: &Turn) -> Vec<OutputItem> {
     let said = turn.calls.is_empty() || !text.is_empty();
     let said = said.then(|| OutputItem::Message(message(id, "completed", text)));

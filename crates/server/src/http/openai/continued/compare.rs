@@ -1,4 +1,4 @@
-//! Compares a list of messages with those of a session, one by one.
+//! Compares the messages of a request with those of a session.
 //!
 //! Two are equal where the same role says the same text, byte for byte, and makes the same calls:
 //! their arguments are equal as JSON. A client need not tell what only the session knows: calls of
@@ -11,7 +11,7 @@ use unisono_context::message::{Part, Role};
 
 /// What of a message is compared: each result of a tool by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Comparable {
     role: Role,
     text: String,
     calls: Vec<Called>,
@@ -26,12 +26,12 @@ struct Called {
     arguments: Arc<str>,
 }
 
-impl Said {
-    pub(super) fn of(role: Role, parts: &[Part]) -> Vec<Said> {
+impl Comparable {
+    pub(super) fn of(role: Role, parts: &[Part]) -> Vec<Comparable> {
         let results = parts.iter().filter_map(|part| match part {
             Part::ToolResult {
                 call_id, content, ..
-            } => Some(Said {
+            } => Some(Comparable {
                 role,
                 text: content.to_string(),
                 calls: Vec::new(),
@@ -39,7 +39,7 @@ impl Said {
             }),
             _ => None,
         });
-        let results: Vec<Said> = results.collect();
+        let results: Vec<Comparable> = results.collect();
         if !results.is_empty() {
             return results;
         }
@@ -55,7 +55,7 @@ impl Said {
             }),
             _ => None,
         });
-        vec![Said {
+        vec![Comparable {
             role,
             text: text(parts),
             calls: calls.collect(),
@@ -67,8 +67,8 @@ impl Said {
         self.role
     }
 
-    /// Whether a client can have been told that message so.
-    fn is(&self, own: &Said) -> bool {
+    /// Whether a client can have received this message in this form.
+    fn is(&self, own: &Comparable) -> bool {
         self.role == own.role
             && self.answers == own.answers
             && self.calls.len() == own.calls.len()
@@ -76,8 +76,8 @@ impl Said {
             && self.says(own)
     }
 
-    /// A stream has what an agent said before it called tools in front of its answer.
-    fn says(&self, own: &Said) -> bool {
+    /// A stream has the text before tool calls in front of the answer.
+    fn says(&self, own: &Comparable) -> bool {
         let streamed = || self.text.strip_suffix(&own.text);
         let is_streamed = || streamed().is_some_and(|before| before.ends_with("\n\n"));
         self.text == own.text
@@ -85,7 +85,7 @@ impl Said {
     }
 
     /// Whether both are of the same call.
-    fn is_of_call_of(&self, own: &Said) -> bool {
+    fn is_of_call_of(&self, own: &Comparable) -> bool {
         let same = |called: &Called| own.calls.iter().any(|own| own.id == called.id);
         self.calls.iter().any(same) || (self.answers.is_some() && self.answers == own.answers)
     }
@@ -102,7 +102,7 @@ impl Called {
     }
 }
 
-/// What a message says besides calls.
+/// The text of a message without its calls.
 pub(super) fn text(parts: &[Part]) -> String {
     let said = parts
         .iter()
@@ -114,12 +114,12 @@ pub(super) fn text(parts: &[Part]) -> String {
 /// How far a list was found in a session.
 #[derive(Debug)]
 pub(super) struct Compared<'l> {
-    list: &'l [Said],
+    list: &'l [Comparable],
     same: usize,
 }
 
 impl<'l> Compared<'l> {
-    pub(super) fn new(list: &'l [Said]) -> Compared<'l> {
+    pub(super) fn new(list: &'l [Comparable]) -> Compared<'l> {
         Compared { list, same: 0 }
     }
 
@@ -129,7 +129,7 @@ impl<'l> Compared<'l> {
     }
 
     /// Takes the next message of the session; false: the list contradicts it.
-    pub(super) fn takes(&mut self, own: &Said) -> bool {
+    pub(super) fn takes(&mut self, own: &Comparable) -> bool {
         let next = self.list.get(self.same);
         if next.is_some_and(|next| next.is(own)) {
             self.same += 1;
@@ -146,9 +146,9 @@ impl<'l> Compared<'l> {
     }
 }
 
-/// How many messages of a list a session ends with; none where it does not end with its beginning.
+/// The number of leading messages of a list with which a session ends; none without a match.
 /// `tried` bounds the places at which that is looked for.
-pub(super) fn end(list: &[Said], own: &[Said], tried: usize) -> Option<usize> {
+pub(super) fn end(list: &[Comparable], own: &[Comparable], tried: usize) -> Option<usize> {
     let first = list.first()?;
     let begins = own.iter().enumerate().filter(|(_, own)| first.is(own));
     let mut found = begins.take(tried).filter_map(|(at, _)| {
@@ -165,38 +165,38 @@ pub(super) fn end(list: &[Said], own: &[Said], tried: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn said(role: Role, text: &str) -> Said {
-        Said::of(role, &[Part::text(text)]).remove(0)
+    fn said(role: Role, text: &str) -> Comparable {
+        Comparable::of(role, &[Part::text(text)]).remove(0)
     }
 
-    fn user(text: &str) -> Said {
+    fn user(text: &str) -> Comparable {
         said(Role::User, text)
     }
 
-    fn answer(text: &str) -> Said {
+    fn answer(text: &str) -> Comparable {
         said(Role::Assistant, text)
     }
 
-    fn call(text: &str, id: &str, arguments: &str) -> Said {
+    fn call(text: &str, id: &str, arguments: &str) -> Comparable {
         let call = Part::ToolCall {
             id: id.into(),
             name: "look".into(),
             arguments: arguments.into(),
         };
-        Said::of(Role::Assistant, &[Part::text(text), call]).remove(0)
+        Comparable::of(Role::Assistant, &[Part::text(text), call]).remove(0)
     }
 
-    fn result(id: &str, content: &str) -> Said {
+    fn result(id: &str, content: &str) -> Comparable {
         let result = Part::ToolResult {
             call_id: id.into(),
             content: content.into(),
             is_error: false,
         };
-        Said::of(Role::Tool, &[result]).remove(0)
+        Comparable::of(Role::Tool, &[result]).remove(0)
     }
 
     /// How many of a list a session has, or at which message they differ.
-    fn compare(list: &[Said], own: &[Said]) -> Result<usize, usize> {
+    fn compare(list: &[Comparable], own: &[Comparable]) -> Result<usize, usize> {
         let mut compared = Compared::new(list);
         match own.iter().all(|own| compared.takes(own)) {
             true => Ok(compared.same),
@@ -228,7 +228,7 @@ mod tests {
             call("", "1", r#"{"x": 1, "y": [2]}"#),
             result("1", "r"),
         ];
-        let list = |call: Said, came: Said| [user("a"), call, came, user("b")];
+        let list = |call: Comparable, came: Comparable| [user("a"), call, came, user("b")];
         let same = list(call("", "1", r#"{"y":[2],"x":1}"#), result("1", "r"));
         assert_eq!(compare(&same, &own), Ok(3));
         let other = list(call("", "1", r#"{"x":2}"#), result("1", "r"));
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_list_may_begin_later() {
         let own = [user("a"), answer("b"), user("a"), answer("d")];
-        let end = |list: &[Said], tried| super::end(list, &own, tried);
+        let end = |list: &[Comparable], tried| super::end(list, &own, tried);
         assert_eq!(end(&[user("a"), answer("d"), user("e")], 8), Some(2));
         assert_eq!(end(&[answer("d"), user("e")], 8), Some(1));
         assert_eq!(
