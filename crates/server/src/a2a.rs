@@ -77,7 +77,8 @@ fn is_rpc(path: &str) -> bool {
     let agent = path
         .strip_prefix(AGENTS)
         .and_then(|below| below.strip_prefix('/'));
-    path == BASE || agent.is_some_and(|agent| !agent.contains('/'))
+    let is_agent = |agent: &str| !agent.trim_end_matches('/').contains('/') && agent != "/";
+    path.strip_suffix('/').unwrap_or(path) == BASE || agent.is_some_and(is_agent)
 }
 
 /// What answers the protocol's requests.
@@ -136,6 +137,9 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Arc<Door>) -> Route
         .route(CARD, get(card_of))
         .nest(BASE, each())
         .nest("/a2a/agents/{agent}", each())
+        // Clients that resolve `/` against a card's address send it with a slash at the end.
+        .route("/a2a/", rpc::endpoint())
+        .route("/a2a/agents/{agent}/", rpc::endpoint())
         .with_state(door)
 }
 
@@ -209,7 +213,7 @@ mod tests {
 
     #[test]
     fn an_address_says_which_binding_is_spoken() {
-        for path in ["/a2a", "/a2a/agents/lead"] {
+        for path in ["/a2a", "/a2a/", "/a2a/agents/lead", "/a2a/agents/lead/"] {
             assert!(is_rpc(path) && is_under(path), "{path}");
         }
         for path in [

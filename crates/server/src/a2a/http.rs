@@ -92,6 +92,19 @@ fn is_json(headers: &HeaderMap) -> bool {
     known.any(|known| essence.trim().eq_ignore_ascii_case(known))
 }
 
+/// The media type of a response: `application/json` if the request names it and not [`JSON`].
+pub(super) fn media_type(headers: &HeaderMap) -> &'static str {
+    let named = |kind: &str| {
+        let named = headers.get_all(header::ACCEPT).iter();
+        let mut named = named.chain(headers.get(header::CONTENT_TYPE));
+        named.any(|named| named.to_str().is_ok_and(|named| named.contains(kind)))
+    };
+    match named("application/json") && !named(JSON) {
+        true => "application/json",
+        false => JSON,
+    }
+}
+
 /// An error in the binding to HTTP.
 pub(super) fn refused(error: &Error) -> Response {
     answer(error.status(), JSON, &error.to_http(), Some(error))
@@ -150,6 +163,23 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_response_has_the_media_type_of_its_request() {
+        for (accept, content, expected) in [
+            ("*/*", "", JSON),
+            ("*/*", "application/json", "application/json"),
+            ("application/json", "", "application/json"),
+            ("application/json, application/a2a+json", "", JSON),
+            ("*/*", "application/a2a+json", JSON),
+            ("application/json", JSON, JSON),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content));
+            assert_eq!(media_type(&headers), expected, "{accept} {content}");
+        }
+    }
 
     #[test]
     fn a_request_says_that_it_speaks_version_1_0() {

@@ -219,27 +219,34 @@ impl Door {
         let status = request.status.as_ref();
         let status = status.filter(|status| **status != TaskState::Unspecified);
         let wanted = status.map(task::status_of);
-        if wanted == Some(None) {
-            return Ok(ListTasksResponse {
-                tasks: Vec::new(),
-                next_page_token: String::new(),
-                page_size,
-                total_size: 0,
-            });
-        }
+        let nothing = || ListTasksResponse {
+            tasks: Vec::new(),
+            next_page_token: String::new(),
+            page_size,
+            total_size: 0,
+        };
+        let session = set(&request.context_id).map(str::parse);
+        let (Some(status), Ok(session)) = (
+            wanted.map_or(Some(None), |status| status.map(Some)),
+            session.transpose(),
+        ) else {
+            return Ok(nothing());
+        };
         let since = request.status_timestamp_after;
         let query = TaskQuery {
-            session: set(&request.context_id).map(context).transpose()?,
-            status: wanted.flatten(),
+            session,
+            status,
             since: since.map(|since| Timestamp(since.timestamp_millis())),
             after: set(&request.page_token).map(place).transpose()?,
             limit,
         };
         let part = self.tasks.list(&self.local, &query).await;
-        let part = part.map_err(|error| {
-            let id = request.context_id.as_deref().unwrap_or_default();
-            Error::from(error).or_missing(|| no_context("contextId", id))
-        })?;
+        let part = match part.map_err(Error::from) {
+            Ok(part) => part,
+            // A context without tasks, as any other one that a client names.
+            Err(error) if error.kind == Kind::NotFound => return Ok(nothing()),
+            Err(error) => return Err(error),
+        };
         let mut tasks = Vec::new();
         for found in &part.tasks {
             match self.look(found.place.task).await {
@@ -328,10 +335,6 @@ fn place(token: &str) -> Result<Place, Error> {
         )
     };
     token.parse().map_err(wrong)
-}
-
-fn context(id: &str) -> Result<unisono_context::SessionId, Error> {
-    id.parse().map_err(|_| no_context("contextId", id))
 }
 
 /// That a client names a context that is not there.

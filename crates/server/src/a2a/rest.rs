@@ -135,20 +135,21 @@ async fn carry_out(
     request: Request,
     read: impl AsyncFnOnce(Request) -> Result<Operation, Error>,
 ) -> Response {
+    let kind = http::media_type(request.headers());
     let answered = async {
         http::check_version(request.headers(), &uri)?;
         let operation = read(request).await?;
         door.carry_out(agent(&params), operation).await
     };
     match answered.await {
-        Ok(Answer::Value(value)) => http::answer(200, http::JSON, &value, None),
+        Ok(Answer::Value(value)) => http::answer(200, kind, &value, None),
         Ok(Answer::Stream(updates)) => http::events(*updates, |update| match update {
             Ok(update) => Event::default().data(update.to_string()),
             Err(error) => Event::default()
                 .event(ERROR)
                 .data(error.to_http().to_string()),
         }),
-        Err(error) => http::refused(&error),
+        Err(error) => http::answer(error.status(), kind, &error.to_http(), Some(&error)),
     }
 }
 

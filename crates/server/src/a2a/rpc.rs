@@ -8,7 +8,7 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::http::Uri;
 use axum::response::Response;
 use axum::response::sse::Event;
-use axum::routing::post;
+use axum::routing::{MethodRouter, post};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,12 @@ use super::{Door, agent, http};
 const JSON: &str = "application/json";
 
 pub(super) fn routes() -> Router<Arc<Door>> {
-    Router::new().route("/", post(answer))
+    Router::new().route("/", endpoint())
+}
+
+/// The handler of all requests, for addresses outside of [`routes`].
+pub(super) fn endpoint() -> MethodRouter<Arc<Door>> {
+    post(answer)
 }
 
 /// A request, as far as it can be read.

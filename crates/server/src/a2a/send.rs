@@ -6,7 +6,6 @@ use a2a::{Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotific
 use unisono::follow::Follower;
 use unisono::short;
 use unisono::tasks::TaskId;
-use unisono_api::Code;
 use unisono_api::service::{Sessions as _, Turns};
 use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_context::digest::Hasher;
@@ -128,7 +127,7 @@ impl Door {
         is_followed: bool,
     ) -> Result<Sent, Error> {
         let text = message::task(message)?;
-        let key = key(agent, &message.message_id);
+        let key = key(agent, &message.message_id, &text);
         let (session, is_new) = self.session(message, key, &text).await?;
         let asked = TurnRequest::Task(NewTurn {
             lead: agent.map(str::to_owned),
@@ -144,10 +143,7 @@ impl Door {
                 if is_new && let Err(error) = self.local.delete_session(&name, false).await {
                     tracing::debug!(%session, %error, "a session without a turn is left");
                 }
-                return Err(match error.code() {
-                    Code::KeyReused => Error::field("message.messageId", "another message had it"),
-                    _ => error.into(),
-                });
+                return Err(error.into());
             }
         };
         let no_id = |_| Error::new(Kind::Internal, format!("{:?} is no turn", turn.turn));
@@ -201,11 +197,13 @@ fn check_configuration(configuration: &SendMessageConfiguration) -> Result<(), E
     Ok(())
 }
 
-/// The same for the same message to the same agent, and for no other one.
-fn key(agent: Option<&str>, message: &str) -> Digest {
+/// The same for the same message to the same agent, and for no other one: a client that uses an id
+/// again for another text sends another message.
+fn key(agent: Option<&str>, message: &str, text: &str) -> Digest {
     let mut hasher = Hasher::new("unisono/a2a-message", 1);
     hasher
         .bytes(agent.unwrap_or_default().as_bytes())
-        .bytes(message.as_bytes());
+        .bytes(message.as_bytes())
+        .bytes(text.as_bytes());
     hasher.finish()
 }

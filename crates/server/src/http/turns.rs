@@ -117,12 +117,12 @@ pub(super) fn key_name(headers: &HeaderMap) -> Option<&str> {
     Some(name.to_str().unwrap_or_default())
 }
 
-/// ResponseMode an answer is wanted.
+/// The form of the response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseMode {
-    /// As events while it comes.
+    /// As a stream of events.
     events: bool,
-    /// Once it is there; else as soon as the turn is accepted.
+    /// After the end of the turn; otherwise as soon as it is accepted.
     wait: bool,
 }
 
