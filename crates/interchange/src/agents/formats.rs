@@ -5,14 +5,14 @@ use super::Format;
 use super::rule::NOTHING_TO_PERMIT;
 use super::rule::Rule::{self, *};
 
-/// A key, with dots between its parts, and what becomes of it.
+/// Keys, with dots between their parts, and their conversion.
 pub(super) type Keys = &'static [(&'static str, Rule)];
 
 const HOOKS: Rule = Lost("there are no hooks around an agent's calls");
-const LOOK: Rule = Dropped;
-const RIGHTS: Rule = Lost(NOTHING_TO_PERMIT);
+const COSMETIC: Rule = Dropped;
+const PERMISSIONS: Rule = Lost(NOTHING_TO_PERMIT);
 const EFFORT: Rule = Lost("how much a model thinks is not set per agent");
-const PASSED: Rule = Lost("it has no counterpart");
+const NO_COUNTERPART: Rule = Lost("it has no counterpart");
 
 /// The keys of a format.
 pub(super) fn keys(format: Format) -> Keys {
@@ -26,7 +26,7 @@ pub(super) fn keys(format: Format) -> Keys {
     }
 }
 
-/// What becomes of a key of a format, where it is known.
+/// The conversion of a key of a format, if it is known.
 pub(super) fn rule(format: Format, key: &str) -> Option<Rule> {
     let mut keys = keys(format).iter();
     keys.find(|(known, _)| *known == key).map(|(_, rule)| *rule)
@@ -38,8 +38,8 @@ const CLAUDE: Keys = &[
     ("tools", Tools),
     ("disallowedTools", Denied),
     ("model", Model(Some("anthropic"))),
-    ("maxTurns", Whole("max_turns")),
-    ("permissionMode", Asks),
+    ("maxTurns", Number("max_turns")),
+    ("permissionMode", ApprovalMode),
     ("skills", Skills),
     ("mcpServers", Servers),
     ("hooks", HOOKS),
@@ -51,7 +51,7 @@ const CLAUDE: Keys = &[
     ("effort", EFFORT),
     ("isolation", Lost("agents have no working directory")),
     ("initialPrompt", Lost("its task is what it is told first")),
-    ("color", LOOK),
+    ("color", COSMETIC),
     ("disabled", Disabled),
 ];
 
@@ -62,14 +62,14 @@ const CODEX: Keys = &[
     ("model", Model(Some("openai"))),
     ("model_reasoning_effort", EFFORT),
     ("model_reasoning_summary", EFFORT),
-    ("model_verbosity", PASSED),
+    ("model_verbosity", NO_COUNTERPART),
     (
         "model_provider",
         Lost("a model is named with its provider: provider/model"),
     ),
-    ("sandbox_mode", RIGHTS),
-    ("sandbox_workspace_write", RIGHTS),
-    ("approval_policy", Asks),
+    ("sandbox_mode", PERMISSIONS),
+    ("sandbox_workspace_write", PERMISSIONS),
+    ("approval_policy", ApprovalMode),
     ("web_search", Lost("there is no such tool")),
     (
         "tools",
@@ -77,7 +77,7 @@ const CODEX: Keys = &[
     ),
     ("mcp_servers", Servers),
     ("skills", Skills),
-    ("nickname_candidates", LOOK),
+    ("nickname_candidates", COSMETIC),
 ];
 
 const COPILOT: Keys = &[
@@ -103,8 +103,8 @@ const COPILOT: Keys = &[
         Lost("any agent may be given tasks; leave it out of `run.agents` to keep it from them"),
     ),
     ("user-invocable", Lost("any agent may be asked by name")),
-    ("argument-hint", LOOK),
-    ("metadata", LOOK),
+    ("argument-hint", COSMETIC),
+    ("metadata", COSMETIC),
     ("mcp-servers", Servers),
     ("hooks", HOOKS),
 ];
@@ -116,26 +116,26 @@ const OPENCODE: Keys = &[
     ("system", Instructions),
     ("model", Model(None)),
     ("temperature", Temperature),
-    ("steps", Whole("max_turns")),
-    ("maxSteps", Whole("max_turns")),
+    ("steps", Number("max_turns")),
+    ("maxSteps", Number("max_turns")),
     ("tools", Switches),
-    ("permission", Rights),
-    ("permissions", Rights),
+    ("permission", Permissions),
+    ("permissions", Permissions),
     ("mode", Changed("any agent may answer and be given tasks")),
     ("top_p", Lost("only the temperature is set per agent")),
     ("variant", EFFORT),
-    ("options", PASSED),
+    ("options", NO_COUNTERPART),
     ("disable", Disabled),
     ("disabled", Disabled),
-    ("hidden", LOOK),
-    ("color", LOOK),
+    ("hidden", COSMETIC),
+    ("color", COSMETIC),
 ];
 
 const GEMINI: Keys = &[
     ("name", Name),
     ("description", Description),
     ("kind", Local),
-    ("display_name", LOOK),
+    ("display_name", COSMETIC),
     ("tools", Tools),
     ("model", Model(Some("gemini"))),
     ("model.model", Model(Some("gemini"))),
@@ -143,8 +143,8 @@ const GEMINI: Keys = &[
     ("model.top_p", Lost("only the temperature is set per agent")),
     ("model.thinking_budget", EFFORT),
     ("temperature", Temperature),
-    ("max_turns", Whole("max_turns")),
-    ("run.max_turns", Whole("max_turns")),
+    ("max_turns", Number("max_turns")),
+    ("run.max_turns", Number("max_turns")),
     ("timeout_mins", Minutes),
     ("run.timeout_mins", Minutes),
     ("prompts.system_prompt", Instructions),
@@ -163,9 +163,9 @@ const CREWAI: Keys = &[
     ("goal", Goal),
     ("backstory", Backstory),
     ("llm", Model(None)),
-    ("max_iter", Whole("max_turns")),
+    ("max_iter", Number("max_turns")),
     ("max_execution_time", Seconds),
-    ("max_retry_limit", Whole("retries")),
+    ("max_retry_limit", Number("retries")),
     ("allow_delegation", Delegation),
     ("tools", Tools),
     (
@@ -180,26 +180,26 @@ const CREWAI: Keys = &[
     ),
     ("reasoning", EFFORT),
     ("max_reasoning_attempts", EFFORT),
-    ("allow_code_execution", RIGHTS),
-    ("code_execution_mode", RIGHTS),
+    ("allow_code_execution", PERMISSIONS),
+    ("code_execution_mode", PERMISSIONS),
     (
         "function_calling_llm",
         Lost("the agent's own model calls tools"),
     ),
     ("respect_context_window", Dropped),
-    ("system_template", PASSED),
-    ("prompt_template", PASSED),
-    ("response_template", PASSED),
-    ("use_system_prompt", PASSED),
+    ("system_template", NO_COUNTERPART),
+    ("prompt_template", NO_COUNTERPART),
+    ("response_template", NO_COUNTERPART),
+    ("use_system_prompt", NO_COUNTERPART),
     (
         "knowledge_sources",
         Lost("what it has to know is in the conversation or its instructions"),
     ),
-    ("embedder", PASSED),
-    ("multimodal", PASSED),
-    ("inject_date", PASSED),
-    ("date_format", PASSED),
+    ("embedder", NO_COUNTERPART),
+    ("multimodal", NO_COUNTERPART),
+    ("inject_date", NO_COUNTERPART),
+    ("date_format", NO_COUNTERPART),
     ("step_callback", HOOKS),
     ("cache", Dropped),
-    ("verbose", LOOK),
+    ("verbose", COSMETIC),
 ];

@@ -13,9 +13,9 @@ fn examples() -> PathBuf {
 }
 
 /// Without servers of tools.
-fn known(catalogue: &Catalogue) -> Known<'_> {
+fn known(catalogue: &Catalogue) -> LocalNames<'_> {
     static NONE: BTreeSet<String> = BTreeSet::new();
-    Known {
+    LocalNames {
         catalogue,
         servers: &NONE,
         skills: &NONE,
@@ -24,7 +24,7 @@ fn known(catalogue: &Catalogue) -> Known<'_> {
 }
 
 /// All that is known of what was read, for a golden file.
-fn told(path: &Path, format: Option<Format>) -> String {
+fn text(path: &Path, format: Option<Format>) -> String {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = match read(path, format, known(&catalogue)) {
         Ok(agents) => agents,
@@ -41,7 +41,7 @@ fn told(path: &Path, format: Option<Format>) -> String {
         };
         out += &format!("== {} ({})\n", agent.id, agent.format.name());
         for (word, list) in [("lost", &agent.lost), ("changed", &agent.changed)] {
-            for Lost { key, line, reason } in list {
+            for KeyChange { key, line, reason } in list {
                 let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
                 out += &format!("{word} {key}:{line}: {reason}\n");
             }
@@ -76,14 +76,14 @@ fn every_format_becomes_a_definition_and_a_list_of_losses() {
             "crewai/crew.yaml",
             "harbour/config/agents.yaml",
         ] {
-            let told = told(&examples().join(name), None);
-            assert_snapshot!(name.replace(['/', '.'], "-"), told);
+            let text = text(&examples().join(name), None);
+            assert_snapshot!(name.replace(['/', '.'], "-"), text);
         }
     });
 }
 
 #[test]
-fn what_was_read_is_right_here() {
+fn converted_agents_are_valid_definitions() {
     let place = tempfile::tempdir().unwrap();
     let catalogue = Catalogue::built_in().unwrap();
     std::fs::create_dir_all(place.path().join("agents")).unwrap();
@@ -145,7 +145,7 @@ fn what_was_read_is_right_here() {
 }
 
 #[test]
-fn what_is_no_agent_is_refused_by_name() {
+fn files_without_agents_are_rejected_by_name() {
     let catalogue = Catalogue::built_in().unwrap();
     let none = |_: &str| Err(io::Error::other("nothing is included"));
     let read = |path: &str, text: &str, format| {
@@ -187,25 +187,25 @@ fn what_is_no_agent_is_refused_by_name() {
 }
 
 #[test]
-fn a_file_that_is_named_is_read_from_beside_only() {
+fn included_files_are_read_only_from_the_same_directory() {
     let place = tempfile::tempdir().unwrap();
     let inside = place.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
     std::fs::write(inside.join("text"), "inside").unwrap();
     std::fs::write(place.path().join("secret"), "outside").unwrap();
-    assert_eq!(included(&inside, "./text").unwrap(), "inside");
-    assert!(included(&inside, "../secret").is_err());
+    assert_eq!(read_included(&inside, "./text").unwrap(), "inside");
+    assert!(read_included(&inside, "../secret").is_err());
     std::os::unix::fs::symlink(place.path().join("secret"), inside.join("link")).unwrap();
-    assert!(included(&inside, "link").is_err());
-    assert!(included(&inside, "/etc/hostname").is_err());
+    assert!(read_included(&inside, "link").is_err());
+    assert!(read_included(&inside, "/etc/hostname").is_err());
 }
 
 #[test]
-fn what_is_said_of_servers_carries_over_where_they_are_configured() {
+fn references_to_configured_servers_carry_over() {
     let catalogue = Catalogue::built_in().unwrap();
     let servers = ["archive", "atlas", "harbour", "scales"].map(str::to_owned);
     let servers = BTreeSet::from(servers);
-    let known = Known {
+    let known = LocalNames {
         catalogue: &catalogue,
         servers: &servers,
         agents: &servers,
@@ -234,14 +234,14 @@ fn what_is_said_of_servers_carries_over_where_they_are_configured() {
     );
     goldens().bind(|| {
         for (name, agent) in [("claude", claude), ("codex", codex), ("opencode", opencode)] {
-            let said = format!("{}{:#?}", agent.text, agent.lost);
-            assert_snapshot!(format!("servers-of-{name}"), said);
+            let text = format!("{}{:#?}", agent.text, agent.lost);
+            assert_snapshot!(format!("servers-of-{name}"), text);
         }
     });
 }
 
 #[test]
-fn a_crew_that_is_not_worked_through_in_order_says_so() {
+fn a_crew_with_another_process_is_reported() {
     let place = tempfile::tempdir().unwrap();
     let config = place.path().join("config");
     std::fs::create_dir(&config).unwrap();
@@ -282,7 +282,7 @@ fn a_crew_that_is_not_worked_through_in_order_says_so() {
 fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = agents.iter().map(|name| (*name).to_owned()).collect();
-    let known = Known {
+    let known = LocalNames {
         agents: &agents,
         ..known(&catalogue)
     };
@@ -292,10 +292,10 @@ fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
 }
 
 #[test]
-fn skills_that_are_found_carry_over() {
+fn available_skills_carry_over() {
     let catalogue = Catalogue::built_in().unwrap();
     let skills = BTreeSet::from(["pdf-forms".to_owned()]);
-    let known = Known {
+    let known = LocalNames {
         skills: &skills,
         ..known(&catalogue)
     };
@@ -322,7 +322,7 @@ fn skills_that_are_found_carry_over() {
     );
 }
 
-fn reasons(lost: &[Lost]) -> String {
+fn reasons(lost: &[KeyChange]) -> String {
     let lines = lost
         .iter()
         .map(|lost| format!("{}: {}", lost.key, lost.reason));
@@ -330,7 +330,7 @@ fn reasons(lost: &[Lost]) -> String {
 }
 
 #[test]
-fn whom_an_agent_may_give_tasks_to_carries_over() {
+fn delegates_carry_over() {
     let claude = |tools: &str| {
         let text = format!("---\nname: boss\ndescription: x\ntools: {tools}\n---\nx");
         read_beside("x/.claude/agents/boss.md", &text, &["scout", "smith"])
@@ -392,14 +392,14 @@ fn whom_an_agent_may_give_tasks_to_carries_over() {
             "{at}: {}",
             agent.text
         );
-        let told = reasons(&agent.lost);
-        assert!(told.contains(lost), "{at}: {told}");
-        assert_eq!(told.is_empty(), lost.is_empty(), "{at}: {told}");
+        let text = reasons(&agent.lost);
+        assert!(text.contains(lost), "{at}: {text}");
+        assert_eq!(text.is_empty(), lost.is_empty(), "{at}: {text}");
     }
 }
 
 #[test]
-fn a_short_name_that_nobody_knows_is_no_model() {
+fn an_unknown_short_name_is_not_a_model() {
     let agent = |model: &str| {
         let text = format!("---\nname: a\ndescription: x\nmodel: {model}\n---\nx");
         read_beside("x/.claude/agents/a.md", &text, &[])
@@ -413,10 +413,10 @@ fn a_short_name_that_nobody_knows_is_no_model() {
     for model in ["opusplan", "turbo", "my-model-7"] {
         let unknown = agent(model);
         assert!(!unknown.text.contains("model:"), "{}", unknown.text);
-        let told = reasons(&unknown.lost);
+        let text = reasons(&unknown.lost);
         assert!(
-            told.contains(&format!("no model `{model}` is known")),
-            "{told}"
+            text.contains(&format!("no model `{model}` is known")),
+            "{text}"
         );
     }
     assert!(
@@ -427,13 +427,13 @@ fn a_short_name_that_nobody_knows_is_no_model() {
 }
 
 #[test]
-fn who_takes_the_place_of_a_built_in_agent_is_told() {
+fn replacing_a_built_in_agent_is_reported() {
     let text = "---\nname: lead\ndescription: x\n---\nx";
     let lead = read_beside("x/.claude/agents/lead.md", text, &[]);
-    let told = reasons(&lead.changed);
+    let text = reasons(&lead.changed);
     assert!(
-        told.contains("takes the place of the built-in agent `lead`"),
-        "{told}"
+        text.contains("takes the place of the built-in agent `lead`"),
+        "{text}"
     );
     let text = "---\nname: leader\ndescription: x\n---\nx";
     assert!(
@@ -444,7 +444,7 @@ fn who_takes_the_place_of_a_built_in_agent_is_told() {
 }
 
 #[test]
-fn a_crew_whose_program_says_who_does_what_has_its_process() {
+fn a_crew_follows_the_order_and_agents_of_its_program() {
     let place = tempfile::tempdir().unwrap();
     let top = place.path().join("Light House");
     std::fs::create_dir_all(top.join("config")).unwrap();
@@ -476,8 +476,8 @@ fn a_crew_whose_program_says_who_does_what_has_its_process() {
         assert_eq!(crew.id, "light-house");
         let stages = "pipeline:\n- keeper=Trim it\n- clerk_of_logs=Note it\n";
         assert!(crew.text.contains(stages), "{}", crew.text);
-        let told = reasons(&crew.lost);
-        assert_eq!(told, "tasks.yaml spare: no crew of the program does it");
+        let text = reasons(&crew.lost);
+        assert_eq!(text, "tasks.yaml spare: no crew of the program does it");
         assert!(crew.changed.is_empty(), "{:?}", crew.changed);
     }
 }
