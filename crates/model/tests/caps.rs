@@ -14,7 +14,7 @@ use unisono_context::compaction::{Draft, Stop, accept};
 use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{
-    Passage, Style, SummaryDraft, SummaryInput, checkpoint, key_facts,
+    Passage, SummaryDraft, SummaryInput, SummaryLayout, checkpoint, key_facts,
 };
 
 #[path = "support/conversation.rs"]
@@ -46,7 +46,7 @@ fn accepted(
         prior,
         prior_facts: facts,
         cap: Tokens(cap),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: None,
         count: &count,
     };
@@ -79,7 +79,7 @@ fn caps(step: usize) -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn every_cap_is_kept_and_no_quote_stands_twice() {
+fn every_cap_is_kept_and_no_quote_is_repeated() {
     let lines = orders();
     let all = conversation::passages(&lines);
     let passages = &all[..40];
@@ -91,8 +91,8 @@ fn every_cap_is_kept_and_no_quote_stands_twice() {
     }
     let whole = accepted(&all, None, &[], 2_048);
     assert!(whole.tokens >= Tokens(1_950), "{}", whole.tokens);
-    let said: u64 = lines.iter().map(|line| count(&line.text())).sum();
-    assert!(!whole.key_facts.is_empty() && whole.tokens.0 * 5 < said);
+    let total: u64 = lines.iter().map(|line| count(&line.text())).sum();
+    assert!(!whole.key_facts.is_empty() && whole.tokens.0 * 5 < total);
 }
 
 #[test]

@@ -5,50 +5,50 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::Key;
 
-/// Which models are served so, and who is at work on which prefix.
+/// The models whose servers have a cache per slot, and a lock for each prefix in use.
 #[derive(Debug, Default)]
-pub(super) struct Apart(Mutex<State>);
+pub(super) struct SerialPrefixes(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     models: HashSet<Arc<str>>,
-    /// Those that are taken or waited for.
-    turns: HashMap<Key, Arc<Turns<()>>>,
+    /// The locks that are held or waited for.
+    locks: HashMap<Key, Arc<AsyncMutex<()>>>,
 }
 
-/// The right to be at work on a prefix, until it is dropped.
+/// The right to run a request with a prefix, until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
-    _turn: OwnedMutexGuard<()>,
+pub struct PrefixPermit {
+    _permit: OwnedMutexGuard<()>,
 }
 
-impl Apart {
-    /// Whether a model is served so, from now on.
-    pub(super) fn set(&self, model: &Arc<str>, apart: bool) {
+impl SerialPrefixes {
+    /// Sets whether requests to a model that share a prefix run one after the other.
+    pub(super) fn set_serial(&self, model: &Arc<str>, serial: bool) {
         let mut state = self.state();
-        match apart {
+        match serial {
             true => state.models.insert(model.clone()),
             false => state.models.remove(model),
         };
     }
 
-    /// Waits for its turn where the model is served so.
-    pub(super) async fn turn(&self, key: &Key) -> Option<Turn> {
-        let turn = {
+    /// Waits for the prefix's lock. `None` if the model's server needs no such order.
+    pub(super) async fn prefix_permit(&self, key: &Key) -> Option<PrefixPermit> {
+        let lock = {
             let mut state = self.state();
             if !state.models.contains(&key.model) {
                 return None;
             }
-            // Nobody else holds those that nobody takes or waits for.
-            state.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            state.turns.entry(key.clone()).or_default().clone()
+            // A lock without other owners is neither held nor waited for.
+            state.locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            state.locks.entry(key.clone()).or_default().clone()
         };
-        Some(Turn {
-            _turn: turn.lock_owned().await,
+        Some(PrefixPermit {
+            _permit: lock.lock_owned().await,
         })
     }
 

@@ -101,7 +101,7 @@ fn urls_of_azure() {
 }
 
 #[test]
-fn addresses_that_are_none() {
+fn invalid_addresses_are_rejected() {
     let table = [
         (
             "localhost:11434/v1",
@@ -135,7 +135,7 @@ fn addresses_that_are_none() {
 }
 
 #[test]
-fn which_addresses_are_on_this_machine() {
+fn loopback_addresses_are_recognised() {
     let table = [
         ("http://localhost:1", true),
         ("http://api.localhost", true),
@@ -185,7 +185,7 @@ fn every_kind_has_its_defaults() {
 }
 
 #[test]
-fn settings_that_cannot_work() {
+fn invalid_settings_are_rejected() {
     let none = Settings::new("local", Kind::Compatible, None, None).unwrap_err();
     assert_eq!(
         none.to_string(),
@@ -283,7 +283,7 @@ fn keys_from_files() {
 
 #[cfg(unix)]
 #[test]
-fn a_key_file_that_others_can_read_is_warned_of() {
+fn a_key_file_readable_by_others_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     fs::write(&path, "abc").unwrap();

@@ -179,6 +179,6 @@ fn hostile_texts_are_bounded() {
 
 #[test]
 fn a_panic_becomes_an_estimate() {
-    let count = guarded("nine byte", |_| std::panic::resume_unwind(Box::new("boom")));
+    let count = catching_panics("nine byte", |_| std::panic::resume_unwind(Box::new("boom")));
     assert_eq!(count, Count::approximate(9));
 }

@@ -40,10 +40,10 @@ fn check(dialect: Dialect, answer: &Answer, reply: &Reply) {
         reply.usage.output.0,
         reply.usage.cache_read.0,
     );
-    let said = answer.usage;
+    let reported = answer.usage;
     assert_eq!(
         usage,
-        (said.input, said.output, said.cache_read),
+        (reported.input, reported.output, reported.cache_read),
         "{dialect:?}"
     );
     let thought = reply.verbatim.as_deref().unwrap_or_default();

@@ -408,17 +408,17 @@ async fn meet_one(case: Case, dialect: Dialect, patience: Option<Duration>) {
 }
 
 #[tokio::test]
-async fn refusals_and_answers_that_are_no_replies() {
+async fn refusals_and_invalid_replies() {
     meet(refusals, None).await;
 }
 
 #[tokio::test]
-async fn streams_that_break() {
+async fn interrupted_streams() {
     meet(|_| streams(), None).await;
 }
 
 #[tokio::test]
-async fn replies_that_are_too_large() {
+async fn oversized_replies() {
     meet(|_| large(), None).await;
 }
 
@@ -428,7 +428,7 @@ async fn silence_at_every_stage() {
 }
 
 #[tokio::test]
-async fn after_a_fault_that_passes_the_next_attempt_brings_the_reply() {
+async fn the_next_attempt_succeeds_after_a_transient_fault() {
     for (dialect, fake) in DIALECTS {
         for case in refusals(fake).into_iter().chain(streams()) {
             if case.requests != ALL || case.mode != Mode::Stream || case.name.contains("200") {
@@ -452,7 +452,7 @@ async fn after_a_fault_that_passes_the_next_attempt_brings_the_reply() {
 }
 
 #[tokio::test]
-async fn connections_that_are_hung_up_on() {
+async fn closed_connections() {
     for stage in [Stage::Accept, Stage::Headers] {
         let acts = [
             Act::hang_up(stage),
@@ -480,7 +480,7 @@ async fn an_announced_length_over_the_cap_is_not_even_read() {
 }
 
 #[tokio::test]
-async fn nobody_listens_there() {
+async fn connection_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -494,7 +494,7 @@ async fn nobody_listens_there() {
 }
 
 #[tokio::test]
-async fn no_machine_of_that_name() {
+async fn unknown_host() {
     let mut settings = settings(Dialect::Anthropic, "http://nowhere.invalid");
     settings.retry.attempts = 1;
     let error = reply(&Client::new(settings).unwrap()).await.unwrap_err();
@@ -508,7 +508,7 @@ async fn no_machine_of_that_name() {
 }
 
 #[tokio::test]
-async fn a_date_to_wait_for_is_waited_for() {
+async fn a_retry_date_is_respected() {
     let later = RetryAfter::DateIn(ms(10));
     let limited = Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(later);
     let script = Script::sequence([limited, Act::answer(answer())]);

@@ -146,13 +146,13 @@ async fn answer(
 
 /// Runs itself in a process that trusts the authority of these tests and no other.
 #[tokio::test]
-async fn requests_share_a_connection_and_are_taken_back_alone() {
+async fn requests_share_a_connection_and_are_cancelled_separately() {
     if std::env::var_os(CHILD).is_none() {
         let authority = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/client/loopback/authority.pem"
         );
-        let name = "http2::requests_share_a_connection_and_are_taken_back_alone";
+        let name = "http2::requests_share_a_connection_and_are_cancelled_separately";
         let child = Command::new(std::env::current_exe().unwrap())
             .args([name, "--exact", "--nocapture"])
             .env(CHILD, "1")
@@ -160,11 +160,11 @@ async fn requests_share_a_connection_and_are_taken_back_alone() {
             .env("SSL_CERT_DIR", "/nowhere")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
+        let reported = String::from_utf8_lossy(&child.stdout);
         let why = String::from_utf8_lossy(&child.stderr);
         assert!(
-            child.status.success() && said.contains("1 passed"),
-            "{said}{why}"
+            child.status.success() && reported.contains("1 passed"),
+            "{reported}{why}"
         );
         return;
     }

@@ -100,7 +100,7 @@ async fn a_key_is_in_no_error_and_no_log() {
 const UNUSUAL: &str = r#"sk-0123456789abcdefghij/"\$%{and-the-rest-of-it}"#;
 
 #[tokio::test]
-async fn an_unusual_key_is_taken_out_wherever_it_stands() {
+async fn an_unusual_key_is_removed_everywhere() {
     let error = |message: String| {
         serde_json::json!({"type": "error", "error": {"type": "x", "code": 400, "message": message}})
             .to_string()

@@ -105,7 +105,7 @@ pub(crate) fn call(dialect: Dialect, mode: Mode) -> Call {
         bounded: false,
         think_opened: false,
         on_first_event: None,
-        on_lost: None,
+        on_interrupted: None,
     }
 }
 

@@ -14,20 +14,20 @@ const CHILD: &str = "UNISONO_TEST_WITHOUT_CERTIFICATES";
 
 /// Runs itself in a process that finds no certificates.
 #[tokio::test]
-async fn without_certificates() {
+async fn missing_certificates() {
     if std::env::var_os(CHILD).is_none() {
         let exe = std::env::current_exe().unwrap();
         let child = Command::new(exe)
-            .args(["trust::without_certificates", "--exact", "--nocapture"])
+            .args(["trust::missing_certificates", "--exact", "--nocapture"])
             .env(CHILD, "1")
             .env("SSL_CERT_FILE", "/nowhere/cert.pem")
             .env("SSL_CERT_DIR", "/nowhere")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
+        let reported = String::from_utf8_lossy(&child.stdout);
         assert!(
-            child.status.success() && said.contains("1 passed"),
-            "{said}"
+            child.status.success() && reported.contains("1 passed"),
+            "{reported}"
         );
         return;
     }

@@ -29,7 +29,7 @@ fn admission(limits: Limits) -> Admission {
         Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
     settings.limits = limits;
     settings.breaker.failures = 1;
-    Admission::new(&settings, Share::default())
+    Admission::new(&settings, LimitShare::default())
 }
 
 fn probe_of(admitted: &Admitted<'_>) -> Option<Pass> {
@@ -75,7 +75,7 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
 }
 
 #[test]
-fn who_gives_up_leaves_its_place_to_the_next() {
+fn a_cancelled_request_leaves_its_place_to_the_next() {
     timed(async {
         let admission = admission(Limits {
             requests_per_minute: Some(1),
@@ -100,7 +100,7 @@ fn who_gives_up_leaves_its_place_to_the_next() {
 }
 
 #[test]
-fn who_would_wait_too_long_is_told_at_once() {
+fn a_wait_beyond_the_timeout_fails_at_once() {
     timed(async {
         let admission = admission(Limits {
             tokens_per_minute: Some(60),
@@ -118,7 +118,7 @@ fn who_would_wait_too_long_is_told_at_once() {
 }
 
 #[test]
-fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
+fn requests_waiting_for_tokens_continue_in_order_when_they_are_returned() {
     timed(async {
         let admission = Arc::new(admission(Limits {
             tokens_per_minute: Some(200_000),
@@ -149,7 +149,7 @@ fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
 }
 
 #[test]
-fn who_gets_nothing_back_is_told_at_its_deadline() {
+fn a_request_without_returned_tokens_fails_at_its_deadline() {
     timed(async {
         let admission = admission(Limits {
             tokens_per_minute: Some(60),
@@ -171,7 +171,7 @@ fn who_gets_nothing_back_is_told_at_its_deadline() {
 }
 
 #[test]
-fn as_many_at_once_as_the_settings_say() {
+fn concurrent_requests_are_limited_by_the_settings() {
     timed(async {
         let admission = admission(Limits {
             concurrent: Some(2),
@@ -191,7 +191,7 @@ fn as_many_at_once_as_the_settings_say() {
 }
 
 #[test]
-fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
+fn a_cancelled_probe_makes_the_next_request_the_probe() {
     timed(async {
         let admission = admission(limits());
         let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();

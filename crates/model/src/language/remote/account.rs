@@ -5,28 +5,34 @@ use unisono_context::Tokens;
 use crate::catalogue::{Catalogue, Entry};
 use crate::language::{Class, Error, Usage};
 
-/// Fills in what the provider does not say: how much of the input was expected to come from its
-/// cache, and the cost.
-pub(super) fn settle(entry: &Entry, expected: Tokens, reported: Usage) -> Usage {
+/// Adds to the provider's usage: the expected cache reads, and the cost.
+pub(super) fn complete_usage(entry: &Entry, expected: Tokens, reported: Usage) -> Usage {
     Usage {
-        // An estimate of the prefix may be longer than the whole input was.
+        // The estimate of the prefix may exceed the whole input.
         cache_expected: expected.min(reported.input),
         cost: entry.prices_for(reported.input).cost(&reported),
         ..reported
     }
 }
 
-/// What an attempt used that broke off: its input as the provider said it, else as it was
-/// estimated, and what had come of it.
-pub(super) fn lost(entry: &Entry, estimated: Tokens, heard: Usage) -> Usage {
-    let input = match heard.input {
+/// The usage of an interrupted attempt: its reported input, else the estimate, and the received
+/// output.
+pub(super) fn interrupted_usage(entry: &Entry, estimated: Tokens, reported_usage: Usage) -> Usage {
+    let input = match reported_usage.input {
         Tokens::ZERO => estimated,
-        said => said,
+        reported => reported,
     };
-    settle(entry, Tokens::ZERO, Usage { input, ..heard })
+    complete_usage(
+        entry,
+        Tokens::ZERO,
+        Usage {
+            input,
+            ..reported_usage
+        },
+    )
 }
 
-/// The error with what is known here besides.
+/// Adds local information to the error: limits, sizes, similar models.
 pub(super) fn explain(
     mut error: Error,
     entry: &Entry,
@@ -78,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_and_what_it_cost_is_filled_in() {
+    fn expected_cache_reads_and_cost_are_added() {
         let micro = |reference: &str, usage: Usage| {
-            let settled = settle(&entry(reference), Tokens(80_000), usage);
+            let settled = complete_usage(&entry(reference), Tokens(80_000), usage);
             (
                 settled.cache_expected.0,
                 settled.cost.map(Cost::micro_dollars),
@@ -115,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_that_was_expected_is_missed_below_half_of_it() {
+    fn a_cache_miss_is_below_half_of_the_expected_reads() {
         for (read, expected, is_missed) in [
             (0, 0, false),
             (5_000, 0, false),
@@ -130,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_known_here() {
-        let said = |reference: &str, class| {
+    fn errors_get_local_information() {
+        let reported = |reference: &str, class| {
             let error = Error {
                 model: reference.into(),
                 class,
@@ -170,7 +176,7 @@ mod tests {
             ),
             ("openai/gpt-4o", Class::BadRequest, "said the provider"),
         ] {
-            let reason = said(reference, class);
+            let reason = reported(reference, class);
             assert!(reason.starts_with(expected), "{reason}");
         }
     }

@@ -130,7 +130,7 @@ fn is_of(request: &Recorded, dialect: Dialect) -> bool {
 }
 
 #[tokio::test]
-async fn a_prewarm_that_goes_silent_is_paid_for_and_holds_nobody_up() {
+async fn a_silent_prewarm_is_reported_and_delays_no_request() {
     let silent = Act::answer(Answer::pieces(["O", "K"])).end_at(At::Event(3), Ending::Silence);
     let script = Script::sequence([silent]).then(Answer::text("Done."));
     let provider = FakeProvider::play(script).await;
@@ -152,14 +152,14 @@ async fn a_prewarm_that_goes_silent_is_paid_for_and_holds_nobody_up() {
     let prefix = remote.render(&asked.shared());
     let used = fan_out(&remote, &paid.of(Request { prefix, ..asked }), 4).await;
     assert_eq!((used.len(), provider.request_count()), (4, 5));
-    let [lost] = paid.told()[..] else {
-        panic!("one request broke off: {:?}", paid.told());
+    let [lost] = paid.usages()[..] else {
+        panic!("one request broke off: {:?}", paid.usages());
     };
     assert!(lost.input > Tokens::ZERO && lost.cost.is_some(), "{lost:?}");
 }
 
 #[tokio::test]
-async fn a_model_whose_template_opens_its_thoughts_is_read_so() {
+async fn replies_with_reasoning_opened_by_the_template_are_parsed() {
     let user = "[models.\"openai-compatible/qwq\"]\nthink_opened = true";
     let catalogue = Catalogue::built_in().unwrap();
     let catalogue = Arc::new(catalogue.with_file("models.toml", user).unwrap());

@@ -139,12 +139,12 @@ impl Transport for Provider {
             return Err(error(&call, class));
         }
         self.state.lock().unwrap().cached.insert(place);
-        if let Some(told) = &call.on_first_event {
-            told();
+        if let Some(on_first_event) = &call.on_first_event {
+            on_first_event();
         }
-        call.listener.text("an ");
+        call.listener.report_text("an ");
         sleep(REST).await;
-        call.listener.text("answer");
+        call.listener.report_text("answer");
         let prefix = Provider::length(sent.head.len());
         let (cache_read, cache_write) = match cached {
             true => (prefix, Tokens::ZERO),

@@ -23,10 +23,10 @@ async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Clien
         description: "finds messages".into(),
         input_schema: r#"{"type":"object"}"#.into(),
     };
-    let said = Chat::new(1).say(Role::User, "Two of the nine parts are late.");
+    let chat = Chat::new(1).say(Role::User, "Two of the nine parts are late.");
     let request = Request {
         group: Group::Shared,
-        snapshot: Some(Arc::new(said.freeze())),
+        snapshot: Some(Arc::new(chat.freeze())),
         tools: Arc::from([recall]),
         allowed: Arc::from(["recall".into()]),
         output_schema: Some(SCHEMA.into()),
@@ -37,14 +37,14 @@ async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Clien
 }
 
 #[tokio::test]
-async fn the_schema_is_a_tools_and_its_arguments_are_the_answer() {
+async fn an_output_schema_becomes_a_tool_whose_arguments_are_the_answer() {
     let arguments = r#"{"late":2}"#;
     let answer = Answer::call("answer", arguments).call_id("toolu_1");
     let script = Script::always(Act::answer(answer.in_pieces_of(3)));
     let (provider, remote, request) = asked(script).await;
-    let told = Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
-    let listener = Listener::new(move |piece| heard.lock().unwrap().push_str(piece));
+    let received = Arc::new(Mutex::new(String::new()));
+    let sink = received.clone();
+    let listener = Listener::new(move |piece| sink.lock().unwrap().push_str(piece));
     let request = Request {
         listener,
         ..request
@@ -53,7 +53,7 @@ async fn the_schema_is_a_tools_and_its_arguments_are_the_answer() {
     assert_eq!((&*reply.text, reply.calls.len()), (arguments, 0));
     assert_eq!(reply.stop, crate::language::Stop::Complete);
     assert!(reply.usage.input > Tokens::ZERO && reply.usage.cost.is_some());
-    assert_eq!(*told.lock().unwrap(), arguments);
+    assert_eq!(*received.lock().unwrap(), arguments);
 
     let sent = provider.requests();
     let body = std::str::from_utf8(&sent[0].body).unwrap();
@@ -63,7 +63,7 @@ async fn the_schema_is_a_tools_and_its_arguments_are_the_answer() {
 }
 
 #[tokio::test]
-async fn it_may_call_other_tools_first_and_what_it_only_says_is_passed_on() {
+async fn other_tools_may_be_called_first_and_plain_text_is_passed_on() {
     let script = Script::sequence([
         Answer::call("recall", r#"{"n":1}"#).call_id("toolu_1"),
         Answer::text("Let me see.").and_call("answer", r#"{"late":2}"#),
