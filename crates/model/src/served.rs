@@ -140,7 +140,7 @@ mod tests {
                 None,
             ),
             (models(json!([{"id": "mine", "object": "model"}])), None),
-            // Nothing that is believed.
+            // A value that is not plausible.
             (models(json!([{"id": "mine", "max_model_len": 0}])), None),
             (
                 models(json!([{"id": "mine", "max_model_len": "many"}])),
@@ -161,7 +161,7 @@ mod tests {
             ..ServerDocuments::default()
         };
         assert_eq!(read(&documents), (Some(8_192), Some(4)));
-        // Of another server that has such a page.
+        // The page of another kind of server.
         let other = ServerDocuments {
             props: Some(json!({"default_generation_settings": {"n_ctx": 8_192}})),
             ..ServerDocuments::default()
@@ -186,7 +186,7 @@ mod tests {
             loaded: Some(loaded),
             ..ServerDocuments::default()
         };
-        // What it could have is not what it is served with.
+        // The model's maximum is not the window with which it is served.
         assert_eq!(read(&documents), (Some(4_096), None));
     }
 }

@@ -132,7 +132,8 @@ pub(crate) fn answer(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! A block is found however the text is cut, and nothing else is taken for one.
+    //! Tests that a block is found however the text is split, and that nothing else is considered
+    //! one.
 
     use super::*;
 
@@ -150,7 +151,7 @@ mod tests {
         ),
         ("<think></think>Hello.", "<think></think>", "Hello."),
         ("<think>a</think> \n", "<think>a</think> \n", ""),
-        // Nothing but thoughts came.
+        // The reply has only thoughts.
         ("<think>hm </thi", "<think>hm </thi", ""),
         ("<think>a<</think>b", "<think>a<</think>", "b"),
         ("<thin", "", "<thin"),
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Text behind a prompt that opened the block, the block, the answer, and the answer where the
+    /// Text after a prompt that opened the block, the block, the answer, and the answer if the
     /// reply is complete.
     const OPENED: [(&str, &str, &str, &str); 11] = [
         ("", "", "", ""),
@@ -197,7 +198,7 @@ mod tests {
             "Hello. </think> <think>no</think>",
         ),
         ("</think>Hello.", "</think>", "Hello.", "Hello."),
-        // A template that leaves the tag to the model after all.
+        // A template that leaves the opening tag to the model.
         (
             "<think>hm</think>Hello.",
             "<think>hm</think>",
@@ -207,7 +208,7 @@ mod tests {
         ("\n<think>hm", "\n<think>hm", "", ""),
         ("hm</think> \n", "hm</think> \n", "", ""),
         ("a<</think>b", "a<</think>", "b", "b"),
-        // Cut off within its thoughts, or an answer without any.
+        // Truncated within its thoughts, or an answer without any.
         ("größer", "größer", "", "größer"),
         ("hm </thin", "hm </thin", "", "hm </thin"),
         (" \nHello.", " \nHello.", "", " \nHello."),
@@ -251,7 +252,7 @@ mod tests {
         splitter.reasoning_is_separate();
         splitter.push("Hello.", &mut answer);
         assert_eq!((splitter.block(), &*answer), ("", "Hello."));
-        // Too late: the text has begun.
+        // Too late, because the text has begun.
         let (mut splitter, mut answer) = (ThinkSplitter::opened(), String::new());
         splitter.push("hm", &mut answer);
         splitter.reasoning_is_separate();

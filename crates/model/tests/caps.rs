@@ -1,4 +1,4 @@
-//! A checkpoint's block under every cap: within it, and always taken.
+//! Tests of a checkpoint's block with every cap: it stays within the cap, and is always accepted.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use unisono_model::extractive::{
 #[path = "support/conversation.rs"]
 mod conversation;
 
-/// The smallest cap that a summary can be asked to keep.
+/// The smallest cap that a summary can be requested to keep.
 const CAP_LEAST: u64 = 64;
 
 fn count(text: &str) -> u64 {
@@ -33,7 +33,7 @@ fn covers(passages: &[Passage<'_>]) -> Vec<Span> {
     vec![Span::new(Ordinal(1), Ordinal(last))]
 }
 
-/// Condenses, and checks what the session would check.
+/// Condenses, with the checks that the session makes.
 fn accepted(
     passages: &[Passage<'_>],
     prior: Option<&str>,
@@ -51,7 +51,7 @@ fn accepted(
         count: &count,
     };
     let draft = checkpoint(&input, &covers);
-    // Whoever writes the summary, the same facts are carried.
+    // The same facts are kept, whichever model writes the summary.
     assert_eq!(key_facts(&input), draft.key_facts);
     let body = Body::Summary(draft.text.as_str().into());
     let block = block_text(&covers, &body, &draft.key_facts);

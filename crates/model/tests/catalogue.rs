@@ -95,7 +95,7 @@ fn knows_dialects_and_cache_lifetimes() {
             Some(1_024),
             1_800,
         ),
-        // Another's endpoints may speak other dialects.
+        // The endpoints of another provider may use other dialects.
         ("azure/gpt-6.2-sol", true, true, None, Some(1_024), 1_800),
         ("anthropic/claude-opus-5", true, false, None, Some(512), 300),
         (
@@ -204,7 +204,7 @@ fn an_output_as_long_as_the_window_is_refused_with_both_numbers() {
             "m.toml:3: `max_output`: model `own/a` has a window of 8192 tokens and max_output = 8192: \
              nothing is left for a question; write a max_output below the window, such as 2048",
         ),
-        // The output that the built-in catalogue has counts as well.
+        // The longest output in the built-in catalogue applies as well.
         (
             "[models.\"openai/gpt-4o\"]\nwindow = 16_000\n",
             "m.toml:2: `window`: model `openai/gpt-4o` has a window of 16000 tokens and max_output = \
@@ -243,7 +243,7 @@ fn a_missing_model_is_assumed() {
     assert_eq!(entry.prices.input, None);
     let entry = built_in().get(None, "openai-compatible/org/model").unwrap();
     assert_eq!(entry.model.model, "org/model");
-    // Nobody else is asked for its summaries than itself.
+    // Only the model itself writes its summaries.
     assert_eq!(entry.summariser, entry.model);
 }
 
@@ -395,8 +395,8 @@ fn a_users_provider_serves_the_models_of_a_known_one() {
     assert!(unlike.get(None, "other/x").is_err());
 }
 
-/// The day on which the built-in catalogue was generated: what it says of that day is true on
-/// every other.
+/// The day on which the built-in catalogue was generated. What the test checks for this day holds
+/// on every other.
 fn generated() -> Date {
     built_in().generated().unwrap()
 }
@@ -464,7 +464,7 @@ fn retirements_are_announced_sixty_days_before() {
     let on = date(2031, 3, 1);
     assert_eq!(NOTICE_DAYS, 60);
     assert_eq!(retirement("openai/gpt-old", date(2030, 12, 30)), None);
-    // Today, whether it has gone.
+    // Today's date, and whether it is retired.
     for (today, gone) in [
         (date(2030, 12, 31), false),
         (date(2031, 2, 28), false),
@@ -485,7 +485,7 @@ fn retirements_are_announced_sixty_days_before() {
     let mine = retirement("openai-compatible/mine", date(2031, 1, 1)).unwrap();
     assert_eq!(mine.to_string(), "retires on 2031-03-01");
     assert_eq!(mine.help(), "choose another");
-    // Azure has dates of its own.
+    // Azure has its own dates.
     let azure = catalogue.get(None, "azure/gpt-old").unwrap();
     assert_eq!((azure.retires, azure.successor), (None, None));
 }

@@ -1,4 +1,4 @@
-//! The extractive model on small conversations and on hostile ones.
+//! Tests of the extractive model on small conversations and on hostile ones.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use unisono_model::extractive::{
     SummaryText, SynthesisInput, answer, summarise, synthesise,
 };
 
-/// A fallback for a tokenizer: words and signs.
+/// A simple tokenizer for tests: words and punctuation.
 fn count(text: &str) -> u64 {
     let signs = text
         .chars()
@@ -135,7 +135,7 @@ fn a_changed_key_fact_replaces_the_old_one() {
         .collect();
     assert_eq!(budgets.len(), 1, "{budgets:?}");
     assert_eq!(budgets[0].ordinal, Ordinal(11));
-    // Facts that were carried so far stay.
+    // Facts that were kept so far stay.
     let again = summarise(&SummaryInput {
         passages: &passages[..2],
         prior: Some(&draft.text),
@@ -213,7 +213,7 @@ fn credentials_do_not_reach_a_summary_or_an_answer() {
     assert!(!ask(&passages, "", "what is the billing key?", 100).contains(secret));
 }
 
-/// A key fact has no day, so it stands before the first date.
+/// A key fact has no day, so it is before the first date.
 #[test]
 fn an_answer_gives_no_day_to_a_fact_without_one() {
     let text = "## Key points\n### 3 May 2026\n- user #2 Hello.\n### 12 May\n- user #20 Marek decided to lay the drip \
@@ -362,7 +362,7 @@ fn hostile_texts_are_summarised_in_time() {
     }
 }
 
-/// Conversations of words, signs and structure.
+/// Generates conversations of words, punctuation and structure.
 fn conversations() -> impl Strategy<Value = Vec<(bool, String)>> {
     let piece = prop_oneof![
         "[A-Za-z]{1,9} ",
@@ -390,8 +390,8 @@ fn as_passages(conversation: &[(bool, String)]) -> Vec<Passage<'_>> {
         .collect()
 }
 
-/// The words alone: quotes leave out emphasis, the fences of code blocks, lines without a word,
-/// and the mark of a list's item that follows what announces it.
+/// Only the words: quotes omit emphasis, the fences of code blocks, lines without a word, and the
+/// marker of a list item after the line that introduces it.
 fn normalised(text: &str) -> String {
     let plain = text.replace('*', "");
     let words = plain.split(|c: char| !c.is_alphanumeric());
@@ -399,10 +399,10 @@ fn normalised(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The quotes of a rolling summary: message and text, one for each stretch.
+/// The quotes of a rolling summary: message and text, one for each passage.
 fn quotes(summary: &str) -> Vec<(usize, String)> {
     let quote = |line: &str| {
-        // `- user #12 the quote`, or `#12 the quote` of a last resort.
+        // `- user #12 the quote`, or `#12 the quote` in the shortest form.
         let (_, numbered) = line.split_once('#').filter(|(before, _)| {
             before.is_empty() || before.starts_with("- ") && before.matches(' ').count() <= 2
         })?;
@@ -433,7 +433,7 @@ proptest! {
         prop_assert_eq!(&draft, &summary(&passages, None, cap));
         for (n, quote) in quotes(&draft.text) {
             let source = normalised(&conversation[n - 1].1);
-            // A last resort cuts its one quote.
+            // The shortest form truncates its only quote.
             for piece in quote.trim_end_matches(" …").split(" … ").flat_map(|part| part.split(" / ")) {
                 prop_assert!(source.contains(&normalised(piece)), "{piece:?} is not in {source:?}");
             }
@@ -619,7 +619,7 @@ fn a_day_is_never_guessed() {
     assert!(!days(&ends).contains("2026"), "{}", days(&ends));
 }
 
-/// A conversation of so many days, with four messages on each.
+/// A conversation of this many days, with four messages on each.
 fn many_days(days: u32) -> Vec<(u32, String)> {
     let text = |n: u32| format!("I met Jolanda-{n} yesterday and she sold me {n} pumps.");
     (0..days * 4).map(|n| (n, text(n))).collect()
@@ -800,7 +800,7 @@ fn facts_lost_by_a_models_summary_are_listed_within_the_cap() {
         whole,
         "Days (UTC): 4 May 2026, 5 May, 21 May.\nAlso named: W-1743, src/main_2.rs."
     );
-    // What the text gives is not listed again.
+    // Facts that are in the text are not listed again.
     assert_eq!(anchors(&format!("{text} {whole}"), 100), "");
     let given = anchors("On 21 May 2026 Marta asked for W-1742 and W-1743.", 100);
     assert!(
@@ -811,7 +811,8 @@ fn facts_lost_by_a_models_summary_are_listed_within_the_cap() {
         let lines = anchors(text, cap);
         assert!(count(&lines) <= cap, "{cap}: {lines}");
     }
-    // Three days, Marta, two orders and a file are facts; quotes of all three messages give them all.
+    // Three days, Marta, two orders and a file are facts; quotes of all three messages contain them
+    // all.
     let covers = [Span::new(Ordinal(1), Ordinal(3))];
     let coverage = |text: &str| extractive::coverage(&input(200), &covers, text).unwrap();
     let rows = [("It went well.", 0), (text, 2), (whole.as_str(), 5)];

@@ -1,4 +1,4 @@
-//! How much of what was said a summary keeps, on the shipped conversations and their probes.
+//! Measures how much information a summary keeps, with the shipped conversations and their probes.
 
 #![allow(
     clippy::unwrap_used,

@@ -178,7 +178,7 @@ fn decode(bytes: &[u8]) -> std::result::Result<Vec<Grant>, Fault> {
 
 #[cfg(test)]
 mod tests {
-    //! What was written is there again, and no session is seen where there is none.
+    //! Tests that grants are read back as written, and that the journal is not listed as a session.
 
     use std::sync::Arc;
 

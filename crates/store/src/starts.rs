@@ -374,7 +374,8 @@ fn decode(bytes: &[u8]) -> std::result::Result<Entry, Fault> {
 
 #[cfg(test)]
 mod tests {
-    //! What was written is there again, and nobody writes what another process has not seen.
+    //! Tests that entries are read back as written, and that no process writes without having read
+    //! the entries of others.
 
     use super::*;
     use crate::disk::Disk;

@@ -1,4 +1,4 @@
-//! Examples of each format, our own, and what becomes of them.
+//! Examples of each format, written for these tests, and the results of importing them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agents/testdata")
 }
 
-/// Without servers of tools.
+/// Imports without tool servers.
 fn known(catalogue: &Catalogue) -> LocalNames<'_> {
     static NONE: BTreeSet<String> = BTreeSet::new();
     LocalNames {
@@ -23,7 +23,7 @@ fn known(catalogue: &Catalogue) -> LocalNames<'_> {
     }
 }
 
-/// All that is known of what was read, for a golden file.
+/// The complete result of an import, for a golden file.
 fn text(path: &Path, format: Option<Format>) -> String {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = match read(path, format, known(&catalogue)) {
@@ -101,7 +101,7 @@ fn converted_agents_are_valid_definitions() {
             written += 1;
         }
     }
-    // Only what lies in a known place is found in a directory that nobody named as one of agents.
+    // Only files in the usual places are found in a directory that was not named as one of agents.
     assert_eq!(
         written, 7,
         "two crews, of which one has tasks, and the cashier"
@@ -278,7 +278,7 @@ fn a_crew_with_another_process_is_reported() {
     assert!(read().unwrap_err().to_string().contains("tasks.yaml"));
 }
 
-/// A definition as it is read where these agents are, or will be.
+/// Imports a definition into a system that has, or will have, these agents.
 fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = agents.iter().map(|name| (*name).to_owned()).collect();
@@ -465,7 +465,7 @@ fn a_crew_follows_the_order_and_agents_of_its_program() {
         \x20   @task\n    def log(self):\n        return Task(\n            config=self.tasks_config['log_task'],\n\
         \x20           agent=self.clerk(),\n            context=[self.trim()],\n        )\n\
         \x20   @crew\n    def crew(self):\n        return Crew(process=Process.sequential)\n";
-    // The file need not be called so.
+    // The file need not have the usual name.
     for (name, other) in [("crew.py", "main.py"), ("light_house_crew.py", "crew.py")] {
         std::fs::remove_file(top.join(other)).ok();
         write(name, script);

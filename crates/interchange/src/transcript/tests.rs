@@ -1,4 +1,4 @@
-//! Examples of each format, our own, and what is read of them.
+//! Examples of each format, written for these tests, and the results of reading them.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn read_as(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {
     read(bytes, options, stamps)
 }
 
-/// All that is known of a conversation, for a golden file.
+/// A complete conversation, for a golden file.
 fn outline(parsed: &Parsed) -> String {
     let (import, mut out) = (&parsed.import, String::new());
     out += &format!("{} {:?}\n", parsed.format, import.title);
@@ -64,7 +64,7 @@ fn outline(parsed: &Parsed) -> String {
     out
 }
 
-/// What is read of each text, in one golden file.
+/// The result of reading each text, in one golden file.
 fn assert_outlines(golden: &str, table: &[(&str, String)]) {
     let outlines: Vec<String> = table
         .iter()
@@ -108,7 +108,7 @@ fn every_example_is_recognised_and_read() {
                 let outline = outline_of(&bytes, None);
                 assert!(outline.starts_with(format.name()), "{name}: {outline}");
                 assert_snapshot!(format!("{format}-{}", name.replace('.', "-")), outline);
-                // A mark at its beginning and line breaks of Windows change nothing of it.
+                // A byte order mark and Windows line breaks change nothing.
                 let text = String::from_utf8(bytes).unwrap().replace('\n', "\r\n");
                 let windows = format!("\u{feff}{text}");
                 assert_eq!(outline_of(windows.as_bytes(), None), outline, "{name}");

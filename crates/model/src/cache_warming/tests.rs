@@ -1,5 +1,5 @@
-//! The gate under way, with the clock stopped: who is let through when, and that nobody is left
-//! behind. Time moves only when every task waits.
+//! Tests of the gate with a paused clock: which request passes when, and that none waits for ever.
+//! Time advances only when every task waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,7 +33,7 @@ fn warming(peers: u32) -> WarmingRequest {
 /// How long a request waits, in milliseconds, and whether its prefix was warm then.
 type Passed = (u128, bool);
 
-/// Requests that wait at the gate, each telling when it passed.
+/// Starts requests that wait at the gate; each reports when it passed.
 fn follow(warmth: &CacheWarmth, key: &Key, count: u32) -> JoinSet<Passed> {
     let mut waiting = JoinSet::new();
     for _ in 0..count {
@@ -62,7 +62,7 @@ async fn followers_start_at_the_leaders_first_event() {
     warmth.mark_warm(&key, LIFETIME);
     let passed = followers.join_all().await;
     assert_eq!(passed, vec![(700, true); 63]);
-    // What happens to the leader afterwards is its own affair.
+    // What happens to the leader afterwards does not matter here.
     drop(leader);
     assert!(warmth.is_warm(&key));
 }
@@ -157,7 +157,7 @@ async fn a_warm_prefix_is_used_without_a_leader_until_it_has_gone_cold() {
     let _leader = lead(&warmth, &key).await;
 }
 
-/// Many threads at once: exactly one leads, and all come through.
+/// Many threads at once: exactly one leads, and all of them pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_one_of_many_leads() {
     for _ in 0..50 {
@@ -216,7 +216,7 @@ async fn a_prefix_runs_once_at_a_time_on_servers_with_a_cache_per_slot() {
     let begun = Instant::now();
     drop(warmth.prefix_permit(&another, &warming(4)).await);
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // One that no longer waits holds nobody up.
+    // A request that no longer waits does not delay others.
     let gone = tokio::spawn({
         let (warmth, own) = (warmth.clone(), own.clone());
         async move { drop(warmth.prefix_permit(&own, &warming(4)).await) }

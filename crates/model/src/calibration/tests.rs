@@ -1,4 +1,5 @@
-//! Calibrations: how fast they learn, what they leave out, and that they survive a document.
+//! Tests of calibrations: how fast they adapt, which replies they ignore, and that they can be
+//! saved and loaded.
 
 use proptest::prelude::*;
 
@@ -33,7 +34,7 @@ fn learnt(replies: &[Recorded]) -> Calibration {
     calibration
 }
 
-/// How far the adjusted estimate of a reply is from what was reported.
+/// The difference between the adjusted estimate of a reply and the reported value.
 fn error(calibration: &Calibration, (estimated, reported): Recorded) -> f64 {
     let adjusted = calibration.adjust(Count::exact(estimated)).tokens.0 as f64;
     (adjusted - reported as f64).abs() / reported as f64
@@ -48,7 +49,7 @@ fn three_replies_correct_an_error_of_a_fifth_to_five_percent() {
         let off = error(&calibration, *reply);
         assert!(off <= 0.05, "{reply:?}: {off}");
     }
-    // And from each later one on as well.
+    // The same holds after each later reply.
     for known in 3..REPLIES.len() {
         let off = error(&learnt(&REPLIES[..known]), REPLIES[known]);
         assert!(off <= 0.05, "after {known}: {off}");
@@ -76,7 +77,7 @@ fn an_adjusted_estimate_has_an_upper_bound() {
         (known.tokens, known.at_most),
         (Tokens(1_200), Tokens(1_212))
     );
-    // A text that could not be tokenized is bounded by its bytes.
+    // The estimate of a text that could not be tokenized is limited by its bytes.
     let guessed = calibration.adjust(Count::approximate(4_000));
     assert_eq!(
         (guessed.tokens, guessed.at_most),
@@ -194,7 +195,7 @@ fn a_bad_document_changes_nothing() {
 }
 
 proptest! {
-    /// Whatever is reported, the values stay in their bounds and no arithmetic overflows.
+    /// Whatever is reported, the values stay within their limits and no arithmetic overflows.
     #[test]
     fn values_stay_in_their_bounds(replies in proptest::collection::vec(any::<Recorded>(), 0..40)) {
         let calibration = learnt(&replies);
@@ -225,7 +226,7 @@ fn a_reported_window_is_used_until_the_catalogue_changes() {
     again.import(&calibrations.export()).unwrap();
     assert_eq!(again.all(), calibrations.all());
     assert_eq!(window(&again, 128_000), 8_192);
-    // What was written before there were windows.
+    // A document written before windows were recorded.
     let before = r#"{"version":1,"models":{"openai-compatible/qwen3":{"ratio_ppm":1000000,"band_ppm":200000,"samples":3}}}"#;
     again.import(before).unwrap();
     assert_eq!(window(&again, 128_000), 128_000);

@@ -131,7 +131,7 @@ mod tests {
                 Some(300_000 + 270_000),
             ),
             (all, usage(1_000_000, 0, 0, 1_000_000), Some(3_750_000)),
-            // More cached than there was input: nothing is charged twice, nothing underflows.
+            // More cached tokens than input tokens: nothing is charged twice, nothing underflows.
             (all, usage(100, 0, 1_000_000, 0), Some(300_000)),
             (no_write, usage(10, 10, 5, 0), Some(20)),
             (no_write, usage(10, 10, 5, 1), None),

@@ -66,7 +66,7 @@ impl ReplyProgress {
 
 #[cfg(test)]
 mod tests {
-    //! Which attempts have to be paid for, and what for.
+    //! Tests of which attempts have to be paid for, and for what.
 
     use super::*;
     use crate::language::Stage;

@@ -136,7 +136,7 @@ mod tests {
     use crate::language::Class;
     use crate::provider::Kind;
 
-    /// Its beginning looks like a key that is known, and its end does not belong to that shape.
+    /// The beginning looks like a known kind of key, and the end does not match that kind.
     const KEY: &str = r#"sk-0123456789abcdefghij/"\$%{tail}"#;
 
     fn secrets(key: &str) -> Secrets {
@@ -159,7 +159,7 @@ mod tests {
         let clean = secrets(KEY).document(document.as_bytes()).into_owned();
         let clean: serde_json::Value = serde_json::from_slice(&clean).unwrap();
         assert_eq!(clean["error"], format!("{REDACTED} is wrong"));
-        // It would be found in the names of fields.
+        // It would match the names of fields.
         let short = secrets("err");
         assert!(matches!(
             short.document(document.as_bytes()),

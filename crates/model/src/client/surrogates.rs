@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The texts of pieces, as they are read one after the other.
+    /// The texts of consecutive pieces.
     fn read(pieces: &[&str]) -> String {
         let mut halves = SurrogateJoiner::default();
         let texts = pieces.iter().map(|piece| {

@@ -1,4 +1,4 @@
-//! The estimate of a request: every text is counted once, in the part it belongs to.
+//! Tests of the estimate of a request: every text is counted once, in the part it belongs to.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const OVERHEADS: Overheads = Overheads {
     tool: Tokens(10_000),
 };
 
-/// A token for each byte, so that what was counted can be read off the sum.
+/// One token for each byte, so that the sum shows what was counted.
 fn estimator() -> Estimator<'static> {
     Estimator {
         encoding: Encoding::O200kBase,
@@ -26,7 +26,7 @@ fn estimator() -> Estimator<'static> {
     }
 }
 
-/// A request whose texts are all empty but its task's.
+/// A request in which all texts except the task are empty.
 fn bare() -> Request {
     let persona = Persona {
         agent: AgentId::new(""),

@@ -43,7 +43,7 @@ impl<K: PartialEq, V: Clone> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    //! The oldest entry goes first, and nothing is made twice.
+    //! Tests that the oldest entry is removed first, and that nothing is computed twice.
 
     use super::*;
 

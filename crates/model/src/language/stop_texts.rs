@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(before_stop("as it is", &[]), "as it is");
     }
 
-    /// However a reply is cut into pieces, what is passed on is what stands before the stop text,
-    /// but for an end that may have begun one.
+    /// However a reply is split into pieces, the text before the stop text is passed on, except for
+    /// an end that may be the beginning of one.
     #[test]
     fn streamed_pieces_end_like_the_whole_reply() {
         let stops = stops(&["**", "Übung"]);

@@ -34,8 +34,8 @@ fn value(document: &str) -> Value {
     serde_json::from_str(document).unwrap_or_else(|error| panic!("{error}: {document}"))
 }
 
-/// Every kind of part, call ids that are used twice, calls without a result, a result whose
-/// call was summarised, masked and cut messages.
+/// Every kind of part, reused call ids, calls without a result, a result whose call was summarised,
+/// masked and truncated messages.
 fn everything(seed: u64) -> Chat {
     let twice = vec![
         Part::text("looking"),
@@ -216,7 +216,7 @@ fn a_hostile_schema_does_not_break_the_document() {
     }
 }
 
-/// One message: who, author, text, and what else it carries.
+/// One message: role, author, text, and its other content.
 type Content = (bool, Option<String>, String, u8);
 
 fn contents() -> impl Strategy<Value = Vec<Content>> {
@@ -230,7 +230,7 @@ fn contents() -> impl Strategy<Value = Vec<Content>> {
     proptest::collection::vec(one, 1..8)
 }
 
-/// The messages said; one that answers a call has the call before it.
+/// The messages of the conversation; one that answers a call has the call before it.
 fn chat(seed: u64, contents: &[Content]) -> Chat {
     let id = format!("{seed}");
     let add = |mut chat: Chat, (user, author, text, extra): &Content| {
@@ -257,7 +257,7 @@ fn chat(seed: u64, contents: &[Content]) -> Chat {
     contents.iter().fold(chat, add)
 }
 
-/// The rendering without the snapshot's id, which alone would tell two contexts apart.
+/// The rendering without the snapshot's id, which alone would distinguish two contexts.
 fn content(snapshot: &Snapshot) -> String {
     let prefix = render(Some(snapshot), &Group::Shared);
     let text = std::str::from_utf8(prefix.bytes()).unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Settings: addresses, keys and headers, their errors, and that no key is ever shown.
+//! Tests of settings: addresses, keys and headers, their errors, and that a key is never shown.
 
 use std::ffi::OsString;
 use std::fs;

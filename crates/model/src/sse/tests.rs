@@ -1,5 +1,5 @@
-//! Event streams: the standard's rules as a table, caps, and that no cut of a stream changes
-//! what is read from it.
+//! Tests of event streams: the standard's rules as a table, size limits, and that splitting a
+//! stream does not change the events.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ const CAPS: Caps = Caps {
 type Events = Vec<(String, String)>;
 type Expected<'e> = &'e [(&'e str, &'e str)];
 
-/// What a stream brings that arrives in these pieces, and how it ended.
+/// The events of a stream that arrives in these pieces, and how it ended.
 fn read<'a>(caps: Caps, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Events, Option<Error>) {
     let mut events = Vec::new();
     let mut parser = Parser::new(caps);
@@ -211,7 +211,7 @@ fn invalid_utf_8_is_an_error_after_earlier_events() {
             assert_eq!(read(CAPS, bad.chunks(size)), expected, "{size}");
         }
     }
-    // The beginning of a byte order mark that is none.
+    // The beginning of an incomplete byte order mark.
     assert_eq!(
         read(CAPS, [b"\xEF\xBB".as_slice(), b"\n\n"]).1,
         Some(Error::NotUtf8)
@@ -268,7 +268,7 @@ fn received_data_is_not_in_debug_output() {
     assert!(!format!("{parser:?}").contains("sec"), "{parser:?}");
 }
 
-/// The standard, read off a whole text: the plainest way, to compare with.
+/// A simple implementation of the standard for a complete text, to compare with.
 fn by_the_book(stream: &str) -> Events {
     let stream = stream.strip_prefix('\u{feff}').unwrap_or(stream);
     let stream = stream.replace("\r\n", "\n").replace('\r', "\n");

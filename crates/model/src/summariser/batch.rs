@@ -167,7 +167,7 @@ fn split(answer: &str, topics: usize) -> Option<Vec<(usize, String)>> {
 
 #[cfg(test)]
 mod tests {
-    //! Only what stands under its own number is a topic's summary.
+    //! Tests that only the text under its own number is a topic's summary.
 
     use super::*;
 

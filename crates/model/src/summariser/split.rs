@@ -83,13 +83,13 @@ fn floor(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    //! Cuts keep their room and fall at the best places.
+    //! Tests that the pieces fit and that cuts are at the best places.
 
     use proptest::prelude::*;
 
     use super::*;
 
-    /// A word is a token, and so is each other character.
+    /// Counts each word and each other character as a token.
     fn words(text: &str) -> u64 {
         let starts = text.chars().scan(false, |inside, c| {
             let letter = c.is_ascii_alphanumeric();

@@ -83,7 +83,7 @@ fn is_mark(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Marks in data are made harmless, and come back as they were.
+    //! Tests that markers in data are escaped, and restored unchanged.
 
     use proptest::prelude::*;
 

@@ -150,7 +150,7 @@ fn rank(vocabulary: &Vocabulary, piece: &[u8], start: usize, end: usize) -> Rank
 
 #[cfg(test)]
 mod tests {
-    //! Both ways to merge find the same tokens.
+    //! Tests that both merge algorithms find the same tokens.
 
     use proptest::prelude::*;
     use unisono_context::tokens::Encoding;

@@ -120,7 +120,7 @@ fn hash(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    //! The table has every token of the encodings, and nothing else.
+    //! Tests that the table has every token of the encodings, and no others.
 
     use unisono_context::tokens::Encoding;
 

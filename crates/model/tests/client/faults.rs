@@ -1,5 +1,5 @@
-//! Every fault a provider or its network has: its class, how often it is tried again, and that it
-//! is over in time.
+//! Tests of every fault of a provider or its network: its class, how often the request is retried,
+//! and that it ends in time.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use unisono_model::language::{Class, Error};
 
 use crate::setup::{DIALECTS, call, client, ms, reply, settings, soon};
 
-/// What is expected of a fault that every request meets: a class, and the requests that are made.
+/// The expected result of a fault in every request: the class, and the number of requests.
 struct Case {
     name: &'static str,
     act: Act,
@@ -30,7 +30,7 @@ const UNAVAILABLE: Class = Class::Unavailable {
 const LIMITED: Class = Class::RateLimited {
     retry_after_ms: None,
 };
-/// All attempts.
+/// The number of requests if all attempts are used.
 const ALL: usize = 3;
 
 fn case(name: &'static str, act: Act, class: Class, requests: usize) -> Case {
@@ -60,7 +60,7 @@ fn refusals(fake: Fake) -> Vec<Case> {
         limit: 1_000,
         actual: 2_000,
     };
-    // Some say which limit it was.
+    // Some providers name the limit.
     let limits = vec![
         Class::Overflow {
             limit: Some(Tokens(1_000)),
@@ -360,7 +360,7 @@ fn silences() -> Vec<Case> {
     ]
 }
 
-/// Meets every case in every dialect and looks at the error, the requests and the time.
+/// Runs every case in every dialect and checks the error, the requests and the time.
 async fn meet(cases: impl Fn(Fake) -> Vec<Case>, patience: Option<Duration>) {
     let mut dialects = JoinSet::new();
     for (dialect, fake) in DIALECTS {
@@ -519,7 +519,7 @@ async fn a_retry_date_is_respected() {
             .await
             .is_ok()
     );
-    // A date has whole seconds: the wait is between 0 and 2 s, and not none.
+    // A date has whole seconds, so the wait is between 0 and 2 s, but not zero.
     assert!(
         start.elapsed() < Duration::from_secs(3),
         "{:?}",

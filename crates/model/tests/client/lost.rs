@@ -1,5 +1,5 @@
-//! Attempts that break off while the provider is at work: told with what they used, whatever
-//! becomes of the call.
+//! Tests of attempts that are interrupted while the provider is working: they are reported with
+//! their usage, whatever the result of the call is.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ fn cut(ending: Ending) -> Act {
     Act::answer(answer()).end_at(At::Event(3), ending)
 }
 
-/// What became of a call, and what its owner was told of lost attempts.
+/// The result of a call, and the lost attempts that were reported.
 async fn outcome(dialect: Dialect, script: Script) -> (Result<Reply, Error>, Vec<Usage>) {
     let provider = FakeProvider::play(script).await;
     let mut settings = settings(dialect, &provider.url());
@@ -56,7 +56,7 @@ async fn an_interrupted_reply_is_reported_even_if_the_next_attempt_succeeds() {
                 panic!("told once: {lost:?} {name}");
             };
             assert!(used.output.0 >= 3, "{used:?} {name}");
-            // Anthropic says at once what a request has, Gemini with each event.
+            // Anthropic reports the input of a request at once, Gemini with each event.
             let reported = matches!(dialect, Dialect::Anthropic | Dialect::Gemini);
             assert_eq!(used.input.0 > 0, reported, "{used:?} {name}");
 

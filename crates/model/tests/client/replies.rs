@@ -1,4 +1,4 @@
-//! What is sent, byte for byte, and replies in every form.
+//! Tests of the exact bytes that are sent, and of replies in every form.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,7 +115,7 @@ async fn streams_and_documents_give_the_same_reply() {
         let provider = FakeProvider::play(Script::sequence(acts)).await;
         let client = client(dialect, &provider.url());
         let mut replies = Vec::new();
-        // The third one asks for a stream and is given a document.
+        // The third request asks for a stream and receives a document.
         for mode in [Mode::Stream, Mode::Whole, Mode::Stream] {
             let heard = Heard::default();
             let first = Arc::new(AtomicUsize::new(0));
@@ -335,7 +335,7 @@ async fn connections_are_reused() {
             reply(&client).await.unwrap();
             provider.wait_for_quiet().await;
         }
-        // A new one may race with one that is just being given back.
+        // A new connection may be opened while another is just being returned to the pool.
         assert!(provider.connections() <= 3, "{}", provider.connections());
     }
 }
@@ -356,7 +356,7 @@ async fn a_connection_with_data_after_the_reply_is_reused() {
                 async move { reply(&client).await.is_ok() }
             });
             gate.reached(1).await;
-            // Only Gemini's replies end with their answer; the others are there already.
+            // Only Gemini's replies end with their answer; those of the others are complete before.
             if dialect != Dialect::Gemini {
                 assert!(soon(reply).await.unwrap());
                 gate.open();
@@ -367,7 +367,7 @@ async fn a_connection_with_data_after_the_reply_is_reused() {
             provider.wait_for_quiet().await;
         }
         assert_eq!(provider.abandoned(), 0, "{dialect:?}");
-        // A new one may race with one that is just being given back.
+        // A new connection may be opened while another is just being returned to the pool.
         assert!(
             provider.connections() <= 3,
             "{dialect:?}: {}",
@@ -376,8 +376,8 @@ async fn a_connection_with_data_after_the_reply_is_reused() {
     }
 }
 
-/// A proxy that repeats a piece of a stream: the reply is what it was, or has that piece twice. No
-/// call comes of it that the model did not make, but where calls have nothing to be told apart by.
+/// A proxy that repeats a piece of a stream: the reply is unchanged, or has that piece twice. No
+/// call is added that the model did not make, unless calls have no ids or indices.
 #[tokio::test]
 async fn a_repeated_event_is_not_a_second_call() {
     let answer = Answer::pieces(["I look ", "for it."]);
@@ -397,7 +397,7 @@ async fn a_repeated_event_is_not_a_second_call() {
                 names.dedup();
             }
             assert_eq!(names, ["search", "read"], "{case}");
-            // Arguments that came twice are no JSON, which the model is told.
+            // Arguments that came twice are not JSON, which is reported to the model.
             let known = [r#"{"q":"x"}"#, r#"{"n":2}"#];
             let sound = |arguments: &str| known.contains(&arguments);
             let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();

@@ -1,5 +1,5 @@
-//! What calls to one provider share: the cool-down, the breaker, the limits, and how many there
-//! are at once.
+//! Tests of what calls to one provider share: the cool-down, the breaker, the limits, and the
+//! number of concurrent calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ async fn with(script: Script, change: impl FnOnce(&mut Settings)) -> (FakeProvid
     (provider, Arc::new(Client::new(settings).unwrap()))
 }
 
-/// So many calls at once; when each had its reply.
+/// Makes this many calls at once; returns when each had its reply.
 async fn at_once(client: &Arc<Client>, calls: usize) -> Vec<std::time::Duration> {
     let start = Instant::now();
     let mut set = JoinSet::new();
@@ -85,7 +85,7 @@ async fn a_wait_beyond_the_callers_patience_is_not_begun() {
         patience: Some(ms(500)),
         ..call(client.settings().dialect, Mode::Stream)
     };
-    // Asked to wait, and kept waiting by what another was asked.
+    // It was asked to wait, and waits longer because of the answer to another call.
     for (class, reported) in [
         (
             Class::RateLimited {
@@ -128,7 +128,7 @@ async fn a_failing_provider_gets_no_requests_until_a_probe_succeeds() {
     assert_eq!(at_once(&client, 4).await.len(), 4);
 }
 
-/// A proxy: one of its models is broken, the others answer.
+/// A proxy with one broken model; the others answer.
 #[tokio::test]
 async fn a_failing_model_does_not_block_others() {
     let failing = Script::always(Act::refuse(Refusal::Internal));
@@ -163,7 +163,7 @@ async fn a_failing_model_does_not_block_others() {
 
 #[tokio::test]
 async fn an_open_breakers_error_names_the_refusing_address() {
-    // Its port is given back at once.
+    // Its port is freed at once.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -228,7 +228,7 @@ async fn concurrent_requests_are_limited() {
 
 #[tokio::test]
 async fn a_limit_of_requests_a_minute_makes_them_wait() {
-    // 2 at once, then one each 100 ms.
+    // 2 at once, then one every 100 ms.
     let (provider, client) = with(Script::always(Act::answer("Hello.")), |settings| {
         settings.limits.requests_per_minute = Some(600);
     })

@@ -1,4 +1,4 @@
-//! Timeouts by stage, the time of the whole call, and calls that are given up.
+//! Tests of the timeouts of each stage and of the whole call, and of calls that are cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ async fn no_wait_exceeds_the_total_timeout() {
     settings.timeouts.total = ms(500);
     let start = Instant::now();
     let error = reply(&Client::new(settings).unwrap()).await.unwrap_err();
-    // A wait drawn shorter than half a second of an hour: once in seven thousand runs.
+    // A random wait of less than half a second out of an hour: once in seven thousand runs.
     assert!(
         matches!(error.class, Class::Unavailable { .. }),
         "{error:?}"
@@ -64,7 +64,7 @@ async fn no_wait_exceeds_the_total_timeout() {
 
 #[tokio::test]
 async fn a_flowing_stream_is_not_idle() {
-    // Each event within the idle time, all of them far beyond it.
+    // Each event arrives within the idle time, all of them take much longer.
     let gates: Vec<Gate> = (0..4).map(|_| Gate::new()).collect();
     let mut act = Act::answer(unisono_fake_provider::Answer::pieces(["a", "b", "c"]));
     for (event, gate) in gates.iter().enumerate() {
@@ -139,7 +139,7 @@ async fn an_endless_error_page_is_read_for_a_limited_time() {
     assert_eq!(provider.request_count(), 3);
 }
 
-/// A listener whose queue of connections is full: the next one is never answered.
+/// A listener whose backlog is full: the next connection is never accepted.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn connect_timeout() {

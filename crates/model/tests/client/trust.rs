@@ -1,5 +1,5 @@
-//! Machines without certificates: a local server can be used, an encrypted address is refused
-//! with what to do.
+//! Tests on machines without certificates: a local server can be used, an `https` address is
+//! refused with advice.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::setup::{client, ms, reply, settings};
 
 const CHILD: &str = "UNISONO_TEST_WITHOUT_CERTIFICATES";
 
-/// Runs itself in a process that finds no certificates.
+/// Runs the test again in a process that finds no certificates.
 #[tokio::test]
 async fn missing_certificates() {
     if std::env::var_os(CHILD).is_none() {
@@ -34,7 +34,7 @@ async fn missing_certificates() {
     let provider = FakeProvider::start().await;
     let local = client(Dialect::Anthropic, &provider.url());
     assert!(reply(&local).await.is_ok());
-    // What these systems trust is not in files.
+    // These systems do not keep trusted certificates in files.
     if cfg!(any(windows, target_vendor = "apple")) {
         return;
     }
@@ -45,7 +45,7 @@ async fn missing_certificates() {
 
 #[tokio::test]
 async fn connecting_includes_the_encryption() {
-    // This server waits for a request and never answers what begins an encrypted connection.
+    // This server waits for an HTTP request and never answers a TLS handshake.
     let provider = FakeProvider::start().await;
     let url = provider.url().replace("http://", "https://");
     let mut settings = settings(Dialect::Anthropic, &url);

@@ -112,7 +112,7 @@ fn is_complete(came: usize, expected: usize, quiet: u32, waited: Duration) -> bo
 
 #[cfg(test)]
 mod tests {
-    //! Which commands make a group, and when it is closed.
+    //! Tests of which commands make a group, and when it is complete.
 
     use tokio::sync::oneshot;
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_group_is_all_that_is_queued_in_order() {
         let (sender, queue) = mpsc::channel(1024);
         let mut intake = Intake::new(queue);
-        // More than are taken at one time.
+        // More than are taken from the queue at a time.
         let all: Vec<u128> = (0..150).collect();
         for &n in &all {
             sender.try_send(claim(n)).unwrap();

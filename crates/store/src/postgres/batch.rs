@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(batch[0].payloads[0].len(), 5 << 20);
         assert_eq!(sessions(&next(&mut queue, |one| one)), [1]);
         assert!(queue.is_empty() && next(&mut queue, |one| one).is_empty());
-        // One that is too large for others goes alone, and bytes are bounded.
+        // An append that is too large for others is sent alone, and the size is limited.
         let mut queue: VecDeque<Append> = (1..=4).map(|n| append(n, 1, 0, &[3 << 20])).collect();
         queue.push_front(append(9, 1, 0, &[20 << 20]));
         let taken: Vec<usize> = std::iter::from_fn(|| {
@@ -141,11 +141,11 @@ mod tests {
             checksums: checksums.to_vec(),
         };
         let rows = [
-            // Sent before, and there: also where somebody claimed the session since, or wrote on.
+            // Sent before, and on disk, even if the session was claimed or written to since.
             (true, found(3, 6, &[7, 8]), "written 6"),
             (true, found(4, 6, &[7, 8]), "written 6"),
             (true, found(4, 9, &[7, 8]), "written 6"),
-            // Never sent: the same bytes by somebody else.
+            // Never sent: another writer wrote the same bytes.
             (false, found(3, 6, &[7, 8]), "conflict 6"),
             (true, found(3, 6, &[7, 9]), "conflict 6"),
             (true, found(3, 4, &[]), "again"),

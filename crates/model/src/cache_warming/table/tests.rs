@@ -1,4 +1,5 @@
-//! The gate's decisions: who leads, who waits and until when, what is remembered.
+//! Tests of the gate's decisions: which request leads, which wait and until when, and what is
+//! remembered.
 
 use proptest::prelude::*;
 
@@ -33,7 +34,7 @@ fn warming(mode: CacheWarm, peers: u32, prefix: u64, minimum: Option<u64>) -> Wa
     }
 }
 
-/// One of several that share a long prefix.
+/// One of several requests that share a long prefix.
 fn fan_out() -> WarmingRequest {
     warming(CacheWarm::Leader, 4, 80_000, Some(1_024))
 }
@@ -81,7 +82,7 @@ fn a_request_waits_at_most_the_patience_after_the_leaders_start() {
     let waits = WarmingDecision::Wait { until: at(110) };
     assert_eq!(table.enter(&key(0), at(100), &fan_out()), waits);
     assert_eq!(table.enter(&key(0), at(109), &fan_out()), waits);
-    // A leader that takes too long holds up no newcomer, and is not replaced.
+    // A leader that takes too long does not delay new requests, and is not replaced.
     assert_eq!(
         table.enter(&key(0), at(110), &fan_out()),
         WarmingDecision::Go
@@ -127,7 +128,7 @@ fn a_failed_leader_leaves_its_prefix_cold() {
 fn an_old_leader_does_not_undo_a_new_one() {
     let mut table = table();
     let old = lead(&mut table, &key(0), at(0));
-    // Another request warmed the prefix, which has gone cold since.
+    // Another request warmed the prefix, which has expired since.
     table.mark_warm(&key(0), at(20), LIFETIME);
     let new = lead(&mut table, &key(0), at(400));
     assert!(!table.release_leader(&key(0), old));
@@ -216,8 +217,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whoever waits has a leader that is not done, and not for longer than the patience; the
-    /// table holds no more than its capacity and the leaders under way.
+    /// Every waiting request has a leader that is not done, and waits no longer than the patience;
+    /// the table contains no more than its capacity and the current leaders.
     #[test]
     fn a_wait_always_has_an_end(steps in steps()) {
         let mut table = table();

@@ -1,4 +1,4 @@
-//! Waiting for a turn, on a clock that the tests move.
+//! Tests of waiting for admission, with a simulated clock.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::provider::Kind;
 
 static M: LazyLock<Arc<str>> = LazyLock::new(|| "m".into());
 
-/// Runs on a clock that jumps to the next timer when nobody has anything to do.
+/// Runs with a clock that advances to the next timer when all tasks are idle.
 fn timed<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -128,7 +128,7 @@ fn requests_waiting_for_tokens_continue_in_order_when_they_are_returned() {
         let first = admission.admit(&M, 140_000, Duration::MAX).await.unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
-        // The last would fit beside the first; it came later.
+        // The last request would fit beside the first, but it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
             let (admission, order) = (admission.clone(), order.clone());
             others.spawn(async move {
@@ -161,7 +161,7 @@ fn a_request_without_returned_tokens_fails_at_its_deadline() {
         let failure = admission.admit(&M, 60, Duration::MAX).await.unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
-        // Once it is known that nothing comes back, it is told at once.
+        // Once it is known that no tokens are returned, the request fails at once.
         let mut waiting = pin!(admission.admit(&M, 60, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));

@@ -1,4 +1,4 @@
-//! Bodies of several pieces.
+//! Tests of bodies with several pieces.
 
 use std::pin::pin;
 use std::task::Waker;

@@ -1,4 +1,4 @@
-//! The circuit breaker: its transitions, and that it lets one probe through at a time.
+//! Tests of the circuit breaker: its transitions, and that it admits one probe at a time.
 
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn a_success_resets_the_count_of_failures() {
 #[test]
 fn the_result_of_the_probe_decides() {
     let refused = Err(BreakerOpen { left: s(0) });
-    // What the probe shows; then what is let through at once, and 30 s later.
+    // The result of the probe; then the requests that are admitted at once, and 30 s later.
     let table = [
         (Verdict::Answers, Ok(Pass::Ordinary), Ok(Pass::Ordinary)),
         (
@@ -199,7 +199,7 @@ proptest! {
                 prop_assert_eq!(awaited.count(), 1, "a probe that nobody reports");
             }
         }
-        // Once all have reported, a cool-down later somebody is let through.
+        // Once all have reported, a request is admitted after a cool-down.
         for pass in under_way {
             breaker.report(now, pass, Verdict::Fails);
         }

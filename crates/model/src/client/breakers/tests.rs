@@ -1,4 +1,4 @@
-//! Which failures concern a model, and which its provider whole.
+//! Tests of which failures concern a model, and which its whole provider.
 
 use super::*;
 use crate::language::Stage;
@@ -19,7 +19,7 @@ fn unavailable() -> Class {
     }
 }
 
-/// One that was let through, and failed.
+/// A request that was admitted, and failed.
 fn fail(breakers: &mut Breakers, model: &Arc<str>, class: Class, reached: bool) {
     let passes = breakers.admit(NOW, model).unwrap();
     let failure = Failure::new(class, format!("{} of {model}", class.code()));
@@ -74,7 +74,7 @@ fn a_failed_connection_opens_the_breaker_for_all_models() {
         let probe = breakers.admit(later, &a).unwrap();
         assert!(probe.is_probe() && probe.model == Pass::Ordinary);
         assert!(breakers.check(later, &b).is_err(), "one at a time");
-        // It is there again, whatever it says of that model.
+        // The provider is available again, whatever it answers for that model.
         let failure = Failure::new(unavailable(), "busy");
         breakers.failed(later, &a, probe, &failure, true);
         assert_eq!(breakers.admit(later, &b), Ok(Passes::ORDINARY));
@@ -89,7 +89,7 @@ fn a_refused_key_counts_against_the_provider_from_the_second_model_on() {
         fail(&mut breakers, &a, Class::Unauthorised, true);
     }
     let refused = breakers.check(NOW, &a).unwrap_err();
-    // No wait helps: it stays what it is.
+    // Waiting does not help: the failure is permanent.
     assert_eq!(refused.class, Class::Unauthorised);
     assert_eq!(refused.reason, "unauthorised of a");
     assert_eq!(breakers.check(NOW, &b), Ok(()), "the key may be for others");

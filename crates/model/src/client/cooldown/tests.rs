@@ -1,4 +1,4 @@
-//! The shared cool-down: who waits, and how they start again.
+//! Tests of the shared cool-down: which requests wait, and how they start again.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The gate: breaker, cool-down and limits together, as one fan-out meets them.
+//! Tests of the gate: breaker, cool-down and limits together, as a fan-out uses them.
 
 use super::*;
 use crate::client::breaker::Pass;
@@ -27,7 +27,7 @@ fn request() -> AdmissionRequest {
 
 const GO: Step = Step::Go(Passes::ORDINARY);
 
-/// To see whether the model is back.
+/// A probe, to find out whether the model is available again.
 fn probe(number: u64) -> Passes {
     Passes {
         model: Pass::Probe(number),
@@ -35,7 +35,7 @@ fn probe(number: u64) -> Passes {
     }
 }
 
-/// One that was let through like that, and took so many tokens.
+/// A request that was admitted as a probe, and reserved this many tokens.
 fn sent(passes: Passes, taken: u64) -> SentRequest {
     SentRequest {
         model: "m".into(),
@@ -52,7 +52,7 @@ fn limited(retry_after_ms: Option<u64>) -> Class {
     Class::RateLimited { retry_after_ms }
 }
 
-/// The place in line that it was given, or has.
+/// Its place in the queue.
 fn queued(step: Step, wait: Duration) -> AdmissionRequest {
     match step {
         Step::Queued(ticket, time) if time == wait => AdmissionRequest {
@@ -108,7 +108,7 @@ fn cool_downs_by_error_class() {
         ),
         (Class::Transport, None),
         (Class::BadRequest, None),
-        // A day: after two minutes somebody may try.
+        // A day: after two minutes one request may try.
         (limited(Some(86_400_000)), Some(120_000)),
     ];
     for (class, hold) in table {
@@ -170,7 +170,8 @@ fn a_place_in_the_limit_is_given_once() {
     );
 }
 
-/// So many tokens were taken by one that is under way, and used by those before it, of 60.
+/// This many tokens are reserved by a request in progress, and were used by earlier ones, of a
+/// limit of 60.
 #[test]
 fn a_request_waits_only_if_it_can_be_sent_in_time() {
     let patient = |seconds| AdmissionRequest {
@@ -180,7 +181,7 @@ fn a_request_waits_only_if_it_can_be_sent_in_time() {
     };
     for (under_way, used, patience, expected) in [
         (0, 0, 0, Ok(0)),
-        // What is under way may be given back: up to its deadline, and no longer.
+        // Reserved tokens may be returned until the deadline of the request.
         (60, 0, 5, Ok(5_000)),
         (60, 0, 39, Ok(39_000)),
         (60, 0, 41, Ok(40_000)),
@@ -306,7 +307,7 @@ fn a_probe_succeeds_when_the_response_begins() {
     assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
     gate.response_started(ms(10_500), &sent(probe(1), 10));
     assert_eq!(gate.step(ms(10_500), &request(), 0.0), GO, "before its end");
-    // What breaks after that is one failure among others.
+    // A failure after that counts as an ordinary failure.
     let sent = sent(probe(1), 10);
     let broken = failure(Class::IncompleteStream);
     gate.failed(ms(11_000), &sent, &broken, true);

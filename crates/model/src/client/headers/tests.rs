@@ -1,4 +1,4 @@
-//! Headers as providers send them.
+//! Tests with headers as providers send them.
 
 use reqwest::header::{HeaderName, HeaderValue};
 

@@ -1,10 +1,11 @@
-//! Limits per minute: who waits how long, and that no window of time gets more than it may.
+//! Tests of limits per minute: how long requests wait, and that no time window exceeds its limit.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A meter, those in line with when it was looked at last, and when who was sent.
+/// A rate limiter, the queued requests with the time of their last check, and the times at which
+/// requests were sent.
 #[derive(Clone)]
 struct Line {
     meter: RateLimiter,
@@ -32,7 +33,7 @@ fn meter(requests: Option<u32>, tokens: Option<u64>) -> Line {
 }
 
 impl Line {
-    /// Sends those whose turn comes until then.
+    /// Sends the requests whose turn comes until then.
     fn until(&mut self, now: Duration) {
         while let Some((ticket, tokens)) = self.waiting.front().copied() {
             let turn = self.now + self.wait(tokens, Some(ticket)).time;
@@ -51,7 +52,7 @@ impl Line {
         self.meter.wait(self.now, tokens, ticket)
     }
 
-    /// A request comes: how long it will wait.
+    /// Adds a request; returns how long it will wait.
     fn come(&mut self, tokens: u64) -> Duration {
         let wait = self.wait(tokens, None).time;
         if wait.is_zero() {
@@ -64,7 +65,7 @@ impl Line {
         wait
     }
 
-    /// The last in line no longer waits.
+    /// Removes the last request in the queue.
     fn give_up(&mut self) {
         let (ticket, _) = self.waiting.pop_back().unwrap();
         self.meter.leave(ticket);
@@ -81,7 +82,7 @@ impl Line {
     }
 }
 
-/// When requests of so many tokens that come at once are sent, in milliseconds.
+/// When requests of these numbers of tokens that arrive together are sent, in milliseconds.
 fn turns(line: &mut Line, now: u64, tokens: &[u64]) -> Vec<u128> {
     line.until(ms(now));
     let turns = tokens.iter().map(|tokens| line.come(*tokens).as_millis());
@@ -149,7 +150,7 @@ fn returned_tokens_shorten_waits_in_order() {
         waiting.map(|of| wait(of).as_millis()).collect()
     };
     assert_eq!(waits(&meter), [20_000, 26_000]);
-    // There would be room for the small one, but it came later.
+    // The small request would fit, but it came later.
     meter.meter.settle(500, Some(360));
     assert_eq!(waits(&meter), [6_000, 12_000]);
     meter.until(ms(6_000));
@@ -206,7 +207,7 @@ fn reported(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reporte
 
 #[test]
 fn an_exhausted_limit_of_the_provider_is_waited_for() {
-    // 10 requests a minute, of which none is left: one each 6 s, until all is as new.
+    // 10 requests a minute, of which none is left: one every 6 s, until the limit is full again.
     let mut meter = meter(None, None);
     meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
     assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
@@ -316,7 +317,7 @@ fn shared_limits_are_divided_and_restored() {
     });
     let at = Duration::from_secs;
     meter.share(at(0), 3);
-    // A third of both: 20 at once, then one every three seconds.
+    // A third of both limits: 20 at once, then one every three seconds.
     for _ in 0..20 {
         assert_eq!(meter.wait(at(0), 100, None).time, Duration::ZERO);
         meter.take(at(0), 100, None);
@@ -324,7 +325,7 @@ fn shared_limits_are_divided_and_restored() {
     let wait = meter.wait(at(0), 100, None).time;
     assert_eq!(wait.as_millis(), 3_000);
     assert_eq!(meter.wait(at(3), 100, None).time, Duration::ZERO);
-    // The others have gone: it fills up at the whole rate from then on.
+    // The other programs have ended: it refills at the full rate from then on.
     meter.share(at(3), 1);
     meter.take(at(3), 100, None);
     assert_eq!(meter.wait(at(3), 100, None).time.as_millis(), 1_000);

@@ -1,4 +1,4 @@
-//! What errors say, and that they never say a key.
+//! Tests of error messages, and that they never contain a key.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! Which failures are tried again, and when.
+//! Tests of which failures are retried, and when.
 
 use proptest::prelude::*;
 
@@ -84,7 +84,7 @@ fn waits_between_attempts() {
     let unavailable = C::Unavailable {
         retry_after_ms: None,
     };
-    // Attempt, draw in percent, left, expected.
+    // Attempt, random draw in percent, time left, expected delay.
     let table = [
         (
             unavailable,
@@ -135,7 +135,7 @@ fn waits_between_attempts() {
             ms(250),
             RetryDecision::GiveUp(GiveUpReason::NoTimeLeft),
         ),
-        // Never sooner than asked, and not all at once.
+        // Never sooner than the provider asked, and not all at the same time.
         (
             limited(2_000),
             1,
@@ -166,7 +166,7 @@ fn waits_between_attempts() {
             LONG,
             RetryDecision::Retry { after: ms(1_200) },
         ),
-        // Longer than it is given: at once, whatever the draw.
+        // The wait is longer than the time left: it fails at once, whatever the draw.
         (
             limited(120_000),
             1,

@@ -85,7 +85,7 @@ fn heading(line: &str) -> Option<Passage<'_>> {
 
 #[cfg(test)]
 mod tests {
-    //! What is read of an answer of `recall`, and when it is asked.
+    //! Tests of reading the results of `recall`, and of when it is called.
 
     use unisono_context::call::ToolResult;
 

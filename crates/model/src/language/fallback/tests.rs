@@ -1,4 +1,4 @@
-//! A chain of models: who is asked with what, and what is said when nobody answers.
+//! Tests of a chain of models: which model receives which request, and the error if none answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -50,7 +50,7 @@ struct Chain {
     fallback: Fallback,
 }
 
-/// Models that each do the same with every request.
+/// Models that each react to every request in the same way.
 fn chain(acts: &[Act]) -> Chain {
     let (mut models, mut rendered) = (Vec::new(), Vec::new());
     let mut links = acts.iter().zip(["one:", "second:", "number three:"]);
@@ -98,7 +98,7 @@ impl Chain {
     }
 }
 
-/// Who answered, where it was not the first.
+/// The model that answered, unless it was the first.
 fn by(reply: &Reply) -> Option<&str> {
     reply.fallback.as_ref().map(|by| &*by.model)
 }
@@ -121,7 +121,7 @@ const CLASSES: [Class; 19] = [
     Class::IncompleteStream,
     Class::CircuitOpen { retry_after_ms: 9 },
     Class::Busy,
-    // From here on another provider would do no better.
+    // From here on another provider would not help either.
     Class::Overflow {
         limit: Some(Tokens(1)),
     },

@@ -61,7 +61,8 @@ pub(super) fn explain(
 
 #[cfg(test)]
 mod tests {
-    //! Usage is completed from the catalogue and nothing is made up; errors say what to do.
+    //! Tests that usage is completed from the catalogue and never invented, and that errors give
+    //! advice.
 
     use unisono_context::Cost;
 
@@ -105,7 +106,7 @@ mod tests {
                 50_000,
                 Some(125_000 + 1_000),
             ),
-            // The whole of a long request has the higher price.
+            // All tokens of a long request have the higher price.
             (
                 "gemini/gemini-2.5-pro",
                 used(200_001, 0, 0),

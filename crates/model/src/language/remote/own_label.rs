@@ -115,7 +115,8 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    //! Which labels are taken off, and that a stream says what the whole reply says.
+    //! Tests of which labels are removed, and that a stream gives the same text as the complete
+    //! reply.
 
     use super::*;
 

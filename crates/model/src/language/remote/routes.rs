@@ -29,7 +29,7 @@ pub(super) const fn shard(place: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    //! Which shard a request goes to.
+    //! Tests of the shard to which a request is routed.
 
     use super::*;
 

@@ -112,7 +112,7 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
-    //! What is counted, what is guessed, and what is left alone.
+    //! Tests of which sizes are counted, which are estimated, and which are omitted.
 
     use super::*;
     use crate::catalogue::Catalogue;
@@ -129,7 +129,7 @@ mod tests {
             (5_000, false, Some(100)),
             (5_000, true, Some(100)),
             (4_999, false, None),
-            // The persona, the task, phrases around them and what a message costs.
+            // The persona, the task, the phrases around them and the overhead of a message.
             (4_999, true, Some(46)),
         ] {
             let prefix = Count::exact(prefix);
@@ -153,7 +153,7 @@ mod tests {
             Count::exact(3),
             "what starts a reply, and no context"
         );
-        // The same bytes are the same prefix, whatever else the request says.
+        // The same bytes are the same prefix, whatever the rest of the request is.
         let other = Request {
             output_schema: Some("{\"type\":\"object\"}".into()),
             ..request

@@ -1,5 +1,5 @@
-//! A remote model against a provider in memory, with the clock stopped: what is sent and when,
-//! and what becomes of the usage that comes back.
+//! Tests of a remote model with a provider in memory and a paused clock: which requests are sent
+//! when, and how the reported usage is processed.
 
 mod fallback;
 mod loopback;
@@ -34,13 +34,13 @@ fn anthropic() -> (Provider, Arc<Remote<Provider>>) {
     (provider, remote)
 }
 
-/// About so many tokens of conversation.
+/// A conversation of about this many tokens.
 fn snapshot(tokens: usize) -> Arc<Snapshot> {
     let text = "the billing job ships on Friday and costs money. ".repeat(tokens / 10);
     Arc::new(Chat::new(1).say(Role::User, &text).freeze())
 }
 
-/// One of several requests on one context, with a prefix of this model's.
+/// One of several requests on one context, with a prefix of this model.
 fn request(remote: &Remote<Provider>, peers: u32, mode: CacheWarm) -> Request {
     on(remote, snapshot(4_000), peers, mode)
 }
@@ -57,10 +57,10 @@ fn on(remote: &Remote<Provider>, snapshot: Arc<Snapshot>, peers: u32, mode: Cach
     Request { prefix, ..request }
 }
 
-/// What became of a request, and how long it took.
+/// The result of a request, and how long it took.
 type Outcome = (Result<Reply, Error>, Duration);
 
-/// All at once.
+/// Runs all requests at once.
 async fn fan_out(remote: &Arc<Remote<Provider>>, request: &Request, count: u32) -> Vec<Outcome> {
     let mut runs = JoinSet::new();
     for n in 0..count {
@@ -134,7 +134,7 @@ async fn followers_read_what_the_leader_wrote_and_wait_for_its_first_event_only(
     }
 }
 
-/// Adds the time up to its end.
+/// Adds the time until its end.
 struct Waited(Instant, Arc<Mutex<Duration>>);
 
 impl Drop for Waited {
@@ -270,7 +270,7 @@ async fn a_prewarmed_cache_is_written_once_and_paid_for_once() {
     };
     assert!(prewarmed.cache_write > Tokens::ZERO && prewarmed.cost.is_some());
     assert_eq!(prewarmed.output, Tokens(10));
-    // The prewarm's listener is nobody's: its text is not the run's.
+    // The warming request has a listener of its own: its text is not part of the run's.
     let (_, took) = outcomes[0];
     assert!(took <= FIRST_EVENT + REST + FIRST_EVENT + REST);
 }
@@ -301,7 +301,7 @@ async fn a_prewarm_is_reported_even_if_the_next_request_is_cancelled() {
     assert!(replied.await.is_err(), "its reply was on the way");
     assert_eq!((provider.sent().len(), paid.usages().len()), (2, 1));
 
-    // Given up before it was answered, it says nothing: nobody knows what it cost.
+    // Cancelled before it was answered, it reports nothing: its cost is not known.
     let (provider, remote) = anthropic();
     let paid = Paid::default();
     let asked = paid.of(request(&remote, 2, CacheWarm::Prewarm));
@@ -310,7 +310,7 @@ async fn a_prewarm_is_reported_even_if_the_next_request_is_cancelled() {
     assert_eq!((provider.sent().len(), paid.usages().len()), (1, 0));
 }
 
-/// What was told to be paid for besides replies.
+/// The usage that was reported in addition to that of replies.
 #[derive(Clone, Default)]
 struct Paid(Arc<Mutex<Vec<Usage>>>);
 
@@ -402,7 +402,7 @@ async fn requests_are_spread_over_keys_with_separate_caches() {
     let key = |shard| cache_key(asked.prefix.digest(), shard);
     let expected = [(key(0), 14), (key(1), 15), (key(2), 5)];
     assert_eq!(provider.keys(), expected.into_iter().collect());
-    // One leader for each cache, and nobody waits for two.
+    // One leader for each cache, and no request waits for two.
     let used = usage(&outcomes);
     let led = used
         .iter()
@@ -446,7 +446,7 @@ async fn a_request_always_has_the_same_bytes() {
             place: 17,
             ..request(&remote, 40, CacheWarm::Leader)
         };
-        // What was learnt, how busy a key was and how often it was asked does not matter.
+        // The calibration, the load of a key and the number of requests do not matter.
         for _ in 0..40 {
             remote.complete(asked.clone()).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! Parts: nothing lost, nothing twice, each within the window.
+//! Tests of parts: nothing is lost or repeated, and each fits in the window.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn assert_within(parts: &Parts, limits: Limits) {
     for index in 0..parts.parts.len() {
         let so_far = (index > 0).then_some(&*so_far);
         let task = count(&parts.task(index, so_far, parts.target));
-        // A dialect adds a few tokens for each of the two messages it makes of this.
+        // A dialect adds a few tokens for each of the two messages of such a request.
         let all = task + count(&who) + parts.max_output.0 + 32;
         assert!(
             all <= limits.window.0,
@@ -59,7 +59,7 @@ fn joined(parts: &Parts) -> String {
 
 #[test]
 fn a_single_line_longer_than_the_window_is_split_exactly() {
-    // No spaces, no sentences: nothing to cut at but characters.
+    // No spaces and no sentences: cuts are possible only between characters.
     let line: String = (0..)
         .map(|n: u32| format!("{:x}-é", n.wrapping_mul(2_654_435_761)))
         .collect_to(85_000);
@@ -87,7 +87,7 @@ fn a_single_line_longer_than_the_window_is_split_exactly() {
             .task(parts.parts.len() - 1, None, parts.target)
             .contains("go on after")
     );
-    // No part is wasted: all but the last are nearly full.
+    // All parts but the last are nearly full.
     let least = parts.parts[..parts.parts.len() - 1]
         .iter()
         .map(|p| count(&p.text))
@@ -138,7 +138,7 @@ fn units_stay_together_and_parts_end_between_them() {
     for part in &parts.parts {
         assert_eq!(part.first.0, next);
         assert!(part.text.starts_with(&format!("<{} ", part.first)));
-        // A call is two after its question; its result comes next.
+        // A call is two messages after its question; its result is the next message.
         assert_ne!(part.first.0 % 3, 0, "a result without its call");
         next = part.last.0 + 1;
     }
@@ -178,9 +178,9 @@ fn fitting_input_is_one_part_with_prior_and_recent() {
         found.is_sorted() && found.iter().all(Option::is_some),
         "{task}"
     );
-    // Only the summary so far and the new messages: nothing of what it stands for.
+    // Only the summary so far and the new messages, and not the messages that it replaces.
     assert_eq!(task.matches("<#1 ").count(), 1);
-    // With nothing new, what was summarised before is summarised anew.
+    // Without new messages, those that were summarised before are summarised again.
     let again = Material {
         items: &[],
         ..material

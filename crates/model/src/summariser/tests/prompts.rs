@@ -1,4 +1,4 @@
-//! Prompt files: what is read, what is refused and where, and what is sent.
+//! Tests of prompt files: what is accepted, what is rejected and at which line, and what is sent.
 
 use std::sync::Arc;
 

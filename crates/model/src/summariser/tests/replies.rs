@@ -1,4 +1,5 @@
-//! Replies: what is around a summary goes, what is none is named.
+//! Tests of replies: the text around a summary is removed, and unusable replies are rejected with a
+//! reason.
 
 use unisono_context::Tokens;
 use unisono_context::call::{Reply, Stop};

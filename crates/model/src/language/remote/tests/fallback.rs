@@ -1,4 +1,5 @@
-//! Chains of remote models over HTTP: what a fallback is sent, and who is passed over.
+//! Tests of chains of remote models over HTTP: what a fallback receives, and which models are
+//! skipped.
 
 use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Recorded, Refusal, Script};
 
@@ -8,12 +9,12 @@ use crate::language::Fallback;
 use crate::provider::{Kind, Settings};
 
 const FIRST: &str = "openai/gpt-5-mini";
-/// What was paid for besides the reply, and the fallback whose it was.
+/// The usage in addition to the reply's, and the fallback that caused it.
 type Payment = (Usage, Option<Arc<str>>);
 
 const SECOND: &str = "anthropic/claude-haiku-4-5";
 
-/// A model at that provider, with another window where one is given.
+/// A model of that provider, optionally with another window.
 fn model(reference: &str, window: Option<u64>, provider: &FakeProvider) -> Arc<Remote<Client>> {
     let (dialect, kind) = match reference.starts_with("anthropic") {
         true => (Dialect::Anthropic, Kind::Anthropic),
@@ -35,7 +36,7 @@ fn model(reference: &str, window: Option<u64>, provider: &FakeProvider) -> Arc<R
     ))
 }
 
-/// A request with as much output as the first model can give.
+/// A request for the longest output of the first model.
 fn asked(chain: &Fallback) -> Request {
     let request = Request {
         group: Group::Shared,
@@ -60,7 +61,7 @@ async fn provider(act: impl Into<Act>) -> FakeProvider {
 async fn a_fallback_gets_a_maximum_output_within_its_limits() {
     let away = provider(Act::refuse(Refusal::Unauthorised)).await;
     let answering = provider(Answer::text("Done.")).await;
-    // With its own window, and with one that leaves less than its longest output.
+    // With its own window, and with one that leaves less room than its longest output.
     for (window, range) in [(None, 64_000..=64_000), (Some(20_000), 10_000..=15_000)] {
         let chain = Fallback::new(FIRST, model(FIRST, None, &away))
             .or(SECOND, model(SECOND, window, &answering));
@@ -134,7 +135,7 @@ async fn usage_of_an_interrupted_fallback_is_reported() {
         panic!("both that broke off: {received:?}");
     };
     assert_eq!(&**by, SECOND);
-    // OpenAI says what a request used at its end: until then it is estimated.
+    // OpenAI reports the usage at the end of a reply; until then it is estimated.
     assert!((5_000..9_000).contains(&first.input.0), "{first:?}");
     for used in [first, second] {
         assert!(used.input.0 > 0 && used.output.0 >= 2, "{used:?}");

@@ -1,5 +1,5 @@
-//! Remote models over HTTP to a provider on loopback whose cache has a prefix only once a reply
-//! with it has begun: what a fan-out pays for, in every dialect.
+//! Tests of remote models over HTTP with a provider on loopback, which caches a prefix only once a
+//! reply with it has begun: the usage of a fan-out, in every dialect.
 
 use unisono_fake_provider::{
     Act, Answer, At, CacheSettings, CacheSim, Dialect as Fake, Ending, FakeProvider, Recorded,
@@ -10,7 +10,7 @@ use super::*;
 use crate::client::Client;
 use crate::provider::{Kind, Settings};
 
-/// The longest a fan-out may take.
+/// The longest time that a fan-out may take.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A model of each dialect whose provider caches.
@@ -39,7 +39,7 @@ pub(super) fn over_http(
     Arc::new(Remote::new(entry, client, catalogue))
 }
 
-/// The usage of so many requests at once that share a prefix.
+/// The usage of this many concurrent requests that share a prefix.
 async fn fan_out(remote: &Arc<Remote<Client>>, asked: &Request, count: u32) -> Vec<Usage> {
     let mut runs = JoinSet::new();
     for n in 0..count {
@@ -62,7 +62,7 @@ async fn a_fan_out_pays_for_its_prefix_once() {
             (CacheWarm::Leader, 64),
             (CacheWarm::Prewarm, 16),
         ] {
-            // Each key has a cache of its own, as if another machine served it.
+            // Each key has its own cache, as if another machine served it.
             let cache = CacheSim::new(CacheSettings {
                 openai_keys: true,
                 ..CacheSettings::default()
