@@ -216,7 +216,7 @@ pub enum Error {
     },
     /// It has no conversation in a known format.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
+        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
     )]
     Unrecognised {
         /// The file.
@@ -243,7 +243,7 @@ pub enum Error {
         skipped: Vec<LineError>,
     },
     /// It has more messages than the limit.
-    #[error("{name}: the conversation has more than {most} messages; nothing of it was taken")]
+    #[error("{name}: the conversation has more than {most} messages; nothing was imported")]
     TooMany {
         /// The file.
         name: String,
@@ -274,9 +274,7 @@ fn bad_lines(name: &str, lines: &[LineError]) -> String {
             lines.len() - LISTED
         ));
     }
-    text.push_str(
-        "nothing of the file was taken; put the lines right, or leave them out with --skip-bad",
-    );
+    text.push_str("nothing was imported; correct the lines, or skip them with --skip-bad");
     text
 }
 

@@ -101,7 +101,7 @@ pub struct Caps {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The kind has no default address, and none is set.
-    #[error("provider `{provider}`: {kind} has no address of its own; set its base URL")]
+    #[error("provider `{provider}`: {kind} has no default address; set its base URL")]
     NoAddress {
         /// The provider.
         provider: Arc<str>,
@@ -117,7 +117,7 @@ pub enum Error {
         error: AddressError,
     },
     /// A timeout, cap or limit is zero.
-    #[error("provider `{provider}`: {setting} is zero; nothing could ever be answered")]
+    #[error("provider `{provider}`: {setting} is zero; no request could ever be answered")]
     Zero {
         /// The provider.
         provider: Arc<str>,

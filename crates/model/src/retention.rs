@@ -89,7 +89,7 @@ pub enum Error {
         reason: String,
     },
     /// There is no probe.
-    #[error("it holds no probe")]
+    #[error("it has no probe")]
     Empty,
 }
 
@@ -114,7 +114,7 @@ pub fn parse(jsonl: &str, messages: u32) -> Result<Vec<Probe>, Error> {
             serde_json::from_str(text).map_err(|error| wrong(parse_reason(&error)))?;
         check(&probe, messages).map_err(wrong)?;
         if !ids.insert(probe.id.clone()) {
-            return Err(wrong(format!("a probe `{}` was there before", probe.id)));
+            return Err(wrong(format!("a probe `{}` occurs twice", probe.id)));
         }
         probes.push(probe);
     }
@@ -340,7 +340,7 @@ mod tests {
             ),
             (
                 PROBES.replace("\"b\"", "\"a\""),
-                "line 3: a probe `a` was there before",
+                "line 3: a probe `a` occurs twice",
             ),
             (
                 PROBES.replace("[2]", "[3]"),
@@ -367,7 +367,7 @@ mod tests {
                 "\n{\"id\":".to_owned(),
                 "line 2: EOF while parsing a value (column 6)",
             ),
-            ("\n \n".to_owned(), "it holds no probe"),
+            ("\n \n".to_owned(), "it has no probe"),
         ];
         for (text, expected) in rows {
             assert_eq!(parse(&text, 2).unwrap_err().to_string(), expected);

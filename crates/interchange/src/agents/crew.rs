@@ -23,7 +23,10 @@ const BUILDS: &str = "tasks_config";
 
 /// The keys of a task that do not carry over, with the reasons.
 const LOST_KEYS: [(&str, &str); 13] = [
-    ("tools", "tools are an agent's: name them in its definition"),
+    (
+        "tools",
+        "tools belong to agents: list them in an agent's definition",
+    ),
     (
         "async_execution",
         "stages of a pipeline work one after the other: agents that are to work at once are named \
@@ -31,20 +34,20 @@ const LOST_KEYS: [(&str, &str); 13] = [
     ),
     (
         "human_input",
-        "nobody is asked about an answer; calls of tools wait for a person where `approve` says so",
+        "answers need no approval; tool calls wait for approval if `approve` says so",
     ),
     (
         "output_file",
-        "agents here write no files; `unisono run --json` has what each answered",
+        "agents do not write files; `unisono run --json` has what each answered",
     ),
-    ("create_directory", "agents here write no files"),
+    ("create_directory", "agents do not write files"),
     (
         "output_json",
-        "write an `output_schema` for the agent where its answer has to have a shape",
+        "write an `output_schema` for the agent if its answer must have a structure",
     ),
     (
         "output_pydantic",
-        "write an `output_schema` for the agent where its answer has to have a shape",
+        "write an `output_schema` for the agent if its answer must have a structure",
     ),
     (
         "guardrail",
@@ -62,7 +65,10 @@ const LOST_KEYS: [(&str, &str); 13] = [
         "max_retries",
         "`retries` of the agent count for all its attempts",
     ),
-    ("callback", "there are no hooks around an agent's calls"),
+    (
+        "callback",
+        "hooks around an agent's calls are not supported",
+    ),
     ("converter_cls", "it has no counterpart"),
 ];
 
@@ -362,8 +368,8 @@ impl Crew {
         let agent = by.map(id).filter(|agent| ids.contains(agent));
         let Some(agent) = agent else {
             let why = match by {
-                Some(name) => format!("it is no stage: the crew has no agent `{name}`"),
-                None => "it is no stage: it names no agent".to_owned(),
+                Some(name) => format!("it is not a stage: the crew has no agent `{name}`"),
+                None => "it is not a stage: it names no agent".to_owned(),
             };
             return draft.lost.push(note("", &why));
         };
@@ -378,7 +384,7 @@ impl Crew {
                             note(&key, why)
                         });
                     }
-                    _ => draft.lost.push(note(&key, "it is no list of tasks")),
+                    _ => draft.lost.push(note(&key, "it is not a list of tasks")),
                 },
                 other => {
                     let known = LOST_KEYS.iter().find(|(name, _)| *name == other);
@@ -428,7 +434,7 @@ fn report_context(
         draft.lost.push(note(&why));
     }
     if before.iter().any(|name| !named.contains(name)) {
-        let why = "it is given what all stages before it came back with, not of these alone";
+        let why = "it receives the results of all earlier stages, not only of these";
         draft.changed.push(note(why));
     }
 }

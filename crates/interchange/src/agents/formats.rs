@@ -8,10 +8,10 @@ use super::rule::Rule::{self, *};
 /// Keys, with dots between their parts, and their conversion.
 pub(super) type Keys = &'static [(&'static str, Rule)];
 
-const HOOKS: Rule = Lost("there are no hooks around an agent's calls");
+const HOOKS: Rule = Lost("hooks around an agent's calls are not supported");
 const COSMETIC: Rule = Dropped;
 const PERMISSIONS: Rule = Lost(NOTHING_TO_PERMIT);
-const EFFORT: Rule = Lost("how much a model thinks is not set per agent");
+const EFFORT: Rule = Lost("reasoning effort is not set per agent");
 const NO_COUNTERPART: Rule = Lost("it has no counterpart");
 
 /// The keys of a format.
@@ -45,12 +45,12 @@ const CLAUDE: Keys = &[
     ("hooks", HOOKS),
     (
         "memory",
-        Lost("an agent remembers nothing between turns but the conversation"),
+        Lost("an agent keeps only the conversation between turns"),
     ),
     ("background", Dropped),
     ("effort", EFFORT),
     ("isolation", Lost("agents have no working directory")),
-    ("initialPrompt", Lost("its task is what it is told first")),
+    ("initialPrompt", Lost("its first message is its task")),
     ("color", COSMETIC),
     ("disabled", Disabled),
 ];
@@ -65,7 +65,7 @@ const CODEX: Keys = &[
     ("model_verbosity", NO_COUNTERPART),
     (
         "model_provider",
-        Lost("a model is named with its provider: provider/model"),
+        Lost("write a model with its provider: provider/model"),
     ),
     ("sandbox_mode", PERMISSIONS),
     ("sandbox_workspace_write", PERMISSIONS),
@@ -88,7 +88,7 @@ const COPILOT: Keys = &[
     ("target", Dropped),
     (
         "agents",
-        Lost("whom a lead may ask is chosen with `run.agents` or --agents"),
+        Lost("the agents that a lead may ask are chosen with `run.agents` or --agents"),
     ),
     (
         "handoffs",
@@ -148,13 +148,13 @@ const GEMINI: Keys = &[
     ("timeout_mins", Minutes),
     ("run.timeout_mins", Minutes),
     ("prompts.system_prompt", Instructions),
-    ("prompts.query", Lost("its task is what it is told first")),
+    ("prompts.query", Lost("its first message is its task")),
     ("mcpServers", Servers),
     ("mcp_servers", Servers),
-    ("input", Lost("an agent is given a task in words")),
+    ("input", Lost("an agent's task is a text")),
     (
         "output",
-        Lost("write an `output_schema` where the answer has to have a shape"),
+        Lost("write an `output_schema` if the answer must have a structure"),
     ),
 ];
 
@@ -176,7 +176,7 @@ const CREWAI: Keys = &[
     ),
     (
         "memory",
-        Lost("an agent remembers nothing between turns but the conversation"),
+        Lost("an agent keeps only the conversation between turns"),
     ),
     ("reasoning", EFFORT),
     ("max_reasoning_attempts", EFFORT),
@@ -193,7 +193,7 @@ const CREWAI: Keys = &[
     ("use_system_prompt", NO_COUNTERPART),
     (
         "knowledge_sources",
-        Lost("what it has to know is in the conversation or its instructions"),
+        Lost("its knowledge comes from the conversation and its instructions"),
     ),
     ("embedder", NO_COUNTERPART),
     ("multimodal", NO_COUNTERPART),

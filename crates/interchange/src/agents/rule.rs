@@ -62,8 +62,8 @@ pub(super) enum Rule {
 }
 
 /// Why permissions do not carry over.
-pub(super) const NOTHING_TO_PERMIT: &str = "agents here touch no files and run no commands; calls of servers' tools wait for a person where \
-     `approve` says so";
+pub(super) const NOTHING_TO_PERMIT: &str = "agents do not change files or run commands; calls of \
+     servers' tools wait for approval if `approve` says so";
 /// The delegation tool.
 pub(super) const DELEGATE: &str = "delegate";
 /// The maximum length of a description.
@@ -171,7 +171,7 @@ impl Importer<'_> {
                 .filter(|n| n.fract() == 0.0 && *n >= min_value(name))
             {
                 Some(n) => draft.number(name, n),
-                None => key.lost(draft, "it is no number that can stand here"),
+                None => key.lost(draft, "it is not a number that is valid here"),
             },
             Rule::Minutes => time(60.0, key, draft),
             Rule::Seconds => time(1.0, key, draft),
@@ -183,7 +183,7 @@ impl Importer<'_> {
             Rule::Local => {
                 return Err(key.refusal(
                     draft,
-                    "it works elsewhere; write an agent of kind `command` that asks it",
+                    "it runs on another service; write an agent of kind `command` that calls it",
                 ));
             }
             Rule::Disabled if key.is_bool(true) => {
@@ -373,7 +373,7 @@ fn time(seconds: f64, key: &SourceKey<'_>, draft: &mut Draft) {
         .filter(|n| *n >= 1.0)
     {
         Some(seconds) => draft.timeout_seconds = Some(seconds),
-        None => key.lost(draft, "it is no time"),
+        None => key.lost(draft, "it is not a duration"),
     }
 }
 

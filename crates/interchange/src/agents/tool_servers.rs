@@ -37,7 +37,7 @@ impl Servers<'_> {
                         }
                         other => match other.as_text() {
                             Some(name) => self.add_server(name, None, key, draft),
-                            None => key.lost(draft, "an item of it is no name"),
+                            None => key.lost(draft, "one of its items is not a name"),
                         },
                     }
                 }

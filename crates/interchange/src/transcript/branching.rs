@@ -30,7 +30,9 @@ pub(super) fn read<'t>(
         let named = node.parent.as_deref();
         let parent = named.and_then(|id| by_id.get(id).copied());
         if let (Some(id), None) = (named, parent) {
-            let reason = format!("the message before it, {id:?}, is not there; it begins anew");
+            let reason = format!(
+                "the message before it, {id:?}, is missing; it is treated as a first message"
+            );
             draft.warn(node.value.wrong(reason));
         }
         parents.push(parent);
@@ -56,7 +58,7 @@ pub(super) fn read<'t>(
     let mut read = vec![false; nodes.len()];
     order.iter().for_each(|at| read[*at] = true);
     if let Some(node) = read.iter().position(|read| !read).map(|at| &nodes[at]) {
-        draft.bad(node.value.wrong("the message comes before itself"));
+        draft.bad(node.value.wrong("the message is its own predecessor"));
     }
     draft.main = current.and_then(|at| ends[at]);
 }

@@ -158,7 +158,7 @@ fn whole_text(
 ) -> io::Result<()> {
     text.input.take(TEXT_BYTES).read_to_end(&mut read)?;
     if read.len() as u64 > TEXT_BYTES {
-        reader.refuse("it is no JSON, and longer than a text may be".to_owned());
+        reader.refuse("it is not JSON, and longer than a text may be".to_owned());
         return Ok(());
     }
     match std::str::from_utf8(&read) {

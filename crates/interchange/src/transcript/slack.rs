@@ -194,7 +194,7 @@ pub fn join_channel(files: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>,
         let refused = |reason: String| Error::Unrecognised {
             name: name.clone(),
             reason: format!(
-                "it is no list of Slack messages ({reason}), and only these are joined"
+                "it is not a list of Slack messages ({reason}), and only these are joined"
             ),
         };
         let text = std::str::from_utf8(bytes).map_err(|error| refused(error.to_string()))?;

@@ -369,13 +369,13 @@ fn a_text_is_a_conversation_only_if_clearly_one() {
     for text in other {
         let outline = outline_of(text.as_bytes(), None);
         assert!(
-            outline.contains("no conversation in a known format"),
+            outline.contains("not a conversation in a known format"),
             "{text}: {outline}"
         );
     }
     let forced = |text: &str| outline_of(text.as_bytes(), Some(Format::Text));
     assert!(forced("Alice: I am alone.\n").contains("user Alice"));
-    assert!(forced("Dear all").contains("no line says who speaks"));
+    assert!(forced("Dear all").contains("no line begins with a speaker"));
     assert!(forced("\n \n").contains("the file is empty"));
     assert!(outline_of(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
     assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));

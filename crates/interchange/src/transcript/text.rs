@@ -153,7 +153,7 @@ impl Speakers {
 /// Reads a text.
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
     let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
-        let reason = "no line says who speaks, as `Alice: …` does";
+        let reason = "no line begins with a speaker, as in `Alice: …`";
         return draft.bad(Problem::new(text, reason));
     };
     let mut current: Option<(&'t str, SpeakerLine<'t>, String)> = None;

@@ -121,8 +121,8 @@ impl Admission {
             Ok(Err(_)) | Err(_) => Err(Failure::new(
                 Class::Busy,
                 format!(
-                    "as many requests as the provider's settings allow at once are under way, \
-                     and none ended within {:.1} s",
+                    "the provider's limit of concurrent requests is reached, and none ended \
+                     within {:.1} s",
                     queue.as_secs_f64()
                 ),
             )),

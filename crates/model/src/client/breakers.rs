@@ -200,10 +200,10 @@ impl TrackedBreaker {
             return Err(Failure::new(Class::Unauthorised, why));
         }
         let state = if left.is_zero() {
-            format!("{who} failed too often; one request is trying whether it is back")
+            format!("{who} failed too often; one request is testing whether it is available again")
         } else {
             let left = left.as_secs_f64();
-            format!("{who} failed too often and is left alone for {left:.1} s more")
+            format!("{who} failed too often; requests to it are paused for {left:.1} s more")
         };
         let left = if left.is_zero() { PROBE_WAIT } else { left };
         let retry_after_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

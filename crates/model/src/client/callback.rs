@@ -56,9 +56,9 @@ impl Callback {
         if text.len() > URL_BYTES {
             return Err(format!("has more than {URL_BYTES} bytes"));
         }
-        let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+        let url = Url::parse(text).map_err(|error| format!("is not a valid address: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("has a user in it; use `authentication`".to_owned());
+            return Err("contains a user; use `authentication`".to_owned());
         }
         let host = url.host_str().unwrap_or_default();
         let is_listed = |name: &str| {
@@ -68,15 +68,15 @@ impl Callback {
         };
         if host.is_empty() || !is_listed(host) {
             return Err(format!(
-                "host {host:?} is none of those that callbacks may be sent to; \
-                 `server.callback_hosts` lists them"
+                "host {host:?} is not one to which callbacks may be sent; \
+                 `server.callback_hosts` lists the allowed ones"
             ));
         }
         let allowed_ips: Vec<IpAddr> = hosts.iter().filter_map(|host| parse_ip(host)).collect();
         let is_private = parse_ip(host).is_some_and(|ip| !is_public(ip));
         match (url.scheme(), is_private) {
             ("https", _) | ("http", true) => Ok(Callback { url, allowed_ips }),
-            ("http", false) => Err("must be encrypted: https".to_owned()),
+            ("http", false) => Err("must use https".to_owned()),
             (scheme, _) => Err(format!("begins with {scheme:?}; it must be https")),
         }
     }
@@ -135,7 +135,7 @@ impl Callback {
         match private {
             None => Ok(found),
             Some(ip) => Err(DeliveryError::Refused(format!(
-                "{host} stands for {ip}, which is private; list that in `server.callback_hosts` if \
+                "{host} resolves to {ip}, a private address; add it to `server.callback_hosts` if \
                  callbacks may be sent there"
             ))),
         }
@@ -285,8 +285,8 @@ mod tests {
             Callback::new(url, &listed).unwrap();
         }
         for (url, why) in [
-            ("", "no address"),
-            ("hooks.example.com", "no address"),
+            ("", "not a valid address"),
+            ("hooks.example.com", "not a valid address"),
             ("https://other.example.com/", "server.callback_hosts"),
             (
                 "https://hooks.example.com.evil.example/",
@@ -296,10 +296,10 @@ mod tests {
                 "https://evil.example/?hooks.example.com",
                 "server.callback_hosts",
             ),
-            ("https://hooks.example.com@evil.example/", "has a user"),
-            ("https://a:b@hooks.example.com/", "has a user"),
-            ("http://hooks.example.com/", "must be encrypted"),
-            ("http://1.1.1.1/", "must be encrypted"),
+            ("https://hooks.example.com@evil.example/", "contains a user"),
+            ("https://a:b@hooks.example.com/", "contains a user"),
+            ("http://hooks.example.com/", "must use https"),
+            ("http://1.1.1.1/", "must use https"),
             ("http://2130706434/", "server.callback_hosts"),
             ("http://0x7f.0.0.2/", "server.callback_hosts"),
             ("file:///etc/passwd", "server.callback_hosts"),
@@ -319,7 +319,9 @@ mod tests {
         let url = "https://localhost:9/";
         let refused = Callback::new(url, &hosts(&["localhost"])).unwrap();
         let refused = refused.send(&[], Bytes::new()).await.unwrap_err();
-        assert!(matches!(&refused, DeliveryError::Refused(why) if why.contains("is private")));
+        assert!(
+            matches!(&refused, DeliveryError::Refused(why) if why.contains("a private address"))
+        );
         let allowed_ips = hosts(&["localhost", "127.0.0.1", "::1"]);
         let allowed_ips = Callback::new(url, &allowed_ips).unwrap();
         assert!(

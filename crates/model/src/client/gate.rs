@@ -164,7 +164,7 @@ fn cool_down_failure(wait: Duration, patience: Duration) -> Failure {
     Failure::new(
         Class::Busy,
         format!(
-            "the provider asked to be left alone for {wait:.1} s more, longer than the \
+            "the provider asked for a pause of {wait:.1} s more, longer than the \
              {patience:.1} s this request may wait"
         ),
     )

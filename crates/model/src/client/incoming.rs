@@ -105,7 +105,7 @@ impl<'s> Incoming<'s> {
         let cap = self.settings.caps.response;
         Failure::new(
             Class::TooLarge,
-            format!("the reply is larger than {cap} bytes, which is all that is read of one"),
+            format!("the reply is larger than {cap} bytes, the limit for a reply"),
         )
     }
 }

@@ -38,11 +38,11 @@ fn unauthorised(settings: &Settings, reason_text: &str) -> String {
             source = key.source()
         ),
         (None, []) => format!(
-            "provider `{name}` wants a key and none is set: {reason_text}; name a variable or a file \
+            "provider `{name}` requires a key and none is set: {reason_text}; name a variable or a file \
              with the key in the provider's settings"
         ),
         (None, variables) => format!(
-            "provider `{name}` wants a key and none is set: {reason_text}; set {}",
+            "provider `{name}` requires a key and none is set: {reason_text}; set {}",
             variables.join(" or ")
         ),
     }

@@ -131,14 +131,14 @@ impl fmt::Display for GiveUpReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GiveUpReason::Permanent | GiveUpReason::Attempts(1) => Ok(()),
-            GiveUpReason::NoRetry => f.write_str("; the provider asks not to try again"),
-            GiveUpReason::ReservationUsed => f.write_str(
-                "; not sent again: it is paid for out of what was reserved for one reply",
-            ),
+            GiveUpReason::NoRetry => f.write_str("; the provider asks not to retry"),
+            GiveUpReason::ReservationUsed => {
+                f.write_str("; not sent again: the budget reserved for it covers one reply")
+            }
             GiveUpReason::Attempts(attempts) => write!(f, "; gave up after {attempts} attempts"),
             GiveUpReason::TooLong { asked, most } => write!(
                 f,
-                "; the provider asks to wait {:.1} s, longer than the {:.1} s it is given",
+                "; the provider asks to wait {:.1} s, longer than the {:.1} s allowed",
                 asked.as_secs_f64(),
                 most.as_secs_f64()
             ),

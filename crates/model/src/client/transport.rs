@@ -147,9 +147,9 @@ pub(super) fn connection_failure(error: &reqwest::Error, settings: &Settings) ->
 pub(super) fn timeout_failure(stage: Stage, timeouts: &Timeouts) -> Failure {
     let (what, timeout) = match stage {
         Stage::Connect => ("no connection was made", timeouts.connect),
-        Stage::FirstByte => ("no byte of a reply came", timeouts.first_byte),
-        Stage::Idle => ("nothing more came of the reply", timeouts.idle),
-        Stage::Total => ("no whole reply came", timeouts.total),
+        Stage::FirstByte => ("no response was received", timeouts.first_byte),
+        Stage::Idle => ("no more of the reply was received", timeouts.idle),
+        Stage::Total => ("the reply was not complete", timeouts.total),
     };
     let reason = format!("{what} within {:.1} s", timeout.as_secs_f64());
     Failure::new(Class::Timeout(stage), reason)

@@ -322,7 +322,7 @@ impl<T: Transport> Remote<T> {
                     limit: Some(window),
                 },
                 reason: format!(
-                    "not asked: its window is {window} tokens, the request has about {input}"
+                    "skipped: its window is {window} tokens, the request has about {input}"
                 )
                 .into(),
                 request_id: None,

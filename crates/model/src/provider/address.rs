@@ -178,7 +178,7 @@ impl fmt::Display for Reason {
             }
             Reason::Malformed(problem) => write!(f, "cannot be read: {problem}"),
             Reason::Credentials => f.write_str(
-                "holds a user or password; take it out and name a key or a header for it",
+                "contains a user or password; remove it and set a key or a header instead",
             ),
             Reason::QueryOrFragment => {
                 f.write_str("has a query or fragment (`?` or `#`); it must end before that")

@@ -34,7 +34,7 @@ pub enum Error {
         name: String,
     },
     /// The value is invalid.
-    #[error("the value of header `{name}` has characters that a header cannot hold")]
+    #[error("the value of header `{name}` has characters that a header cannot contain")]
     Value {
         /// The header.
         name: String,

@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// It cannot be sent in a header.
     #[error(
-        "the key from {from} holds {what}; a key is one word of letters, digits and signs: put only the key there"
+        "the key from {from} contains {what}; a key is one word of letters, digits and punctuation: put only the key there"
     )]
     Malformed {
         /// Its source.
@@ -59,7 +59,7 @@ pub enum Error {
         what: &'static str,
     },
     /// It is too long.
-    #[error("{from} holds more than {LONGEST} bytes; put only the key there")]
+    #[error("{from} has more than {LONGEST} bytes; put only the key there")]
     TooLong {
         /// Its source.
         from: Source,

@@ -114,8 +114,8 @@ fn invalid_addresses_are_rejected() {
         ("http://h:port/", "cannot be read"),
         ("https://h/v1?key=topsecret", "has a query or fragment"),
         ("https://h/v1#topsecret", "has a query or fragment"),
-        ("https://user:topsecret@h/v1", "holds a user or password"),
-        ("https://topsecret@h/v1", "holds a user or password"),
+        ("https://user:topsecret@h/v1", "contains a user or password"),
+        ("https://topsecret@h/v1", "contains a user or password"),
         ("topsecret@h", "has no scheme"),
         (
             "https://h/v1/chat/completions",
@@ -189,7 +189,7 @@ fn invalid_settings_are_rejected() {
     let none = Settings::new("local", Kind::Compatible, None, None).unwrap_err();
     assert_eq!(
         none.to_string(),
-        "provider `local`: openai-compatible has no address of its own; set its base URL"
+        "provider `local`: openai-compatible has no default address; set its base URL"
     );
     let bad = Settings::new("local", Kind::Compatible, Some("localhost:1"), None).unwrap_err();
     assert_eq!(
@@ -201,7 +201,7 @@ fn invalid_settings_are_rejected() {
     zero.timeouts.idle = Duration::ZERO;
     assert_eq!(
         zero.check().unwrap_err().to_string(),
-        "provider `openai`: the idle timeout is zero; nothing could ever be answered"
+        "provider `openai`: the idle timeout is zero; no request could ever be answered"
     );
 }
 

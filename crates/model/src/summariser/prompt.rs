@@ -120,7 +120,7 @@ impl Prompt {
                 return Err(error(open, reason, nearest(name)));
             };
             if segments.contains(&Segment::Placeholder(place)) {
-                let reason = format!("`{{{{{name}}}}}` stands twice in the prompt");
+                let reason = format!("`{{{{{name}}}}}` occurs twice in the prompt");
                 return Err(error(open, reason, None));
             }
             segments.push(Segment::Text(text[at..open].into()));

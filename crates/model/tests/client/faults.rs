@@ -549,11 +549,11 @@ async fn errors_say_what_to_do() {
         ),
         (
             Act::refuse(Refusal::Overloaded).retry_after(RetryAfter::Seconds(900)),
-            "asks to wait 900.0 s, longer than the 3.0 s it is given",
+            "asks to wait 900.0 s, longer than the 3.0 s allowed",
         ),
         (
             Act::refuse(Refusal::Internal).header("x-should-retry", "false"),
-            "the provider asks not to try again",
+            "the provider asks not to retry",
         ),
     ];
     for (act, expected) in table {

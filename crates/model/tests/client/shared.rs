@@ -68,10 +68,7 @@ async fn a_call_that_cannot_wait_for_the_cool_down_fails() {
     assert!(reply(&client).await.is_err());
     let error = reply(&client).await.unwrap_err();
     assert_eq!(error.class, Class::Busy);
-    assert!(
-        error.reason.contains("asked to be left alone for"),
-        "{error}"
-    );
+    assert!(error.reason.contains("asked for a pause of"), "{error}");
     assert_eq!(provider.request_count(), 1);
 }
 
@@ -144,7 +141,7 @@ async fn a_failing_model_does_not_block_others() {
     }
     let refused = client.reply(of("broken")).await.unwrap_err();
     assert!(matches!(refused.class, Class::CircuitOpen { .. }));
-    let reported = "model `broken` failed too often and is left alone for";
+    let reported = "model `broken` failed too often; requests to it are paused for";
     assert!(refused.reason.contains(reported), "{refused}");
     assert!(
         refused
@@ -177,7 +174,7 @@ async fn an_open_breakers_error_names_the_refusing_address() {
         let later = reply(&client).await.unwrap_err();
         assert!(matches!(later.class, Class::CircuitOpen { .. }), "{later}");
         let why = format!(
-            "is left alone for 30.0 s more; it failed last with: {}",
+            "requests to it are paused for 30.0 s more; it failed last with: {}",
             first.reason
         );
         let reported = later.reason.replace("29.9 s", "30.0 s");
@@ -328,7 +325,7 @@ async fn a_reserved_call_is_retried_only_while_nothing_is_paid() {
         assert_eq!(replied.is_ok(), requests == 3, "{replied:?}");
         if let Err(error) = replied {
             assert!(error.begun && error.class.is_transient(), "{error:?}");
-            assert!(error.reason.contains("was reserved"), "{error}");
+            assert!(error.reason.contains("budget reserved"), "{error}");
         }
     }
 }

@@ -24,7 +24,7 @@ async fn the_total_timeout_ends_a_call_without_a_retry() {
     assert!(
         error
             .reason
-            .contains("no whole reply came within 0.2 s, in attempt 1"),
+            .contains("the reply was not complete within 0.2 s, in attempt 1"),
         "{error}"
     );
     provider.wait_for_abandoned(1).await;

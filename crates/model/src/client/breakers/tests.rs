@@ -46,7 +46,7 @@ fn a_failing_model_delays_no_other() {
         };
         assert_eq!(refused.class, left);
         let expected = format!(
-            "model `a` failed too often and is left alone for 30.0 s more; it failed last with: {} \
+            "model `a` failed too often; requests to it are paused for 30.0 s more; it failed last with: {} \
              of a",
             class.code()
         );

@@ -256,7 +256,7 @@ fn reasons_end_a_sentence() {
                 asked: ms(90_000),
                 most: ms(1_500),
             },
-            "; the provider asks to wait 90.0 s, longer than the 1.5 s it is given",
+            "; the provider asks to wait 90.0 s, longer than the 1.5 s allowed",
         ),
     ];
     for (reason, expected) in table {

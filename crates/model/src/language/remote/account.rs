@@ -50,7 +50,7 @@ pub(super) fn explain(
             )
         }
         Class::UnknownModel => match &catalogue.similar(&entry.model)[..] {
-            [] => "; `unisono models` lists those that are known".to_owned(),
+            [] => "; `unisono models` lists the known models".to_owned(),
             alike => format!("; did you mean `{}`?", alike.join("`, `")),
         },
         _ => return error,
@@ -173,7 +173,7 @@ mod tests {
             (
                 "openai-compatible/qwen3",
                 Class::UnknownModel,
-                "said the provider; `unisono models` lists those that are known",
+                "said the provider; `unisono models` lists the known models",
             ),
             ("openai/gpt-4o", Class::BadRequest, "said the provider"),
         ] {

@@ -61,7 +61,7 @@ impl NoTransport {
         Error {
             model: "".into(),
             class: Class::Internal,
-            reason: "nothing is sent from here".into(),
+            reason: "no transport is configured".into(),
             request_id: None,
             begun: false,
         }

@@ -43,7 +43,7 @@ fn errors_in_prompts_have_a_line() {
         ("{{x}}", "my.md:1: unknown placeholder `{{x}}`"),
         (
             "{{prior}}\n{{conversation}}\n{{prior}}",
-            "my.md:3: `{{prior}}` stands twice in the prompt",
+            "my.md:3: `{{prior}}` occurs twice in the prompt",
         ),
         (
             "{{prior}}\n{{conversation}}\n{{target_tokens}}\n\n",

@@ -104,7 +104,7 @@ async fn a_fallback_with_a_too_small_window_is_skipped() {
         Class::Unauthorised,
         "that is what to put right"
     );
-    let expected = "not asked: its window is 4000 tokens, the request has about ";
+    let expected = "skipped: its window is 4000 tokens, the request has about ";
     assert!(error.reason.contains(expected), "{error}");
 
     let chain = chain.or(SECOND, model(SECOND, None, &answering));
