@@ -16,7 +16,7 @@ use unisono_context::policy::{Keep, Policy, Preset};
 use unisono_context::{Encoding, MessageId, Ordinal, Part, SessionId, Timestamp, Tokens};
 use unisono_interchange::transcript::{self, Stamps};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{Passage, Style, SummaryInput, summarise};
+use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
 use unisono_model::language::Models;
 use unisono_model::retention::baseline::{Baseline, measure as by_baseline};
 use unisono_model::retention::{Probe, parse, report};
@@ -106,7 +106,7 @@ fn summary(messages: &[NewMessage], cap: u64, tokenizer: Tokenizer) -> String {
         prior: None,
         prior_facts: &[],
         cap: Tokens(cap),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: None,
         count: &|text: &str| tokenizer.count(text).tokens.0,
     });

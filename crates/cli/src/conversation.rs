@@ -147,7 +147,7 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
         Ok((name, bytes))
     };
     let files: Result<Vec<(String, Vec<u8>)>> = users.chain(days.clone()).map(read).collect();
-    let joined = transcript::joined(&files?).map_err(refused)?;
+    let joined = transcript::join_channel(&files?).map_err(refused)?;
     Ok(Source {
         name: name.trim_end_matches('/').to_owned(),
         held: Spooled::Memory(Cursor::new(joined)),

@@ -75,7 +75,7 @@ pub fn chain(
 
 fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {
     let model: Arc<str> = entry.model.to_string().into();
-    let known = calibrations.of(&model);
+    let known = calibrations.get(&model);
     let limits = agents::limits(entry).within(known.window(entry.window));
     let most = Ppm::from_fraction(known.ratio() * (1.0 + known.band()));
     Summariser {

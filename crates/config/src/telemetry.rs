@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use unisono_model::client::{Connections, plain};
+use unisono_model::client::{Connections, connections_to};
 use unisono_model::provider::{Address, Header};
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -27,7 +27,7 @@ pub fn receiver(endpoint: &str) -> Result<(Address, Connections), String> {
     }
     let address = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
     let address = Address::endpoint(&address).map_err(|error| error.to_string())?;
-    let connections = plain(&address, None, &[], CONNECT)?;
+    let connections = connections_to(&address, None, &[], CONNECT)?;
     Ok((address, connections))
 }
 

@@ -14,8 +14,8 @@ mod detect;
 mod formats;
 mod rule;
 mod script;
-mod served;
 mod source;
+mod tool_servers;
 mod write;
 
 use std::collections::BTreeSet;
@@ -28,10 +28,10 @@ pub use detect::find;
 
 use unisono_config::diagnostic::Diagnostic;
 
-/// The largest file that is read, in bytes.
+/// The maximum size of a file, in bytes.
 pub const FILE_CAP_BYTES: u64 = 1 << 20;
 
-/// Whose agents they are.
+/// The program whose agents a file defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Claude Code: `.claude/agents/*.md`.
@@ -59,7 +59,7 @@ impl Format {
         Format::CrewAi,
     ];
 
-    /// As it is written.
+    /// The name used on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Claude => "claude",
@@ -71,96 +71,96 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 }
 
-/// An agent that was read.
+/// A converted agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// What it is called here.
+    /// Its id here.
     pub id: String,
-    /// Where it came from.
+    /// Its original format.
     pub format: Format,
     /// The definition, as the text of `agents/<id>.md`.
     pub text: String,
-    /// What did not carry over.
-    pub lost: Vec<Lost>,
-    /// What carried over in another form.
-    pub changed: Vec<Lost>,
+    /// The keys that did not carry over.
+    pub lost: Vec<KeyChange>,
+    /// The keys that carried over in another form.
+    pub changed: Vec<KeyChange>,
 }
 
-/// A key that is not as it was.
+/// A key that was lost or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct KeyChange {
     /// The key, with dots between its parts.
     pub key: String,
-    /// Its line, where that is known.
+    /// Its line, if known.
     pub line: Option<u32>,
-    /// Why, and what to do instead.
+    /// The reason, and what to do instead.
     pub reason: String,
 }
 
-/// Why a file has no agent.
+/// Why a file, or an agent in it, cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is larger than any definition.
+    /// The file is too large.
     #[error("has {0} bytes; a definition has {FILE_CAP_BYTES} at most")]
     TooLarge(u64),
-    /// It is not what it claims to be.
+    /// It is malformed.
     #[error("{0}")]
     Malformed(Box<Diagnostic>),
-    /// It is a page, and no agent.
+    /// It is a Markdown file without front matter.
     #[error("there is no front matter")]
     NoFrontMatter,
-    /// It is none of the known formats.
+    /// Its format is unknown.
     #[error(
         "is in no known format; name it with --from: claude, codex, copilot, opencode, gemini, crewai"
     )]
     Unknown,
-    /// An agent in it cannot be one of ours.
+    /// An agent in it cannot be converted.
     #[error("agent `{name}`: {reason}")]
     Refused {
-        /// What it is called there.
+        /// Its original name.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Error {
-    /// Whether the file is something else than an agent's definition.
+    /// Whether the file is not an agent's definition.
     pub const fn is_no_agent(&self) -> bool {
         matches!(self, Error::NoFrontMatter | Error::Unknown)
     }
 }
 
-/// What is known here, against which agents are read.
+/// The names that references of an agent may use here.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'k> {
+pub struct LocalNames<'k> {
     /// The models.
     pub catalogue: &'k Catalogue,
-    /// The names of the servers of tools that are configured.
+    /// The names of the configured MCP servers.
     pub servers: &'k BTreeSet<String>,
-    /// The names of the skills that are found.
+    /// The names of the available skills.
     pub skills: &'k BTreeSet<String>,
-    /// The agents that there are, or will be: those that may be given tasks.
+    /// The agents that exist or are being imported, which may be delegates.
     pub agents: &'k BTreeSet<String>,
 }
 
-/// What a file has: each of its agents, or why that one cannot be ours.
+/// The agents of a file: each converted, or the reason why it cannot be.
 pub type Agents = Vec<Result<Imported, Error>>;
 
-/// Reads the agents of a file. Without `format`, it is recognised.
+/// Reads the agents of a file. Without `format`, the format is detected.
 ///
 /// # Errors
 /// The file cannot be read, or has no agents.
-pub fn read(path: &Path, format: Option<Format>, known: Known<'_>) -> Result<Agents, Error> {
+pub fn read(path: &Path, format: Option<Format>, known: LocalNames<'_>) -> Result<Agents, Error> {
     let bytes = std::fs::metadata(path)?.len();
     if bytes > FILE_CAP_BYTES {
         return Err(Error::TooLarge(bytes));
@@ -168,17 +168,17 @@ pub fn read(path: &Path, format: Option<Format>, known: Known<'_>) -> Result<Age
     let text = std::fs::read_to_string(path)?;
     let include = |name: &str| {
         let base = path.parent().unwrap_or(Path::new(""));
-        included(base, name)
+        read_included(base, name)
     };
     read_text(path, &text, format, known, &include)
 }
 
-/// Reads the agents of a text; `include` gives the files that it names.
+/// Reads the agents of a text; `include` reads the files that it names.
 fn read_text(
     path: &Path,
     text: &str,
     format: Option<Format>,
-    known: Known<'_>,
+    known: LocalNames<'_>,
     include: &dyn Fn(&str) -> io::Result<String>,
 ) -> Result<Agents, Error> {
     let document = source::parse(path, text)?;
@@ -198,7 +198,7 @@ fn read_text(
                 .to_owned(),
         })]);
     }
-    let setting = rule::Setting {
+    let importer = rule::Importer {
         format,
         known,
         include,
@@ -207,7 +207,7 @@ fn read_text(
     if agents.is_empty() {
         return Err(Error::Unknown);
     }
-    let mut agents = agents.iter().map(|agent| setting.import(agent)).collect();
+    let mut agents = agents.iter().map(|agent| importer.import(agent)).collect();
     if format == Format::CrewAi {
         for crew in crew::find(path, &whole)? {
             crew.join(&mut agents);
@@ -216,8 +216,8 @@ fn read_text(
     Ok(agents)
 }
 
-/// A file beside the one that names it: never one outside of its directory.
-fn included(base: &Path, name: &str) -> io::Result<String> {
+/// Reads a file that another file names; only within that file's directory.
+fn read_included(base: &Path, name: &str) -> io::Result<String> {
     let confined = |path: PathBuf| {
         let (path, base) = (path.canonicalize()?, base.canonicalize()?);
         match path.starts_with(&base) && path.metadata()?.len() <= FILE_CAP_BYTES {

@@ -36,38 +36,38 @@ use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
 pub use several::{Conversation, list};
-pub use slack::joined;
+pub use slack::join_channel;
 pub use write::{WriteError, write};
 
-/// The label of a session that says which bytes it was made of.
+/// The label of an imported session with the digest of its source.
 pub const SOURCE_DIGEST: &str = "source.blake3";
-/// The label that says which file they were in.
+/// The label with the name of its source file.
 pub const SOURCE_NAME: &str = "source.name";
 
-/// How a conversation is written down.
+/// The format of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
-    /// One object a line: the session, its messages, branches and checkpoints. Lossless.
+    /// One object per line: the session, its messages, branches and checkpoints. Lossless.
     Unisono,
-    /// OpenAI chat messages: an array, an object with `messages`, or one message a line.
+    /// OpenAI chat messages: an array, an object with `messages`, or one message per line.
     OpenAi,
     /// ShareGPT: `{"conversations": [{"from", "value"}]}`.
     ShareGpt,
-    /// Anthropic's messages: as OpenAI's, with `system` beside them and blocks as content.
+    /// Anthropic's messages: like OpenAI's, with a separate `system` and blocks as content.
     Anthropic,
     /// ChatGPT's export: conversations with a `mapping` of messages.
     ChatGpt,
     /// Claude's export: conversations with `chat_messages`.
     Claude,
-    /// A session of Claude Code, a line per block of a message.
+    /// A session of Claude Code, one line per block of a message.
     ClaudeCode,
-    /// A session of Codex, an event a line.
+    /// A session of Codex, one event per line.
     Codex,
     /// A session or checkpoint of Gemini CLI.
     GeminiCli,
     /// Messages of a channel in Slack's export.
     Slack,
-    /// A text in which lines say who speaks.
+    /// A text in which lines name the speaker.
     Text,
 }
 
@@ -112,7 +112,7 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
@@ -124,24 +124,24 @@ impl fmt::Display for Format {
     }
 }
 
-/// How to read.
+/// Options for reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The file's name, for errors; its stem is the title of a conversation that has none.
     pub name: String,
-    /// The format; none: it is recognised.
+    /// The format; `None`: it is detected.
     pub format: Option<Format>,
-    /// Leaves bad lines, and bad parts of messages, out instead of refusing the file.
+    /// Skips bad lines and bad parts of messages instead of rejecting the file.
     pub skip_bad: bool,
-    /// Messages of the conversation at most; none: as many as there are.
+    /// The maximum number of messages; `None`: no limit.
     pub most: Option<usize>,
-    /// Line and column, from 1, where the conversation begins in its file; none: it is all of it.
+    /// Line and column, from 1, of the conversation in its file; `None`: at the beginning.
     pub begins: Option<(u32, u32)>,
 }
 
 /// Ids and times for messages that have none.
 pub struct Stamps<'i> {
-    /// Makes a new id, later ones larger: UUIDv7.
+    /// Makes ascending ids: UUIDv7.
     pub ids: &'i mut dyn FnMut() -> u128,
     /// The time of the newest message without one.
     pub now: Timestamp,
@@ -155,22 +155,22 @@ impl fmt::Debug for Stamps<'_> {
     }
 }
 
-/// A conversation that was read.
+/// A parsed conversation.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The conversation. It has a session id only if the file has one.
     pub import: Import,
-    /// The format it was in.
+    /// Its format.
     pub format: Format,
-    /// Lines that were left out, because they are bad.
+    /// The skipped bad lines.
     pub skipped: Vec<LineError>,
-    /// How many of these are parts of messages that were taken without them.
+    /// The number of these that are parts of messages, whose other parts were kept.
     pub skipped_parts: usize,
-    /// What may not be meant.
+    /// Possible mistakes in the file.
     pub warnings: Vec<LineError>,
-    /// What does not carry over, by kind in the singular, and how often: `reasoning block`.
+    /// The omitted items by kind, in the singular, with their number: `reasoning block`.
     pub left_behind: BTreeMap<String, u64>,
-    /// Of the conversation's own text, where that is an element of the file.
+    /// The digest of the conversation's text, if it is an element of the file.
     digest: Option<Digest>,
 }
 
@@ -180,14 +180,14 @@ impl From<Parsed> for Import {
     }
 }
 
-/// What is wrong with a line.
+/// A problem in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
     /// The line, from 1.
     pub line: u32,
     /// The column, from 1, in characters.
     pub column: u32,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
 }
 
@@ -197,60 +197,60 @@ impl fmt::Display for LineError {
     }
 }
 
-/// Why nothing was read.
+/// Why a conversation was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {name}: {reason}")]
     Unreadable {
         /// The file.
         name: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{name}: the file is empty; a conversation has at least one message")]
     Empty {
         /// The file.
         name: String,
     },
-    /// It holds no conversation that is known.
+    /// It has no conversation in a known format.
     #[error(
-        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
+        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
     )]
     Unrecognised {
         /// The file.
         name: String,
-        /// What it is.
+        /// Why it is not recognised.
         reason: String,
     },
-    /// It holds several conversations.
+    /// It has several conversations.
     #[error(
         "{name}: the file holds {conversations} conversations; `unisono import` shows them with --list, and takes one with --pick or each with --all"
     )]
     Several {
         /// The file.
         name: String,
-        /// How many.
+        /// Their number.
         conversations: usize,
     },
-    /// It holds no message, or none that is not bad.
+    /// It has no valid message.
     #[error("{name}: the conversation has no message{}", left_out(.skipped))]
     NoMessage {
         /// The file.
         name: String,
-        /// The bad lines that were to be left out.
+        /// The skipped bad lines.
         skipped: Vec<LineError>,
     },
-    /// It holds more messages than are taken.
-    #[error("{name}: the conversation has more than {most} messages; nothing of it was taken")]
+    /// It has more messages than the limit.
+    #[error("{name}: the conversation has more than {most} messages; nothing was imported")]
     TooMany {
         /// The file.
         name: String,
-        /// How many are taken.
+        /// The limit.
         most: usize,
     },
-    /// Some lines are bad; nothing of the file counts.
+    /// Some lines are bad; nothing was read.
     #[error("{}", bad_lines(.name, .lines))]
     Bad {
         /// The file.
@@ -260,7 +260,7 @@ pub enum Error {
     },
 }
 
-/// Bad lines that are listed; the rest is counted.
+/// The number of listed bad lines; the others are counted.
 const LISTED: usize = 20;
 
 fn bad_lines(name: &str, lines: &[LineError]) -> String {
@@ -274,9 +274,7 @@ fn bad_lines(name: &str, lines: &[LineError]) -> String {
             lines.len() - LISTED
         ));
     }
-    text.push_str(
-        "nothing of the file was taken; put the lines right, or leave them out with --skip-bad",
-    );
+    text.push_str("nothing was imported; correct the lines, or skip them with --skip-bad");
     text
 }
 
@@ -287,10 +285,10 @@ fn left_out(skipped: &[LineError]) -> String {
     }
 }
 
-/// Reads a conversation that is in memory.
+/// Reads a conversation from memory.
 ///
 /// # Errors
-/// The file is empty, of no known format, or has bad lines and they are not to be skipped.
+/// The file is empty, its format is unknown, or it has bad lines that are not skipped.
 pub fn read(mut bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parsed, Error> {
     read_from(&mut bytes, options, stamps)
 }
@@ -321,7 +319,7 @@ pub fn read_digested(
     Ok((parsed, digest))
 }
 
-/// A file that is read at so much a time.
+/// The size of the read buffer.
 const READ_BYTES: usize = 64 * 1024;
 
 struct Digesting<R> {
@@ -337,7 +335,7 @@ impl<R: Read> Read for Digesting<R> {
     }
 }
 
-/// Reads a conversation, of which only what becomes of it is held.
+/// Reads a conversation from a stream; only the result is kept in memory.
 ///
 /// # Errors
 /// As [`read`], or the file cannot be read.
@@ -347,8 +345,8 @@ pub fn read_from(
     stamps: Stamps<'_>,
 ) -> Result<Parsed, Error> {
     let name = || options.name.clone();
-    let kept = draft::Kept::new(stamps, options.most);
-    let mut reader = detect::Reader::new(kept, options.format);
+    let builder = draft::ConversationBuilder::new(stamps, options.most);
+    let mut reader = detect::Reader::new(builder, options.format);
     let place = options.begins.map_or(source::Place::FIRST, Into::into);
     pieces::read(input, place, &mut reader).map_err(|error| Error::Unreadable {
         name: name(),
@@ -364,15 +362,15 @@ pub fn read_from(
             reason,
         },
     })?;
-    let detect::Found {
-        mut kept,
+    let detect::ReadOutcome {
+        mut builder,
         format,
         bad,
         skipped_parts,
         warnings,
         digest,
     } = found.ok_or_else(|| Error::Empty { name: name() })?;
-    if let (true, Some(most)) = (kept.is_full, options.most) {
+    if let (true, Some(most)) = (builder.is_full, options.most) {
         return Err(Error::TooMany { name: name(), most });
     }
     if !bad.is_empty() && !options.skip_bad {
@@ -381,9 +379,9 @@ pub fn read_from(
             lines: bad,
         });
     }
-    let left_behind = std::mem::take(&mut kept.left_behind);
-    let import = kept.finish(&options.name);
-    // A session that was exported before anything was said in it is one as well.
+    let left_behind = std::mem::take(&mut builder.left_behind);
+    let import = builder.finish(&options.name);
+    // An exported session without messages is valid too.
     let says_nothing = format == Format::Unisono && bad.is_empty();
     if import.messages.is_empty() && !says_nothing {
         return Err(Error::NoMessage {

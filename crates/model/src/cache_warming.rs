@@ -6,7 +6,7 @@
 //! event and read the prefix from the cache. [`CacheWarmth`] is the gate that they pass; [`Table`]
 //! decides.
 
-mod apart;
+mod serial;
 mod table;
 
 use std::collections::HashMap;
@@ -16,16 +16,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use apart::Apart;
-pub use apart::Turn;
-pub use table::{Asking, Entered, Key, Table, Ticket};
+pub use serial::PrefixPermit;
+use serial::SerialPrefixes;
+pub use table::{Key, Table, Ticket, WarmingDecision, WarmingRequest};
 
-/// How long requests wait for the one that leads, where nothing else is said.
+/// The default time that requests wait for the leading request.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
-/// How many warm prefixes are remembered.
+/// The maximum number of remembered warm prefixes.
 const CAPACITY: usize = 1_024;
 
-/// Which prefixes are in the providers' caches. One for the whole program; cheap to clone.
+/// The prefixes in the providers' caches. One for the whole program; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CacheWarmth(Arc<Inner>);
 
@@ -33,19 +33,19 @@ pub struct CacheWarmth(Arc<Inner>);
 struct Inner {
     started: Instant,
     gate: Mutex<Gate>,
-    apart: Apart,
+    serial: SerialPrefixes,
 }
 
 #[derive(Debug)]
 struct Gate {
     table: Table,
-    /// One for each prefix that is being warmed. Whoever waits holds a receiver: it is released
-    /// when the sender is dropped.
+    /// One for each prefix that is being warmed. Each waiting request holds a receiver and
+    /// continues when the sender is dropped.
     signals: HashMap<Key, watch::Sender<()>>,
 }
 
 impl CacheWarmth {
-    /// A gate at which a request waits at most that long.
+    /// A gate at which a request waits at most `patience`.
     pub fn new(patience: Duration) -> CacheWarmth {
         CacheWarmth(Arc::new(Inner {
             started: Instant::now(),
@@ -53,33 +53,34 @@ impl CacheWarmth {
                 table: Table::new(patience, CAPACITY),
                 signals: HashMap::new(),
             }),
-            apart: Apart::default(),
+            serial: SerialPrefixes::default(),
         }))
     }
 
-    /// Whether the server of that model has a cache in each of its slots, so that requests with one
-    /// prefix are to go one after the other.
-    pub fn set_apart(&self, model: &Arc<str>, apart: bool) {
-        self.0.apart.set(model, apart);
+    /// Sets whether the model's server has a separate cache per slot, so that requests with one
+    /// prefix run one after the other.
+    pub fn set_serial(&self, model: &Arc<str>, serial: bool) {
+        self.0.serial.set_serial(model, serial);
     }
 
-    /// Waits until no other request with that prefix is at work, where its server wants that.
-    pub async fn turn(&self, key: &Key, asking: &Asking) -> Option<Turn> {
-        match asking.may_wait() {
-            true => self.0.apart.turn(key).await,
+    /// Waits until no other request with this prefix is running, if its server has a cache per
+    /// slot. `None` if the request need not wait.
+    pub async fn prefix_permit(&self, key: &Key, warming: &WarmingRequest) -> Option<PrefixPermit> {
+        match warming.may_wait() {
+            true => self.0.serial.prefix_permit(key).await,
             false => None,
         }
     }
 
-    /// Waits until the request may be sent. The one that leads is given the lead, and keeps it
-    /// until its reply is complete.
-    pub async fn enter(&self, key: &Key, asking: &Asking) -> Option<Lead> {
-        let (until, mut released) = match self.decide(key, asking) {
-            Decided::Go => return None,
-            Decided::Lead(lead) => return Some(lead),
-            Decided::Wait(until, released) => (until, released),
+    /// Waits until the request may be sent. The leading request gets a guard, which it keeps until
+    /// its reply is complete.
+    pub async fn enter(&self, key: &Key, warming: &WarmingRequest) -> Option<Lead> {
+        let (until, mut released) = match self.decide(key, warming) {
+            GateDecision::Go => return None,
+            GateDecision::Lead(lead) => return Some(lead),
+            GateDecision::Wait(until, released) => (until, released),
         };
-        // Nothing is ever sent: the wait ends when the sender is dropped, or in time.
+        // Nothing is ever sent: the wait ends when the sender is dropped, or at the deadline.
         match self.0.started.checked_add(until) {
             Some(deadline) => drop(timeout_at(deadline, released.changed()).await),
             None => drop(released.changed().await),
@@ -87,36 +88,37 @@ impl CacheWarmth {
         None
     }
 
-    /// Whether the provider has the prefix, as far as is known.
+    /// Whether the provider's cache has the prefix, to the best of our knowledge.
     pub fn is_warm(&self, key: &Key) -> bool {
         let now = self.now();
         self.gate().table.is_warm(key, now)
     }
 
-    /// A request with that prefix has brought its first event: all that wait are released.
-    pub fn warmed(&self, key: &Key, lifetime: Duration) {
+    /// Records the first event of a request with this prefix, and releases all requests that wait
+    /// for it. The prefix stays warm for `lifetime`.
+    pub fn mark_warm(&self, key: &Key, lifetime: Duration) {
         let now = self.now();
         let mut gate = self.gate();
-        gate.table.warmed(key, now, lifetime);
+        gate.table.mark_warm(key, now, lifetime);
         gate.signals.remove(key);
     }
 
-    fn decide(&self, key: &Key, asking: &Asking) -> Decided {
+    fn decide(&self, key: &Key, warming: &WarmingRequest) -> GateDecision {
         let now = self.now();
         let mut gate = self.gate();
-        match gate.table.enter(key, now, asking) {
-            Entered::Go => Decided::Go,
-            Entered::Lead(ticket) => {
+        match gate.table.enter(key, now, warming) {
+            WarmingDecision::Go => GateDecision::Go,
+            WarmingDecision::Lead(ticket) => {
                 gate.signals.insert(key.clone(), watch::Sender::new(()));
-                Decided::Lead(Lead {
+                GateDecision::Lead(Lead {
                     warmth: self.clone(),
                     key: key.clone(),
                     ticket,
                 })
             }
-            Entered::Wait { until } => match gate.signals.get(key) {
-                Some(signal) => Decided::Wait(until, signal.subscribe()),
-                None => Decided::Go,
+            WarmingDecision::Wait { until } => match gate.signals.get(key) {
+                Some(signal) => GateDecision::Wait(until, signal.subscribe()),
+                None => GateDecision::Go,
             },
         }
     }
@@ -136,14 +138,14 @@ impl Default for CacheWarmth {
     }
 }
 
-enum Decided {
+enum GateDecision {
     Go,
     Lead(Lead),
     Wait(Duration, watch::Receiver<()>),
 }
 
-/// The right to go ahead. Dropped before its prefix is warm, it releases all that wait: the
-/// request failed, or was given up.
+/// The right of the leading request. If it is dropped before its prefix is warm (the request failed
+/// or was cancelled), all waiting requests are released.
 #[derive(Debug)]
 #[must_use = "dropping it releases the requests that wait"]
 pub struct Lead {
@@ -155,7 +157,7 @@ pub struct Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         let mut gate = self.warmth.gate();
-        if gate.table.left(&self.key, self.ticket) {
+        if gate.table.release_leader(&self.key, self.ticket) {
             gate.signals.remove(&self.key);
         }
     }

@@ -19,22 +19,22 @@ pub use document::Error as DocumentError;
 const FIRST_BAND: f64 = 0.20;
 /// The narrowest and the widest band.
 const BANDS: (f64, f64) = (0.01, 1.0);
-/// The smallest and the largest ratio that is believed.
+/// The smallest and the largest plausible ratio.
 const RATIOS: (f64, f64) = (0.25, 4.0);
 /// The weight of a new reply, once there are enough of them.
 const WEIGHT: f64 = 0.2;
 /// The weight of a new error.
 const BAND_WEIGHT: f64 = 0.3;
-/// From then on, a reply far from the others is taken for an exception.
+/// From this number of samples on, a reply far from the average counts as an exception.
 const SETTLED: u32 = 3;
-/// How far from the ratio such a reply is believed to be.
+/// The maximum relative distance of an exception from the ratio.
 const EXCEPTION: f64 = 0.25;
-/// Estimates of fewer tokens say more about what surrounds a request than about its text.
+/// Smaller estimates are ignored: the overhead of a request dominates them.
 const FEWEST: Tokens = Tokens(64);
-/// More models than any program uses.
+/// The maximum number of models; no program uses as many.
 const MOST_MODELS: usize = 1_024;
 
-/// How one model's tokens relate to the local estimate.
+/// The ratio of one model's tokens to the local estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     ratio: f64,
@@ -43,17 +43,17 @@ pub struct Calibration {
     window: Option<Window>,
 }
 
-/// A window that a provider named, asked for it or when it refused a request as too large.
+/// A window that a provider reported, on request or when it refused a request as too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
-    /// What it was taken for.
+    /// The window according to the catalogue.
     instead_of: Tokens,
-    /// What it is.
+    /// The window according to the provider.
     found: Tokens,
 }
 
 impl Calibration {
-    /// Nothing is known yet: estimates stand as they are.
+    /// The initial value: estimates are not changed.
     pub const NEW: Calibration = Calibration {
         ratio: 1.0,
         band: FIRST_BAND,
@@ -61,8 +61,8 @@ impl Calibration {
         window: None,
     };
 
-    /// Learns from a reply: what was estimated for its input, before any calibration, and what
-    /// its provider reported. Amounts that say nothing are left out.
+    /// Learns from a reply: the estimated tokens of its input, before any calibration, and the
+    /// reported ones. Values that are too small are ignored.
     pub fn observe(&mut self, estimated: Tokens, reported: Tokens) {
         if estimated < FEWEST || reported == Tokens::ZERO {
             return;
@@ -83,8 +83,8 @@ impl Calibration {
         self.band = band.clamp(BANDS.0, BANDS.1);
     }
 
-    /// The provider's tokens for a local estimate: what is likely, and what it is at most as far
-    /// as the band can tell.
+    /// The provider's tokens for a local estimate: the likely number, and the maximum according to
+    /// the band.
     pub fn adjust(&self, estimate: Count) -> Count {
         let tokens = scaled(estimate.tokens, self.ratio);
         let band = scaled(tokens, 1.0 + self.band);
@@ -99,25 +99,24 @@ impl Calibration {
         self.ratio
     }
 
-    /// How far off an adjusted estimate is, as a share of it: 20 % at first, then what was
-    /// measured, at least 1 %.
+    /// The relative error of an adjusted estimate: 20 % at first, then as measured, at least 1 %.
     pub fn band(&self) -> f64 {
         self.band
     }
 
-    /// The window of the model, which the catalogue says has that: another, where its provider named
-    /// one. That is forgotten when the catalogue says something else.
+    /// The window of the model: the provider's, if it reported one while the catalogue had this
+    /// value, else `catalogue`.
     pub fn window(&self, catalogue: Tokens) -> Tokens {
         let known = self.window.filter(|w| w.instead_of == catalogue);
         known.map_or(catalogue, |window| window.found)
     }
 
-    /// Whether its provider said what its window is, which the catalogue says is that.
+    /// Whether the provider reported a window while the catalogue had this value.
     pub fn has_window(&self, catalogue: Tokens) -> bool {
         self.window.is_some_and(|w| w.instead_of == catalogue)
     }
 
-    /// The replies it was learnt from.
+    /// The number of replies it was learnt from.
     pub fn samples(&self) -> u32 {
         self.samples
     }
@@ -129,19 +128,19 @@ impl Default for Calibration {
     }
 }
 
-/// A product, rounded up. A float that is too large becomes the largest amount.
+/// The product, rounded up. A value that is too large becomes the maximum.
 fn scaled(tokens: Tokens, factor: f64) -> Tokens {
     Tokens((tokens.0 as f64 * factor).ceil() as u64)
 }
 
-/// The calibrations of all models, by the names definitions give them. Cheap to clone; clones
-/// share what is learnt.
+/// The calibrations of all models, by their names in definitions. Cheap to clone; clones share
+/// their state.
 #[derive(Clone, Debug, Default)]
 pub struct Calibrations(Arc<Mutex<BTreeMap<Arc<str>, Calibration>>>);
 
 impl Calibrations {
-    /// What is known of a model.
-    pub fn of(&self, model: &str) -> Calibration {
+    /// The calibration of a model; the initial value for an unknown one.
+    pub fn get(&self, model: &str) -> Calibration {
         self.models().get(model).copied().unwrap_or_default()
     }
 
@@ -152,8 +151,9 @@ impl Calibrations {
         });
     }
 
-    /// Learns from a refusal that a model's window is smaller than the catalogue says.
-    pub fn refused(&self, model: &Arc<str>, catalogue: Tokens, found: Tokens) {
+    /// Records the window that a provider named when it refused a request, if it is smaller than
+    /// the catalogue's.
+    pub fn record_window_refusal(&self, model: &Arc<str>, catalogue: Tokens, found: Tokens) {
         if Tokens::ZERO < found && found < catalogue {
             let instead_of = catalogue;
             self.learn(model, |known| {
@@ -162,9 +162,9 @@ impl Calibrations {
         }
     }
 
-    /// Takes what a server said when it was asked for the window of a model that is not in the
-    /// catalogue, and for which that was assumed.
-    pub fn stated(&self, model: &Arc<str>, assumed: Tokens, found: Tokens) {
+    /// Records the window that a server reported for a model without one in the catalogue, where
+    /// `assumed` was used.
+    pub fn record_stated_window(&self, model: &Arc<str>, assumed: Tokens, found: Tokens) {
         let instead_of = assumed;
         self.learn(model, |known| {
             known.window = Some(Window { instead_of, found });
@@ -182,21 +182,21 @@ impl Calibrations {
         }
     }
 
-    /// All that was learnt, by model.
+    /// All calibrations, by model.
     pub fn all(&self) -> Vec<(Arc<str>, Calibration)> {
         let models = self.models();
         models.iter().map(|(name, c)| (name.clone(), *c)).collect()
     }
 
-    /// All that was learnt as a JSON document.
+    /// All calibrations as a JSON document.
     pub fn export(&self) -> String {
         document::write(&self.models())
     }
 
-    /// Takes what a document says, in place of what was learnt of the same models.
+    /// Imports a document. It replaces the calibrations of the models it contains.
     ///
     /// # Errors
-    /// It is not a document of this version; nothing is taken then.
+    /// It is not a document of this version; then nothing is changed.
     pub fn import(&self, document: &str) -> Result<(), DocumentError> {
         let read = document::read(document)?;
         let mut models = self.models();

@@ -22,24 +22,24 @@ pub use retirement::{FRESH_DAYS, NOTICE_DAYS, Retirement};
 pub use unisono_context::cost::Cost;
 use unisono_context::{Encoding, Ppm, Tokens};
 
-/// The window of a model the catalogue does not know.
+/// The window of a model without one in the catalogue.
 pub const ASSUMED_WINDOW: Tokens = Tokens(128_000);
-/// The longest output of a model the catalogue does not know.
+/// The maximum output of a model without one in the catalogue.
 pub const ASSUMED_MAX_OUTPUT: Tokens = Tokens(8_192);
-/// What of a window an output has at most, where its length is assumed: a quarter.
+/// An assumed maximum output is at most a quarter of the window.
 const OUTPUT_SHARE: u64 = 4;
-/// When a model's conversations are compacted, as a share of its window.
+/// The default compaction trigger, as a share of the window.
 pub const DEFAULT_TRIGGER: Ppm = Ppm::percent(95);
-/// Tokens the `retention` preset keeps verbatim.
+/// The default number of tokens that the `retention` preset keeps verbatim.
 pub const DEFAULT_RETENTION: Tokens = Tokens(1_000);
-/// Tokens a message costs besides its text, where neither model nor provider say.
+/// The default overhead of a message, in tokens besides its text.
 pub const DEFAULT_MESSAGE_OVERHEAD: Tokens = Tokens(4);
-/// How long a cached prefix stays since it was last used, where neither model nor provider say.
+/// The default lifetime of a cached prefix since its last use.
 pub const DEFAULT_CACHE_LIFETIME: Duration = Duration::from_secs(300);
 /// The offline model: a provider and a model of the same name.
 pub const EXTRACTIVE: &str = "extractive";
 
-/// The built-in files, each over the one before it.
+/// The built-in files; later ones override earlier ones.
 const BUILT_IN: [(&str, &str); 2] = [
     (
         "config/catalogue.toml",
@@ -54,7 +54,7 @@ const BUILT_IN: [(&str, &str); 2] = [
 /// Why a model cannot be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such provider.
+    /// There is no such provider.
     #[error("unknown provider `{name}`{}; known are: {known}", did_you_mean(.similar.as_deref()))]
     UnknownProvider {
         /// What was asked for.
@@ -64,7 +64,7 @@ pub enum Error {
         /// All known names.
         known: String,
     },
-    /// A bare name that is not in the catalogue does not say who serves it.
+    /// A name without a provider that is not in the catalogue.
     #[error("model `{name}` names no provider{}; write it as provider/model", did_you_mean(.similar.as_deref()))]
     NoProvider {
         /// What was asked for.
@@ -72,12 +72,12 @@ pub enum Error {
         /// The nearest known reference.
         similar: Option<String>,
     },
-    /// The program has other models of its own.
+    /// The program does not register this model.
     #[error("this program has no model `{name}`; it has {known}")]
     NotRegistered {
         /// What was asked for.
         name: String,
-        /// The models it has of that provider.
+        /// The models that it registers of this provider.
         known: String,
     },
 }
@@ -91,7 +91,7 @@ fn did_you_mean(similar: Option<&str>) -> String {
 /// All known models and providers.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// When the newest of its files that says so was generated.
+    /// The newest generation date in its files.
     generated: Option<Date>,
     providers: BTreeMap<String, file::Provider>,
     /// By `provider/model`.
@@ -102,7 +102,7 @@ impl Catalogue {
     /// The built-in catalogue.
     ///
     /// # Errors
-    /// Never for the files this crate was built and tested with.
+    /// Never for the files that this crate was built and tested with.
     pub fn built_in() -> Result<Catalogue, FileError> {
         let empty = Catalogue::default();
         BUILT_IN
@@ -110,31 +110,28 @@ impl Catalogue {
             .try_fold(empty, |all, (name, text)| all.with_file(name, text))
     }
 
-    /// This catalogue with a user's file on top: its keys win, all others stay.
+    /// This catalogue with a user's file, whose keys override the existing ones.
     ///
     /// # Errors
-    /// When the text is not a catalogue; the error names file, line and key.
+    /// The text is not a catalogue; the error names file, line and key.
     pub fn with_file(mut self, name: &str, text: &str) -> Result<Catalogue, FileError> {
         let file = file::parse(name, text)?;
         self.generated = self.generated.max(file.generated);
         for (key, provider) in file.providers {
-            self.providers
-                .entry(key)
-                .or_default()
-                .override_with(provider);
+            self.providers.entry(key).or_default().merge(provider);
         }
         for (key, model) in file.models {
             let merged = self.models.entry(key.clone()).or_default();
-            merged.override_with(model);
-            if let Some(error) = file::no_room(name, text, &key, merged) {
+            merged.merge(model);
+            if let Some(error) = file::output_exceeds_window(name, text, &key, merged) {
                 return Err(error);
             }
         }
         Ok(self)
     }
 
-    /// This catalogue with a provider of that name, whose models are as those of `like`, a known
-    /// one. A provider that is known already stays as it is.
+    /// This catalogue with a provider that serves the models of `like`, a known provider. A
+    /// provider that is known already is not changed.
     #[must_use]
     pub fn with_provider(mut self, name: &str, like: &str) -> Catalogue {
         if let Some(known) = self.providers.get(like).cloned()
@@ -143,7 +140,7 @@ impl Catalogue {
             let own = file::Provider {
                 models_of: Some(known.models_of.clone().unwrap_or_else(|| like.to_owned())),
                 default_model: None,
-                // What is said there is not sent elsewhere: the model that leads is asked.
+                // Conversations are not sent to the other provider: the lead's model summarises.
                 summariser: None,
                 ..known
             };
@@ -152,12 +149,20 @@ impl Catalogue {
         self
     }
 
-    /// This catalogue with a model of the program itself, as `provider/model`. Its provider has no
-    /// models but those of the program.
+    /// This catalogue with a model that the program registers, as `provider/model`. Its provider
+    /// then has only registered models.
     #[must_use]
-    pub fn with_own(mut self, name: &str, window: Tokens, max_output: Tokens) -> Catalogue {
+    pub fn with_program_model(
+        mut self,
+        name: &str,
+        window: Tokens,
+        max_output: Tokens,
+    ) -> Catalogue {
         let (provider, _) = name.split_once('/').unwrap_or((name, name));
-        self.providers.entry(provider.to_owned()).or_default().own = true;
+        self.providers
+            .entry(provider.to_owned())
+            .or_default()
+            .is_program = true;
         let model = file::Model {
             window: Some(window),
             max_output: Some(max_output),
@@ -172,13 +177,13 @@ impl Catalogue {
         self.providers.contains_key(name)
     }
 
-    /// The model of whoever names none and chooses that provider.
+    /// The default model of a provider.
     pub fn default_model(&self, provider: &str) -> Option<&str> {
         self.providers.get(provider)?.default_model.as_deref()
     }
 
-    /// Looks a model up. Without a provider the name may be `provider/model`, `extractive`, or
-    /// the bare name of a known model. A dated name (`gpt-4o-2024-08-06`) finds its undated entry.
+    /// Looks up a model. Without a provider the name is `provider/model`, `extractive`, or the bare
+    /// name of a known model. A dated name (`gpt-4o-2024-08-06`) finds its undated entry.
     ///
     /// # Errors
     /// When the provider is unknown, or none is named for an unknown model.
@@ -195,16 +200,17 @@ impl Catalogue {
         };
         let known = self.find(&model.provider, &model.model).or_else(|| {
             let other = defaults.models_of.as_deref()?;
-            // The other's limits hold; what it charges and how it is asked may not.
-            self.find(other, &model.model).map(file::Model::elsewhere)
+            // The limits apply here too; prices and dialect may differ.
+            self.find(other, &model.model)
+                .map(file::Model::without_provider_terms)
         });
-        if defaults.own && known.is_none() {
+        if defaults.is_program && known.is_none() {
             return Err(self.not_registered(&model));
         }
         Ok(entry(model, known, defaults))
     }
 
-    /// Reads a reference: `provider/model`, `extractive`, or the bare name of a known model.
+    /// Parses a reference: `provider/model`, `extractive`, or the bare name of a known model.
     ///
     /// # Errors
     /// When the provider is unknown, or none is named for an unknown model.
@@ -234,8 +240,7 @@ impl Catalogue {
             })
     }
 
-    /// Known models of that provider with names like this one, the most alike first; at most
-    /// three.
+    /// The known models of the provider with similar names, the most similar first; at most three.
     pub fn similar(&self, model: &ModelRef) -> Vec<String> {
         let defaults = self.providers.get(&model.provider);
         let other = defaults.and_then(|provider| provider.models_of.as_deref());
@@ -254,7 +259,7 @@ impl Catalogue {
         alike.into_iter().map(reference).collect()
     }
 
-    /// When it was generated, as far as its files say.
+    /// The date on which it was generated, if its files have one.
     pub fn generated(&self) -> Option<Date> {
         self.generated
     }
@@ -346,7 +351,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
         retention: known.retention.unwrap_or(DEFAULT_RETENTION),
         summariser: known.summariser.unwrap_or_else(|| {
-            // Who knows of no other asks the model that leads.
+            // Without a configured summariser the model itself summarises.
             defaults.summariser.clone().unwrap_or_else(|| model.clone())
         }),
         message_overhead: known
@@ -380,10 +385,10 @@ fn undated(name: &str) -> Option<&str> {
         })
 }
 
-/// Names less alike than this (Jaro and Winkler's similarity, 0 to 1) are no slip of the keyboard.
+/// The minimum similarity (Jaro and Winkler, 0 to 1) of a name that is probably a typing error.
 const ALIKE: f64 = 0.8;
 
-/// The known name most like `name`, if one is like it at all.
+/// The most similar known name, if there is a similar one.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let score = |candidate: &str| {
         let bare = candidate

@@ -12,7 +12,7 @@
 //!             └────────────── wait ◄── retry::decide ◄────┘
 //! ```
 //!
-//! A [`Post`] is a document for an address that is not a provider's, over the same connections; a
+//! A [`HttpEndpoint`] is a document for an address that is not a provider's, over the same connections; a
 //! [`Callback`] one for an address that a client names, whose host must be allowed.
 //!
 //! Dropping the future of a call drops its connection. API keys are in the headers of requests and
@@ -53,18 +53,18 @@ use crate::dialect::{Dialect, Failure, Mode};
 use crate::language::{self, Class, Listener, Reply, Stage, Usage};
 use crate::provider::{self, Settings};
 use admission::{Admission, Admitted};
-use attempt::{Answer, Failed};
-pub use callback::{Callback, Undelivered};
-pub use limits::Share;
-pub use post::Post;
+use attempt::{AttemptError, CallOutput};
+pub use callback::{Callback, DeliveryError};
+pub use limits::LimitShare;
+pub use post::HttpEndpoint;
 use progress::ReplyProgress;
-use retry::Decision;
+use retry::RetryDecision;
 use secrets::Secrets;
 
-pub use transport::{Connections, plain};
+pub use transport::{Connections, connections_to};
 
-/// The client of one provider. One value serves any number of calls at once; those that share
-/// it share its connections, limits, cool-down and breaker.
+/// The client of one provider, for any number of concurrent calls. They share its connections,
+/// limits, cool-down and breaker.
 pub struct Client {
     settings: Settings,
     http: reqwest::Client,
@@ -74,54 +74,54 @@ pub struct Client {
 
 /// One call.
 pub struct Call {
-    /// The model, as `provider/model`, for errors.
+    /// The model as `provider/model`, for errors.
     pub model: Arc<str>,
     /// The model's name at its provider.
     pub name: Arc<str>,
-    /// What is asked for.
+    /// The kind of response.
     pub mode: Mode,
-    /// Head and tail of the body, sent one after the other. Neither is joined or copied.
+    /// Head and tail of the body, sent one after the other without joining or copying them.
     pub body: [Bytes; 2],
-    /// The estimated input and the longest output, for the limit of tokens a minute.
+    /// The estimated input plus the maximum output, for the limit of tokens per minute.
     pub tokens: Tokens,
-    /// How long its caller waits: where the provider's limits, or the pause before another attempt,
-    /// are over later than that, it ends at once. None: as long as the settings say.
+    /// The caller's maximum wait: if the provider's limits, or the pause before another attempt,
+    /// take longer, the call fails at once. `None`: only the settings' timeouts apply.
     pub patience: Option<Duration>,
-    /// Set where what it may take was reserved: an attempt that has to be paid for, though it broke
-    /// off, is the last.
+    /// Whether its usage is reserved: then an interrupted attempt that must be paid for is the last
+    /// one.
     pub bounded: bool,
     /// Whether the model's prompt ends with the tag that opens reasoning, so that its replies begin
-    /// within that.
+    /// inside the block.
     pub think_opened: bool,
-    /// Told of the reply's text while it comes in. When an attempt fails in the middle and the
-    /// next one succeeds, it is told the text again from the start.
+    /// Receives the reply's text while it is streamed. If an attempt fails in the middle and the
+    /// next one succeeds, it receives the text again from the start.
     pub listener: Listener,
-    /// Told once, when the first event of a stream has come and is not an error.
+    /// Called once, after the first event of a stream that is not an error.
     pub on_first_event: Option<OnFirstEvent>,
-    /// Told of each attempt that broke off while the provider was at work on its reply: what it
-    /// used as far as that is known, with no input where the provider has not said that.
-    pub on_lost: Option<OnLost>,
+    /// Called for each attempt that was interrupted while the provider was working on its reply,
+    /// with the known usage. The input is zero if the provider has not reported it.
+    pub on_interrupted: Option<OnInterrupted>,
 }
 
-/// Who is told of the first event. It must not block.
+/// A callback for the first event. It must not block.
 pub type OnFirstEvent = Box<dyn Fn() + Send + Sync>;
 
-/// Who is told of what was lost. It must not block.
-pub type OnLost = Box<dyn Fn(Usage) + Send + Sync>;
+/// A callback for the usage of an interrupted attempt. It must not block.
+pub type OnInterrupted = Box<dyn Fn(Usage) + Send + Sync>;
 
 /// A provider that cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The settings cannot work.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] provider::Error),
-    /// A header cannot be sent.
+    /// The API key cannot be sent in a header.
     #[error("provider `{provider}`: its key cannot be sent in a header")]
     Header {
         /// The provider.
         provider: Arc<str>,
     },
-    /// Encrypted connections cannot be made.
+    /// Encrypted connections are not possible.
     #[error(
         "provider `{provider}`: encrypted connections cannot be made: {reason}; install the \
          system's CA certificates (package ca-certificates), or name a file in SSL_CERT_FILE"
@@ -129,33 +129,33 @@ pub enum Error {
     Tls {
         /// The provider.
         provider: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// How far a call has come, for the error of one that takes too long.
+/// The progress of a call, for the error of a timeout.
 #[derive(Default)]
 struct Progress {
     attempts: u32,
-    last: Option<Failed>,
+    last: Option<AttemptError>,
     reply_progress: ReplyProgress,
 }
 
 impl Client {
-    /// A client with those settings. Connects to nothing.
+    /// A client with these settings. It does not connect yet.
     ///
     /// # Errors
-    /// The settings cannot work, or this machine cannot make encrypted connections.
+    /// The settings are invalid, or encrypted connections are not possible on this machine.
     pub fn new(settings: Settings) -> Result<Client, Error> {
-        Client::sharing(settings, Share::default())
+        Client::with_share(settings, LimitShare::default())
     }
 
-    /// The same, with limits that are shared with other programs.
+    /// Like [`Client::new`], with limits that are shared with other programs.
     ///
     /// # Errors
     /// As [`Client::new`].
-    pub fn sharing(settings: Settings, share: Share) -> Result<Client, Error> {
+    pub fn with_share(settings: Settings, share: LimitShare) -> Result<Client, Error> {
         settings.check()?;
         if let Some(warning) = settings.auth.key().and_then(provider::Key::warning) {
             tracing::warn!(provider = &*settings.name, "{warning}");
@@ -170,15 +170,15 @@ impl Client {
         Ok(Client {
             http: transport::connections(&settings)?,
             admission: Arc::new(Admission::new(&settings, share)),
-            secrets: Arc::new(Secrets::of(&settings)),
+            secrets: Arc::new(Secrets::new(&settings)),
             settings,
         })
     }
 
-    /// The same provider, asked in another dialect: with the same connections, limits, cool-down
-    /// and breaker.
+    /// A client of the same provider for another dialect, with the same connections, limits,
+    /// cool-down and breaker.
     #[must_use]
-    pub fn speaking(&self, dialect: Dialect) -> Client {
+    pub fn with_dialect(&self, dialect: Dialect) -> Client {
         Client {
             settings: Settings {
                 dialect,
@@ -195,58 +195,63 @@ impl Client {
         &self.settings
     }
 
-    /// Asks for a reply.
+    /// Requests a reply.
     ///
     /// # Errors
-    /// There is none, after all attempts.
+    /// No attempt brought a reply.
     pub async fn reply(&self, call: Call) -> Result<Reply, language::Error> {
-        match self.timed(&call).await? {
-            Answer::Reply(reply) => Ok(*reply),
-            Answer::Count(_) => Err(self.misused(&call, "a request for a count is not a reply's")),
+        match self.run(&call).await? {
+            CallOutput::Reply(reply) => Ok(*reply),
+            CallOutput::Count(_) => {
+                Err(self.internal_error(&call, "a request for a count is not a reply's"))
+            }
         }
     }
 
-    /// Asks how many tokens a request has. The mode is [`Mode::Count`], whatever the call says.
+    /// Requests the number of tokens of a request. The mode is [`Mode::Count`], whatever the call
+    /// has.
     ///
     /// # Errors
-    /// The dialect cannot be asked for that, or there is no answer after all attempts.
+    /// The dialect cannot count tokens, or no attempt brought an answer.
     pub async fn count(&self, call: Call) -> Result<Tokens, language::Error> {
         let call = Call {
             mode: Mode::Count,
             ..call
         };
-        match self.timed(&call).await? {
-            Answer::Count(tokens) => Ok(tokens),
-            Answer::Reply(_) => Err(self.misused(&call, "a reply is not a count")),
+        match self.run(&call).await? {
+            CallOutput::Count(tokens) => Ok(tokens),
+            CallOutput::Reply(_) => Err(self.internal_error(&call, "a reply is not a count")),
         }
     }
 
-    /// All attempts, within the time a call may take.
-    async fn timed(&self, call: &Call) -> Result<Answer, language::Error> {
+    /// Runs all attempts within the total timeout.
+    async fn run(&self, call: &Call) -> Result<CallOutput, language::Error> {
         let Some(path) = self.settings.dialect.path(&call.name, call.mode) else {
             let dialect = self.settings.dialect.name();
-            return Err(self.misused(call, &format!("the dialect {dialect} cannot count tokens")));
+            return Err(
+                self.internal_error(call, &format!("the dialect {dialect} cannot count tokens"))
+            );
         };
         let url = self.settings.address.url(&call.name, &path);
         let total = self.settings.timeouts.total;
         let mut progress = Progress::default();
-        let attempts = self.attempts(call, &url, &mut progress);
+        let attempts = self.run_attempts(call, &url, &mut progress);
         let outcome = match timeout(total, attempts).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.too_late(call, &mut progress)),
+            Err(_) => Err(self.timeout_error(call, &mut progress)),
         };
         outcome.map_err(|error| language::Error {
-            begun: progress.reply_progress.any_lost,
+            begun: progress.reply_progress.any_interrupted,
             ..error
         })
     }
 
-    async fn attempts(
+    async fn run_attempts(
         &self,
         call: &Call,
         url: &Url,
         progress: &mut Progress,
-    ) -> Result<Answer, language::Error> {
+    ) -> Result<CallOutput, language::Error> {
         let policy = &self.settings.retry;
         let begun = Instant::now();
         let patience = call.patience.unwrap_or(Duration::MAX);
@@ -254,20 +259,20 @@ impl Client {
         let deadline = begun + self.settings.timeouts.total;
         let tokens = match call.mode {
             Mode::Stream | Mode::Whole => call.tokens.0,
-            // Counting uses none.
+            // Counting uses no tokens.
             Mode::Count => 0,
         };
         loop {
             let admitted = match self.admission.admit(&call.name, tokens, patience()).await {
                 Ok(admitted) => admitted,
-                Err(refused) => return Err(self.refused(call, refused, progress)),
+                Err(refused) => return Err(self.admission_error(call, refused, progress)),
             };
             progress.attempts += 1;
             let attempt = progress.attempts;
             let reply_progress = &mut progress.reply_progress;
             reply_progress.begin();
             let failed = match self
-                .traced(call, url, reply_progress, &admitted, attempt)
+                .traced_attempt(call, url, reply_progress, &admitted, attempt)
                 .await
             {
                 Ok(answer) => {
@@ -277,37 +282,37 @@ impl Client {
                 Err(failed) => failed,
             };
             admitted.failed(&failed.failure, failed.reached);
-            call.lost(progress.reply_progress.failed(failed.failure.class));
-            let outcome = retry::Failed {
+            call.report_interrupted(progress.reply_progress.failed(failed.failure.class));
+            let outcome = retry::FailedAttempt {
                 class: failed.failure.class,
                 attempt,
-                vetoed: failed.vetoed,
-                spent: call.bounded && progress.reply_progress.any_lost,
+                no_retry: failed.no_retry,
+                reservation_used: call.bounded && progress.reply_progress.any_interrupted,
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let left = left.min(patience());
             match retry::decide(policy, &outcome, left, fastrand::f64()) {
-                Decision::Retry { after } => {
+                RetryDecision::Retry { after } => {
                     progress.last = Some(failed);
                     tracing::debug!(after_ms = after.as_millis() as u64, attempt, "trying again");
                     sleep(after).await;
                 }
-                Decision::GiveUp(reason) => {
+                RetryDecision::GiveUp(reason) => {
                     return Err(self.error(call, failed, &reason.to_string()));
                 }
             }
         }
     }
 
-    /// One attempt in a span of its own.
-    async fn traced(
+    /// Runs one attempt in a tracing span.
+    async fn traced_attempt(
         &self,
         call: &Call,
         url: &Url,
         reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
         attempt: u32,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<CallOutput, AttemptError> {
         let span = tracing::debug_span!(
             "model request",
             model = &*call.model,
@@ -333,18 +338,24 @@ impl Client {
         .await
     }
 
-    /// The error of a call that was not let through. What it failed with before says more.
-    fn refused(&self, call: &Call, refused: Failure, progress: &mut Progress) -> language::Error {
+    /// The error of a call that was not admitted. An earlier failure of the call is more
+    /// informative.
+    fn admission_error(
+        &self,
+        call: &Call,
+        refused: Failure,
+        progress: &mut Progress,
+    ) -> language::Error {
         if let Some(last) = progress.last.take() {
-            let then = refused.reason.split(breakers::LAST).next();
+            let then = refused.reason.split(breakers::LAST_FAILURE).next();
             return self.error(call, last, &format!("; then {}", then.unwrap_or_default()));
         }
         self.error(call, refused.into(), "")
     }
 
-    fn too_late(&self, call: &Call, progress: &mut Progress) -> language::Error {
-        let failure = transport::late(Stage::Total, &self.settings.timeouts);
-        call.lost(progress.reply_progress.failed(failure.class));
+    fn timeout_error(&self, call: &Call, progress: &mut Progress) -> language::Error {
+        let failure = transport::timeout_failure(Stage::Total, &self.settings.timeouts);
+        call.report_interrupted(progress.reply_progress.failed(failure.class));
         let before = progress.last.take().map_or_else(String::new, |last| {
             format!("; before that: {}", last.failure.reason)
         });
@@ -352,11 +363,11 @@ impl Client {
         self.error(call, failure.into(), &ending)
     }
 
-    fn misused(&self, call: &Call, reason: &str) -> language::Error {
+    fn internal_error(&self, call: &Call, reason: &str) -> language::Error {
         self.error(call, Failure::new(Class::Internal, reason).into(), "")
     }
 
-    fn error(&self, call: &Call, failed: Failed, ending: &str) -> language::Error {
+    fn error(&self, call: &Call, failed: AttemptError, ending: &str) -> language::Error {
         language::Error {
             model: call.model.clone(),
             class: failed.failure.class,
@@ -368,10 +379,10 @@ impl Client {
 }
 
 impl Call {
-    /// Tells what an attempt used that broke off.
-    fn lost(&self, used: Option<Usage>) {
-        if let (Some(used), Some(on_lost)) = (used, &self.on_lost) {
-            on_lost(used);
+    /// Reports the usage of an interrupted attempt.
+    fn report_interrupted(&self, used: Option<Usage>) {
+        if let (Some(used), Some(on_interrupted)) = (used, &self.on_interrupted) {
+            on_interrupted(used);
         }
     }
 }

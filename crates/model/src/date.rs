@@ -5,7 +5,8 @@ use unisono_context::Timestamp;
 
 pub use jiff::civil::Date;
 
-/// The day of an instant, UTC. Conversations from elsewhere may not know it: then it is the epoch.
+/// The UTC date of an instant. `None` for the epoch, which imported conversations have for an
+/// unknown time.
 pub fn utc_date(at: Timestamp) -> Option<Date> {
     if at == Timestamp::default() {
         return None;

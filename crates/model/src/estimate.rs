@@ -1,9 +1,9 @@
-//! What a request costs, estimated here: the tokens of its texts in a local encoding, and what
-//! its dialect adds around them.
+//! Local estimates of the tokens of a request: its texts in a local encoding, and the overhead of
+//! its dialect.
 //!
-//! The messages of a snapshot were counted when they were said and are not counted again. The
-//! estimate is of the local encoding; [`Calibration`](crate::calibration::Calibration) turns it
-//! into the provider's tokens.
+//! The messages of a snapshot were counted when they were added and are not counted again.
+//! [`Calibration`](crate::calibration::Calibration) converts the estimate into the provider's
+//! tokens.
 
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::Count;
@@ -12,30 +12,30 @@ use unisono_context::{Encoding, Part, Snapshot, Tokens};
 use crate::dialect::Dialect;
 use crate::dialect::label::legend;
 use crate::language::{Exchange, Reply, Request};
-use crate::prompt::{Delegated, Outcome, Persona, Shared};
+use crate::prompt::{DelegateOutcome, DelegateResult, Persona, Shared};
 
-/// Headings and set phrases around what an agent is told.
+/// Headings and fixed phrases around the parts of a request.
 const PHRASES: Tokens = Tokens(24);
 
-/// What a dialect adds to the texts of a request.
+/// The overhead of a dialect, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overheads {
-    /// Once.
+    /// Per request.
     pub request: Tokens,
-    /// For each message, each call and each result.
+    /// Per message, call and result.
     pub message: Tokens,
-    /// Once, where there are tools.
+    /// Per request with tools.
     pub tools: Tokens,
-    /// For each tool.
+    /// Per tool.
     pub tool: Tokens,
 }
 
 impl Overheads {
-    /// What that dialect adds, with what the catalogue says a message costs.
+    /// The overhead of a dialect, with the catalogue's overhead of a message.
     ///
     /// OpenAI starts the reply with three tokens and shows tools as declarations in a namespace;
-    /// Anthropic documents 346 tokens of instructions where there are tools.
-    pub const fn of(dialect: Dialect, message: Tokens) -> Overheads {
+    /// Anthropic documents 346 tokens of instructions if there are tools.
+    pub const fn for_dialect(dialect: Dialect, message: Tokens) -> Overheads {
         let (request, tools, tool) = match dialect {
             Dialect::OpenAiChat | Dialect::OpenAiResponses => (3, 12, 8),
             Dialect::Anthropic => (3, 346, 12),
@@ -53,16 +53,16 @@ impl Overheads {
 /// Estimates requests to one model.
 #[derive(Clone, Copy)]
 pub struct Estimator<'a> {
-    /// The encoding it is counted in.
+    /// The encoding for counting.
     pub encoding: Encoding,
-    /// What its dialect adds.
+    /// The overhead of its dialect.
     pub overheads: Overheads,
     /// Counts one text in that encoding.
     pub count: &'a dyn Fn(&str) -> Count,
 }
 
 impl Estimator<'_> {
-    /// What the runs of a group share: system text, tools, output schema, context.
+    /// The shared part of a group's requests: system text, tools, output schema, context.
     pub fn prefix(&self, shared: &Shared<'_>) -> Count {
         let own = shared.own().map(|persona| self.persona(persona));
         let schema = shared.output_schema.map(self.count);
@@ -73,7 +73,7 @@ impl Estimator<'_> {
             + request
     }
 
-    /// What is one request's own: persona, task, results, what it said and was told since.
+    /// The part of one request: persona, task, results, and the run's own exchange.
     pub fn tail(&self, request: &Request) -> Count {
         let persona = match request.shared().own() {
             Some(_) => Count::default(),
@@ -85,9 +85,9 @@ impl Estimator<'_> {
             .iter()
             .map(|c| self.text(c.agent.as_str()) + self.text(&c.description));
         let results = request.results.iter().map(|result| self.delegated(result));
-        let exchange = request.exchange.iter().map(|said| self.exchange(said));
+        let exchange = request.exchange.iter().map(|step| self.exchange(step));
         let wrap_up = request.wrap_up.as_deref().map(|text| self.message(text));
-        let task = match request.task_is_shown() {
+        let task = match request.is_task_in_context() {
             true => "",
             false => &*request.task,
         };
@@ -99,15 +99,15 @@ impl Estimator<'_> {
     }
 
     fn context(&self, snapshot: &Snapshot) -> Count {
-        let said = (snapshot.blocks().len() + snapshot.entries().len()) as u64;
+        let entries = (snapshot.blocks().len() + snapshot.entries().len()) as u64;
         let known = snapshot.counts().get(self.encoding);
         self.message(snapshot.preamble().system())
             + self.text(legend(snapshot))
             + known.unwrap_or_else(|| self.recount(snapshot))
-            + exactly(self.overheads.message.times(said))
+            + exactly(self.overheads.message.times(entries))
     }
 
-    /// A snapshot that was rebuilt from its manifest carries no counts.
+    /// Counts again: a snapshot rebuilt from its manifest has no counts.
     fn recount(&self, snapshot: &Snapshot) -> Count {
         let blocks = snapshot
             .blocks()
@@ -138,10 +138,10 @@ impl Estimator<'_> {
             + self.text(&persona.instructions)
     }
 
-    fn delegated(&self, result: &Delegated) -> Count {
+    fn delegated(&self, result: &DelegateResult) -> Count {
         let outcome = match &result.outcome {
-            Outcome::Complete(text) | Outcome::Failed(text) => self.text(text),
-            Outcome::Partial { text, missing } => self.text(text) + self.text(missing),
+            DelegateOutcome::Complete(text) | DelegateOutcome::Failed(text) => self.text(text),
+            DelegateOutcome::Partial { text, missing } => self.text(text) + self.text(missing),
         };
         self.message(result.task.as_deref().unwrap_or_default())
             + self.text(result.rest.as_deref().unwrap_or_default())
@@ -149,14 +149,14 @@ impl Estimator<'_> {
             + outcome
     }
 
-    fn exchange(&self, said: &Exchange) -> Count {
-        match said {
+    fn exchange(&self, step: &Exchange) -> Count {
+        match step {
             Exchange::Reply(reply) => self.reply(reply),
             Exchange::Results(results) => results.iter().map(|r| self.message(&r.content)).sum(),
         }
     }
 
-    /// A reply that is sent back as it came costs what its provider said it had written.
+    /// A reply that is sent back verbatim costs the output that its provider reported.
     fn reply(&self, reply: &Reply) -> Count {
         if reply.verbatim.is_some() && reply.usage.output > Tokens::ZERO {
             return exactly(reply.usage.output + self.overheads.message);

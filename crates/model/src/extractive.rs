@@ -4,8 +4,8 @@
 //! answers a task with ranked quotes, [`synthesise`] joins several agents' answers. All three
 //! are pure functions of their input: the same input gives the same bytes.
 //!
-//! Every quote carries its message's ordinal (`#12`); the day and the speaker are written once
-//! for the quotes under them.
+//! Every quote has its message's ordinal (`#12`); the day and the speaker are written once for the
+//! quotes below them.
 
 mod anchors;
 mod answer;
@@ -23,13 +23,13 @@ mod pool;
 mod prior;
 mod question;
 mod quote;
+mod readability;
 mod relative;
 mod render;
 mod score;
 mod section;
 mod select;
 mod split;
-mod standing;
 mod summary;
 mod synthesis;
 mod terms;
@@ -38,100 +38,100 @@ mod weights;
 use unisono_context::checkpoint::{FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Tokens};
 
-pub use passage::{Kind, Passage};
+pub use passage::{Passage, PassageKind};
 
 /// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;
 
-/// How a summary is laid out.
+/// The layout of a summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
-    /// Sections with headings: the running summary of a conversation.
+pub enum SummaryLayout {
+    /// Sections with headings: the rolling summary of a conversation.
     #[default]
     Rolling,
     /// One paragraph: a topic, or several old topics.
     Paragraph,
 }
 
-/// What is to be summarised.
+/// The input of a summary.
 #[derive(Clone, Copy)]
 pub struct SummaryInput<'a> {
     /// The messages, oldest first; see [`Passage::of_message`].
     pub passages: &'a [Passage<'a>],
-    /// The summary so far, as [`summarise`] or a model wrote it. Its lines compete with the new
-    /// messages for room.
+    /// The previous summary, by [`summarise`] or a model. Its lines compete with the new messages
+    /// for room.
     pub prior: Option<&'a str>,
-    /// The key facts so far.
+    /// The previous key facts.
     pub prior_facts: &'a [KeyFact],
-    /// The most tokens the text may have.
+    /// The maximum tokens of the text.
     pub cap: Tokens,
-    /// Its layout.
-    pub style: Style,
-    /// What the reader asked to have kept, if anything.
+    /// The layout.
+    pub style: SummaryLayout,
+    /// The user's instructions about what to keep, if any.
     pub instructions: Option<&'a str>,
-    /// The tokenizer of the model that will read it.
+    /// The tokenizer of the reading model.
     pub count: CountTokens<'a>,
 }
 
 /// A summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryDraft {
-    /// Markdown, at most the cap. Empty when nothing could be said within the cap.
+    /// Markdown, at most the cap. Empty if nothing fits the cap.
     pub text: String,
-    /// What it costs.
+    /// Its tokens.
     pub tokens: Tokens,
-    /// The facts so far and new ones, as [`KeyFact::carried`] limits them; oldest first.
+    /// The previous facts and new ones, limited by [`KeyFact::carried`]; oldest first.
     pub key_facts: Vec<KeyFact>,
-    /// The messages it quotes, in order.
+    /// The quoted messages, in order.
     pub quoted: Vec<Ordinal>,
 }
 
-/// Whether a task names what it asks about. "Sum up decisions and risks" does not: it only names what
-/// agents look for.
+/// Whether a task has a subject of its own. "Sum up decisions and risks" has none: it only names
+/// categories that agents look for.
 pub fn is_question(task: &str) -> bool {
     question::is_question(task)
 }
 
-/// Condenses a conversation.
+/// Summarises a conversation.
 pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     summary::summarise(input)
 }
 
-/// Condenses a conversation to a checkpoint's block: summary, key facts and the marking around
-/// them have at most the cap together, and no quote stands in both. `covers` are the messages
-/// that the block stands for.
+/// Summarises a conversation as a checkpoint's block: summary, key facts and their markup have at
+/// most the cap together, and no quote is in both. `covers` are the messages that the block
+/// replaces.
 ///
-/// The text is empty where the cap leaves no room for a word of any message.
+/// The text is empty if the cap leaves no room for a word of any message.
 pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
     summary::checkpoint(input, covers)
 }
 
-/// The key facts of a checkpoint whose summary somebody else writes: what [`checkpoint`] would
-/// carry, in the part of the cap that it gives them.
+/// The key facts of a checkpoint whose summary another model writes: the ones that [`checkpoint`]
+/// would keep, in the same part of the cap.
 pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     summary::key_facts(input)
 }
 
-/// What a summary that somebody else wrote lost of its input: a line of days, and one of names and
-/// ids with digits, the weightiest as far as the cap holds them. Empty where it lost nothing, or the
-/// cap holds nothing. `text` is the summary with all that stands beside it.
+/// The details of the input that are missing in another model's summary: a line of days, and one of
+/// names and ids with digits, the most important ones that fit the cap. Empty if nothing is missing
+/// or nothing fits. `text` is the summary with everything next to it.
 pub fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
     anchors::anchors(input, text)
 }
 
-/// How many of the days, names and ids of its input a block that somebody else wrote gives, and how
-/// many [`checkpoint`] would within the cap, which is the block's own size. None where the input has
-/// none.
+/// The number of days, names and ids of the input in another model's block, and in the block that
+/// [`checkpoint`] would write within the cap, which is the size of the block. `None` if the input
+/// has none.
 pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Option<FactCoverage> {
     anchors::coverage(input, covers, block)
 }
 
-/// The headings of a running summary's sections, in order.
+/// The headings of a rolling summary's sections, in order.
 pub fn section_titles() -> [&'static str; 8] {
     section::Section::ALL.map(section::Section::title)
 }
 
-/// A summary that stands for older messages.
+/// A summary that replaces older messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryText<'a> {
     /// The first message it covers.
@@ -145,15 +145,15 @@ pub struct SummaryText<'a> {
 /// A task for an agent without a language model.
 #[derive(Clone, Copy)]
 pub struct AnswerInput<'a> {
-    /// The messages the agent sees, oldest first.
+    /// The messages in the agent's context, oldest first.
     pub passages: &'a [Passage<'a>],
-    /// The summaries it sees in place of older ones.
+    /// The summaries in its context.
     pub summaries: &'a [SummaryText<'a>],
-    /// The agent's instructions; they say what it looks for (decisions, risks, actions …).
+    /// The agent's instructions, which determine what it looks for (decisions, risks, actions …).
     pub persona: &'a str,
     /// The task.
     pub task: &'a str,
-    /// The most tokens the answer may have.
+    /// The maximum tokens of the answer.
     pub cap: Tokens,
     /// The tokenizer of the reader.
     pub count: CountTokens<'a>,
@@ -164,9 +164,9 @@ pub struct AnswerInput<'a> {
 pub struct Answer {
     /// Markdown, at most the cap.
     pub text: String,
-    /// What it costs.
+    /// Its tokens.
     pub tokens: Tokens,
-    /// The messages it quotes, in order.
+    /// The quoted messages, in order.
     pub quotes: Vec<Ordinal>,
 }
 
@@ -175,29 +175,29 @@ pub fn answer(input: &AnswerInput<'_>) -> Answer {
     answer::answer(input)
 }
 
-/// What one delegate brought back.
+/// The result of one delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delegated<'a> {
+pub struct DelegateAnswer<'a> {
     /// Its agent.
     pub agent: &'a str,
-    /// Its answer, or why there is none.
+    /// Its answer, or the reason why there is none.
     pub result: Result<&'a str, &'a str>,
 }
 
-/// What a lead has to join to one answer.
+/// The results that a lead combines into one answer.
 #[derive(Clone, Copy)]
 pub struct SynthesisInput<'a> {
-    /// The task that was delegated.
+    /// The delegated task.
     pub task: &'a str,
     /// The results, in the order of delegation.
-    pub results: &'a [Delegated<'a>],
-    /// The most tokens the answer may have.
+    pub results: &'a [DelegateAnswer<'a>],
+    /// The maximum tokens of the answer.
     pub cap: Tokens,
     /// The tokenizer of the reader.
     pub count: CountTokens<'a>,
 }
 
-/// Joins the delegates' answers: each quote once, by agent, and what is missing.
+/// Combines the delegates' answers: each quote once, by agent, and the missing results.
 pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     synthesis::synthesise(input)
 }

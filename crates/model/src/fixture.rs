@@ -1,4 +1,4 @@
-//! For tests: a conversation, and the snapshot of it.
+//! For tests: a conversation and its snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Chat {
         self
     }
 
-    /// Every message so far was counted: a token for each byte.
+    /// Counts every message so far: one token per byte.
     pub(crate) fn counted(mut self) -> Chat {
         for n in 1..=self.tree.len() {
             let id = MessageId::from_u128(self.seed | n as u128);
@@ -96,12 +96,12 @@ impl Chat {
         self
     }
 
-    /// A summary stands for the messages up to `last`.
+    /// Replaces the messages up to `last` by a summary.
     pub(crate) fn summarise(self, last: u32, text: &str) -> Chat {
         self.cover(last, Body::Summary(text.into()))
     }
 
-    /// A note stands for the messages up to `last`, which were dropped.
+    /// Drops the messages up to `last` and leaves a note.
     pub(crate) fn drop_up_to(self, last: u32) -> Chat {
         self.cover(last, Body::Tombstone)
     }
@@ -135,7 +135,7 @@ impl Chat {
         self
     }
 
-    /// Another for each seed, on one day.
+    /// A different time for each seed, on one day.
     fn time(&self, ms: i64) -> Timestamp {
         const MORNING: i64 = 1_778_134_000_000;
         Timestamp(MORNING + (self.seed >> 64) as i64 % 10_000_000 + ms)
@@ -173,7 +173,7 @@ pub(crate) fn result(call_id: &str, content: &str) -> Part {
     }
 }
 
-/// A request for a task without a context; tests set what they are about.
+/// A request for a task without a context; tests change it.
 pub(crate) fn request() -> Request {
     Request {
         prefix: prompt::render(None, &Group::TaskOnly),

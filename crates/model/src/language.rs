@@ -30,22 +30,22 @@ pub use error::{Class, Error, Stage};
 pub use extractive::Extractive;
 pub use fallback::Fallback;
 pub use remote::Remote;
-pub use request::{Colleague, Exchange, Listener, Request, Waits};
+pub use request::{Colleague, Exchange, Listener, Request, WaitGuard};
 pub use stop_texts::complete_up_to_stop;
 pub use unisono_context::call::{
     CacheWarm, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
 
-/// A reply that is under way. Dropping it gives the request up.
+/// A pending reply. Dropping it cancels the request.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
 
-/// A count that is under way. Dropping it gives it up.
+/// A pending count. Dropping it cancels it.
 pub type Counting<'a> = Pin<Box<dyn Future<Output = Result<Option<Tokens>, Error>> + Send + 'a>>;
 
-/// A request that is being fitted to another model. Dropping it gives it up.
+/// A request that is being fitted to another model. Dropping it cancels this.
 pub type Fitting<'a> = Pin<Box<dyn Future<Output = Result<Request, Error>> + Send + 'a>>;
 
-/// A language model. One value serves any number of requests at once.
+/// A language model, for any number of concurrent requests.
 ///
 /// ```
 /// use unisono_model::language::{Completion, LanguageModel, Reply, Request};
@@ -60,94 +60,93 @@ pub type Fitting<'a> = Pin<Box<dyn Future<Output = Result<Request, Error>> + Sen
 /// assert!(Echo.window().0 > 0);
 /// ```
 pub trait LanguageModel: Send + Sync {
-    /// Renders what the runs of a group share, as this model reads it. The same input gives the
-    /// same bytes on every machine and after every restart.
+    /// Renders the shared part of a group's requests in this model's format. The same input gives
+    /// the same bytes on every machine and after every restart.
     fn render(&self, shared: &Shared<'_>) -> Prefix {
         prompt::render(shared.snapshot, shared.group)
     }
 
-    /// Answers a request, whose prefix this model has rendered.
+    /// Answers a request whose prefix this model has rendered.
     fn complete(&self, request: Request) -> Completion<'_>;
 
-    /// Its context window, input and output together, where it is a model of the program itself. Of
-    /// others the catalogue has it.
+    /// The context window, input and output together, of a model that the program registers. The
+    /// windows of other models are in the catalogue.
     fn window(&self) -> Tokens {
         ASSUMED_WINDOW
     }
 
-    /// Its longest reply, where it is a model of the program itself.
+    /// The maximum output of a model that the program registers.
     fn max_output(&self) -> Tokens {
         ASSUMED_MAX_OUTPUT
     }
 
-    /// The body that a request is sent as, its two pieces one after the other: what
-    /// [`LanguageModel::complete`] sends, byte for byte. None for a model that sends nothing.
+    /// The body of a request in its two pieces: exactly the bytes that [`LanguageModel::complete`]
+    /// sends. `None` for a model that sends nothing.
     fn body(&self, _request: &Request) -> Option<[Bytes; 2]> {
         None
     }
 
-    /// The most that a call with so many tokens in and out can cost; none: a price is not known.
+    /// The maximum cost of a call with these input and output tokens; `None` if a price is unknown.
     fn worst_cost(&self, _input: Tokens, _output: Tokens) -> Option<Cost> {
         None
     }
 
-    /// A request that was meant for another model, with a prefix of this one's, as this one can
-    /// take it: it asks for no more output than the model can give. [`Class::Overflow`] where the
-    /// model's window is too small for what it holds.
+    /// Fits a request for another model, with a prefix of this one, to this model: reduces the
+    /// maximum output to the model's limit. [`Class::Overflow`] if the model's window is too small.
     fn fit(&self, request: Request) -> Fitting<'_> {
         Box::pin(async { Ok(request) })
     }
 
-    /// The first of them, where several stand in for each other behind this one.
-    fn alone(&self) -> Option<Arc<dyn LanguageModel>> {
+    /// The first model, if this is a chain of fallbacks.
+    fn without_fallbacks(&self) -> Option<Arc<dyn LanguageModel>> {
         None
     }
 
-    /// Asks the provider how many tokens a request has; none where it cannot say.
+    /// Asks the provider for the tokens of a request; `None` if it cannot count.
     fn count(&self, _request: Request) -> Counting<'_> {
         Box::pin(async { Ok(None) })
     }
 }
 
-/// No client for a model is at hand.
+/// There is no client for a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no client for model `{name}`; this program can use: {known}")]
 pub struct UnknownModel {
-    /// What was asked for.
+    /// The requested name.
     pub name: Arc<str>,
-    /// Those at hand.
+    /// The available models.
     pub known: Arc<str>,
 }
 
-/// Makes the model of a name, whatever the name.
-pub type Maker = dyn Fn(&str) -> Arc<dyn LanguageModel> + Send + Sync;
+/// Makes a model for any name.
+pub type ModelFactory = dyn Fn(&str) -> Arc<dyn LanguageModel> + Send + Sync;
 
-/// The models this program can use, by the name definitions give them.
+/// The available models, by their names in definitions.
 #[derive(Clone)]
 pub struct Models {
     known: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
-    maker: Option<Arc<Maker>>,
+    factory: Option<Arc<ModelFactory>>,
 }
 
 impl Models {
-    /// Has every other model made when it is asked for: those of turns that began under settings
-    /// of another day too. The maker keeps what it made.
+    /// Makes all other models on demand, including those of turns that began under other settings.
+    /// The factory caches its models.
     #[must_use]
-    pub fn made_by(
+    pub fn with_factory(
         mut self,
-        maker: impl Fn(&str) -> Arc<dyn LanguageModel> + Send + Sync + 'static,
+        factory: impl Fn(&str) -> Arc<dyn LanguageModel> + Send + Sync + 'static,
     ) -> Models {
-        self.maker = Some(Arc::new(maker));
+        self.factory = Some(Arc::new(factory));
         self
     }
 
-    /// Adds a model, as `provider/model`. A later one of the same name wins.
+    /// Adds a model as `provider/model`. It replaces an earlier one of the same name.
     #[must_use]
     pub fn with(self, name: impl Into<Arc<str>>, model: impl LanguageModel + 'static) -> Models {
         self.with_shared(name, Arc::new(model))
     }
 
-    /// Adds a model that others hold too.
+    /// Adds a shared model.
     #[must_use]
     pub fn with_shared(
         mut self,
@@ -161,12 +160,12 @@ impl Models {
     /// The model of that name.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such model.
     pub fn get(&self, name: &str) -> Result<Arc<dyn LanguageModel>, UnknownModel> {
         if let Some(known) = self.known.get(name) {
             return Ok(known.clone());
         }
-        let made = self.maker.as_ref().map(|make| make(name));
+        let made = self.factory.as_ref().map(|make| make(name));
         made.ok_or_else(|| UnknownModel {
             name: name.into(),
             known: self
@@ -180,12 +179,12 @@ impl Models {
     }
 }
 
-/// The embedded model alone.
+/// Only the embedded model.
 impl Default for Models {
     fn default() -> Models {
         let none = Models {
             known: BTreeMap::new(),
-            maker: None,
+            factory: None,
         };
         none.with(EXTRACTIVE, Extractive)
     }

@@ -21,23 +21,23 @@ use bytes::Bytes;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Digest, Part, Role, Snapshot};
 
-pub use tail::{Delegated, Outcome, Tail};
+pub use tail::{DelegateOutcome, DelegateResult, Tail};
 
 /// Version of the rendering. The same snapshot gives other bytes under another version.
 pub const VERSION: u16 = 1;
 
-/// Who an agent is, as it is told.
+/// An agent in its prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persona {
     /// Its name.
     pub agent: AgentId,
-    /// What it is for.
+    /// Its purpose.
     pub description: Arc<str>,
-    /// What it is told before its task.
+    /// Its instructions, before the task.
     pub instructions: Arc<str>,
 }
 
-/// What runs have in common that share a prefix.
+/// The group of runs that share a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
     /// The context; each agent's persona is in its tail.
@@ -48,27 +48,26 @@ pub enum Group {
     TaskOnly,
 }
 
-/// What the rendered start of a request depends on, the model aside. Agents for which all of it
-/// is equal share a prefix.
+/// The input of the rendered prefix, besides the model. Agents with equal values share a prefix.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'a> {
     /// The frozen context; not used for [`Group::TaskOnly`].
     pub snapshot: Option<&'a Snapshot>,
-    /// What the agents have in common.
+    /// The group.
     pub group: &'a Group,
     /// The tools of every agent of the turn, sorted by name.
     pub tools: &'a [ToolSpec],
-    /// JSON schema that answers must fit.
+    /// JSON schema of the answers.
     pub output_schema: Option<&'a str>,
 }
 
 impl<'a> Shared<'a> {
-    /// The context that the prefix shows.
+    /// The context in the prefix.
     pub fn context(&self) -> Option<&'a Snapshot> {
         self.snapshot.filter(|_| *self.group != Group::TaskOnly)
     }
 
-    /// The persona that stands before the context.
+    /// The persona before the context, if the prefix belongs to one agent.
     pub fn own(&self) -> Option<&'a Persona> {
         match self.group {
             Group::Own(persona) => Some(persona),
@@ -77,8 +76,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The rendered start of a request, shared by every run of its group: reference-counted, never
-/// copied.
+/// The rendered start of a request, shared by all runs of its group without copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix {
     bytes: Bytes,
@@ -86,7 +84,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Wraps rendered bytes and remembers their digest.
+    /// Wraps rendered bytes and computes their digest.
     pub fn new(bytes: impl Into<Bytes>) -> Prefix {
         let bytes = bytes.into();
         Prefix {
@@ -100,23 +98,23 @@ impl Prefix {
         &self.bytes
     }
 
-    /// Their digest, made when they were rendered.
+    /// Their digest.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 }
 
-/// Whether a task is the user's message that the context ends with: a request that shows the context
-/// names that message and does not repeat it.
-pub fn is_shown(context: Option<&Snapshot>, task: &str) -> bool {
+/// Whether a task equals the user's message at the end of the context. A request with the context
+/// refers to that message instead of repeating it.
+pub fn is_newest_message(context: Option<&Snapshot>, task: &str) -> bool {
     let Some(newest) = context.and_then(|snapshot| snapshot.entries().last()) else {
         return false;
     };
-    let said = newest.message();
-    if said.role != Role::User || newest.form().is_some() || task.trim().is_empty() {
+    let message = newest.message();
+    if message.role != Role::User || newest.form().is_some() || task.trim().is_empty() {
         return false;
     }
-    match &said.parts[..] {
+    match &message.parts[..] {
         [Part::Text(text)] => **text == *task,
         parts => {
             let texts: Vec<_> = parts.iter().map(Part::countable_text).collect();
@@ -125,8 +123,8 @@ pub fn is_shown(context: Option<&Snapshot>, task: &str) -> bool {
     }
 }
 
-/// Renders what the runs of a group share: JSON whose outermost object is left open for
-/// [`Tail::render`] to close. `snapshot` is left out for [`Group::TaskOnly`].
+/// Renders the shared prefix of a group: JSON whose outermost object is left open for
+/// [`Tail::render`] to close. The snapshot is omitted for [`Group::TaskOnly`].
 pub fn render(snapshot: Option<&Snapshot>, group: &Group) -> Prefix {
     Prefix::new(native::render(snapshot, group))
 }

@@ -26,29 +26,29 @@ pub use key::{Error as KeyError, Key, Source as KeySource, Warning as KeyWarning
 pub struct Settings {
     /// Its name, as in `provider/model`.
     pub name: Arc<str>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it is.
+    /// Its address.
     pub address: Address,
     /// Its wire format.
     pub dialect: Dialect,
-    /// How it knows who asks.
+    /// Its authentication.
     pub auth: Auth,
-    /// Headers sent besides those of the dialect; one of the same name takes its place.
+    /// Additional headers; one with the name of a dialect's header replaces it.
     pub headers: Vec<Header>,
-    /// How long it is waited for.
+    /// The timeouts.
     pub timeouts: Timeouts,
-    /// How much is read.
+    /// The size limits of replies.
     pub caps: Caps,
-    /// What is tried again, and when.
+    /// The retry policy.
     pub retry: retry::Policy,
-    /// How much is sent at most.
+    /// The rate limits.
     pub limits: limits::Limits,
-    /// When it is left alone.
+    /// The circuit breaker.
     pub breaker: breaker::Policy,
 }
 
-/// The providers with defaults of their own.
+/// The kinds of providers, with their defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// OpenAI.
@@ -63,10 +63,10 @@ pub enum Kind {
     Compatible,
 }
 
-/// How a provider knows who asks.
+/// The authentication at a provider.
 #[derive(Clone)]
 pub enum Auth {
-    /// It does not.
+    /// None.
     None,
     /// `Authorization: Bearer` and the key.
     Bearer(Key),
@@ -74,50 +74,50 @@ pub enum Auth {
     Header(HeaderName, Key),
 }
 
-/// How long a provider is waited for. None may be zero.
+/// The timeouts of a call. None may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands, TLS included.
+    /// Until the connection is established, TLS included.
     pub connect: Duration,
-    /// From the start of an attempt until the first byte of the reply's body; connecting and
+    /// From the start of an attempt until the first byte of the reply's body, connecting and
     /// sending included.
     pub first_byte: Duration,
-    /// Between two pieces of the reply.
+    /// Between two pieces of a reply.
     pub idle: Duration,
-    /// The whole call, with its waits and repetitions.
+    /// The whole call, with its waits and retries.
     pub total: Duration,
 }
 
-/// How much of a reply is read, in bytes.
+/// The size limits of a reply, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// All of it.
+    /// The whole reply.
     pub response: usize,
     /// One event or line of its stream.
     pub stream: sse::Caps,
 }
 
-/// Settings that cannot work.
+/// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The kind has no address of its own, and none is set.
-    #[error("provider `{provider}`: {kind} has no address of its own; set its base URL")]
+    /// The kind has no default address, and none is set.
+    #[error("provider `{provider}`: {kind} has no default address; set its base URL")]
     NoAddress {
         /// The provider.
         provider: Arc<str>,
         /// Its kind.
         kind: Kind,
     },
-    /// The address is none.
+    /// The address is invalid.
     #[error("provider `{provider}`: {error}")]
     Address {
         /// The provider.
         provider: Arc<str>,
-        /// What is wrong with it.
+        /// The problem.
         error: AddressError,
     },
-    /// A timeout or cap of nothing.
-    #[error("provider `{provider}`: {setting} is zero; nothing could ever be answered")]
+    /// A timeout, cap or limit is zero.
+    #[error("provider `{provider}`: {setting} is zero; no request could ever be answered")]
     Zero {
         /// The provider.
         provider: Arc<str>,
@@ -127,10 +127,10 @@ pub enum Error {
 }
 
 impl Settings {
-    /// The defaults of a kind. `address` may be left out where the kind has one of its own.
+    /// The defaults of a kind. `address` is optional if the kind has a default address.
     ///
     /// # Errors
-    /// There is no address, or it is none.
+    /// There is no address, or it is invalid.
     pub fn new(
         name: impl Into<Arc<str>>,
         kind: Kind,
@@ -148,16 +148,16 @@ impl Settings {
         let auth = key.map_or(Auth::None, |key| kind.auth(key));
         Ok(Settings {
             auth,
-            ..Settings::of(provider, kind, address)
+            ..Settings::with_defaults(provider, kind, address)
         })
     }
 
-    /// Those of an address that is no provider's: documents are posted to it as it is.
-    pub fn of_endpoint(name: impl Into<Arc<str>>, address: Address) -> Settings {
-        Settings::of(name.into(), Kind::Compatible, address)
+    /// The settings of an HTTP endpoint that is not a provider; its address is used verbatim.
+    pub fn for_endpoint(name: impl Into<Arc<str>>, address: Address) -> Settings {
+        Settings::with_defaults(name.into(), Kind::Compatible, address)
     }
 
-    fn of(name: Arc<str>, kind: Kind, address: Address) -> Settings {
+    fn with_defaults(name: Arc<str>, kind: Kind, address: Address) -> Settings {
         Settings {
             name,
             kind,
@@ -173,10 +173,10 @@ impl Settings {
         }
     }
 
-    /// Whether they can work at all.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// A timeout or cap is zero.
+    /// A timeout, cap or limit is zero.
     pub fn check(&self) -> Result<(), Error> {
         let (timeouts, caps) = (self.timeouts, self.caps);
         let zero = [
@@ -220,7 +220,7 @@ impl Kind {
         Kind::Compatible,
     ];
 
-    /// The name in configuration, which is also that of the provider in the catalogue.
+    /// The name in the configuration and in the catalogue.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::OpenAi => "openai",
@@ -236,7 +236,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Where it is, if it is the same for everyone.
+    /// The default address, if there is one.
     pub const fn address(self) -> Option<&'static str> {
         match self {
             Kind::OpenAi => Some("https://api.openai.com/v1"),
@@ -246,7 +246,7 @@ impl Kind {
         }
     }
 
-    /// The environment variables a key is looked for in, the first one first.
+    /// The environment variables of the API key, in order of preference.
     pub const fn key_variables(self) -> &'static [&'static str] {
         match self {
             Kind::OpenAi => &["OPENAI_API_KEY"],
@@ -257,12 +257,12 @@ impl Kind {
         }
     }
 
-    /// Whether it answers nobody without a key.
+    /// Whether it requires an API key.
     pub const fn needs_key(self) -> bool {
         !matches!(self, Kind::Compatible)
     }
 
-    /// Its wire format, unless settings say otherwise.
+    /// Its default wire format.
     pub const fn dialect(self) -> Dialect {
         match self {
             Kind::OpenAi | Kind::Azure | Kind::Compatible => Dialect::OpenAiChat,
@@ -271,7 +271,7 @@ impl Kind {
         }
     }
 
-    /// How it is given a key.
+    /// Its authentication with a key.
     pub fn auth(self, key: Key) -> Auth {
         let header = match self {
             Kind::OpenAi | Kind::Compatible => return Auth::Bearer(key),

@@ -10,21 +10,21 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-/// What stands in a credential's place.
+/// Replaces a credential.
 pub const REDACTED: &str = "[redacted]";
 
-/// No credential on one line is longer; the search for its end is bounded, so that hostile
-/// texts take linear time.
+/// The maximum length of a credential on one line. It bounds the search, so that hostile texts take
+/// linear time.
 const MAX_SCAN: usize = 8 * 1024;
-/// The longest setting or password in an address.
+/// The maximum length of a setting or of an address with a password.
 const MAX_SETTING: usize = 256;
 
-/// How a credential is told by its beginning.
+/// How a credential with a known beginning continues.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// The beginning and at least so many key characters.
+    /// The beginning and at least this many key characters.
     Key(usize),
-    /// After the beginning, at least so many key characters.
+    /// After the beginning, at least this many key characters; the beginning is kept.
     After(usize),
     /// Three parts joined by points.
     WebToken,
@@ -78,7 +78,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     };
     let mut out = String::new();
     let mut copied = 0;
-    // A run of key characters that is no web token holds none further on either.
+    // A run of key characters that is not a web token contains none later either.
     let mut no_token_before = 0;
     for sign in signs.find_iter(text) {
         if sign.start() < copied {
@@ -116,7 +116,7 @@ fn signs() -> Option<&'static AhoCorasick> {
     SIGN.get_or_init(build).as_ref()
 }
 
-/// Where the credential is that a sign announces, if it is one.
+/// The range of the credential at a sign, if there is one.
 fn secret(text: &str, sign: Range<usize>, shape: Shape) -> Option<Range<usize>> {
     let inside_word = text[..sign.start].ends_with(|c: char| c.is_ascii_alphanumeric());
     match shape {

@@ -15,24 +15,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::extractive::baseline::sentences;
 
-/// What a probe asks for.
+/// The category of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
-    /// What is so: a finding, a cause, an amount.
+    /// A finding, a cause, an amount.
     Fact,
-    /// What was decided.
+    /// A decision.
     Decision,
-    /// What must, or must not, be.
+    /// A requirement or prohibition.
     Constraint,
-    /// A file, an id, a person or a thing by its name: what has to be spelt as it was.
+    /// A file, an id, a person or a thing: a name that must be spelt exactly.
     Name,
-    /// What is still to be done or answered, by whom, by when.
+    /// An open task or question, with its owner and due date.
     Task,
 }
 
 impl Category {
-    /// All of them, in the order in which they are shown.
+    /// All categories, in display order.
     pub const ALL: [Category; 5] = [
         Category::Fact,
         Category::Decision,
@@ -41,7 +41,7 @@ impl Category {
         Category::Task,
     ];
 
-    /// As probe files write it.
+    /// The name in probe files.
     pub const fn name(self) -> &'static str {
         match self {
             Category::Fact => "fact",
@@ -59,46 +59,46 @@ impl fmt::Display for Category {
     }
 }
 
-/// A fact that can be looked for.
+/// A fact that can be searched for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
-    /// Its name within the set.
+    /// Its id within the set.
     pub id: String,
-    /// What it asks for.
+    /// Its category.
     pub category: Category,
     /// The question it answers.
     pub question: String,
-    /// Needles of what it is about; one is enough.
+    /// Texts of the subject; one match is enough.
     pub subject: Vec<String>,
-    /// Needles of the answer; one is enough.
+    /// Texts of the answer; one match is enough.
     pub answer: Vec<String>,
-    /// The messages that say it, from 1.
+    /// The messages with the fact, from 1.
     pub ordinals: Vec<u32>,
 }
 
-/// A line of a probe file that cannot be used.
+/// An invalid probe file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// One line is wrong.
+    /// A line is invalid.
     #[error("line {line}: {reason}")]
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// There is no line with a probe.
-    #[error("it holds no probe")]
+    /// There is no probe.
+    #[error("it has no probe")]
     Empty,
 }
 
-/// Reads the probes of a conversation of so many messages, one JSON object a line; empty lines
-/// are skipped.
+/// Parses the probes of a conversation with this many messages: one JSON object per line; empty
+/// lines are skipped.
 ///
 /// # Errors
-/// Names the first line that is not a probe, lacks its needles, has the id of an earlier one, or
-/// names a message that the conversation does not have. A file without probes is one too.
+/// The first line that is not a probe, has no texts, repeats an id, or names a message that does
+/// not exist; or the file has no probe.
 pub fn parse(jsonl: &str, messages: u32) -> Result<Vec<Probe>, Error> {
     let mut ids = BTreeSet::new();
     let mut probes = Vec::new();
@@ -110,10 +110,11 @@ pub fn parse(jsonl: &str, messages: u32) -> Result<Vec<Probe>, Error> {
             line: index + 1,
             reason,
         };
-        let probe: Probe = serde_json::from_str(text).map_err(|error| wrong(said(&error)))?;
+        let probe: Probe =
+            serde_json::from_str(text).map_err(|error| wrong(parse_reason(&error)))?;
         check(&probe, messages).map_err(wrong)?;
         if !ids.insert(probe.id.clone()) {
-            return Err(wrong(format!("a probe `{}` was there before", probe.id)));
+            return Err(wrong(format!("a probe `{}` occurs twice", probe.id)));
         }
         probes.push(probe);
     }
@@ -123,8 +124,8 @@ pub fn parse(jsonl: &str, messages: u32) -> Result<Vec<Probe>, Error> {
     Ok(probes)
 }
 
-/// What serde says, with the column and without the line, which is always the first.
-fn said(error: &serde_json::Error) -> String {
+/// The message of serde with the column and without the line, which is always the first.
+fn parse_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line 1 column ") {
         Some((what, column)) => format!("{what} (column {column})"),
@@ -152,7 +153,7 @@ fn check(probe: &Probe, messages: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Which probes a kept text holds, in their order. Case does not matter.
+/// Whether a kept text contains each probe, in order. Case is ignored.
 pub fn kept(text: &str, probes: &[Probe]) -> Vec<bool> {
     let passages = passages(&text.to_lowercase());
     let holds = |probe: &Probe| {
@@ -164,7 +165,7 @@ pub fn kept(text: &str, probes: &[Probe]) -> Vec<bool> {
     probes.iter().map(holds).collect()
 }
 
-/// The passages of a text: what a reader takes in at once.
+/// The passages of a text: lines, or pairs of neighbouring sentences.
 fn passages(text: &str) -> Vec<String> {
     let (mut day, mut speaker) = ("", "");
     let mut passages = Vec::new();
@@ -190,7 +191,7 @@ fn lowered(needles: &[String]) -> Vec<String> {
     needles.map(|needle| needle.to_lowercase()).collect()
 }
 
-/// Whether one of the needles stands in the passage as whole words.
+/// Whether the passage contains one of the needles as whole words.
 fn contains_any(passage: &str, needles: &[String]) -> bool {
     let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let inside = |needle: &str, at: usize, end: usize| {
@@ -203,17 +204,17 @@ fn contains_any(passage: &str, needles: &[String]) -> bool {
     })
 }
 
-/// Probes kept and asked.
+/// The number of kept probes and of all probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
-    /// Kept; a fraction where it is the mean over several texts.
+    /// Kept probes; a fraction if it is the mean over several texts.
     pub kept: f64,
-    /// Asked.
+    /// All probes.
     pub of: usize,
 }
 
 impl Score {
-    /// The share kept, 0 to 1; nothing asked counts as 0.
+    /// The kept share, 0 to 1; 0 without probes.
     pub fn share(self) -> f64 {
         if self.of == 0 {
             0.0
@@ -228,7 +229,7 @@ impl Score {
     }
 }
 
-/// How much a kept text retains.
+/// The scores of a kept text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// All probes.
@@ -238,7 +239,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The mean of reports on the same probes; nothing of none.
+    /// The mean of reports on the same probes; empty without reports.
     pub fn mean(reports: &[Report]) -> Report {
         let Some(first) = reports.first() else {
             return Report::default();
@@ -281,7 +282,7 @@ mod tests {
 {"id":"b","category":"task","question":"?","subject":["backup"],"answer":["Ines"],"ordinals":[2]}"#;
 
     #[test]
-    fn one_line_must_hold_answer_and_subject() {
+    fn one_passage_must_contain_answer_and_subject() {
         let probes = parse(PROBES, 2).unwrap();
         assert_eq!(
             kept("the LISTENER is on 5433\nInes", &probes),
@@ -339,7 +340,7 @@ mod tests {
             ),
             (
                 PROBES.replace("\"b\"", "\"a\""),
-                "line 3: a probe `a` was there before",
+                "line 3: a probe `a` occurs twice",
             ),
             (
                 PROBES.replace("[2]", "[3]"),
@@ -366,7 +367,7 @@ mod tests {
                 "\n{\"id\":".to_owned(),
                 "line 2: EOF while parsing a value (column 6)",
             ),
-            ("\n \n".to_owned(), "it holds no probe"),
+            ("\n \n".to_owned(), "it has no probe"),
         ];
         for (text, expected) in rows {
             assert_eq!(parse(&text, 2).unwrap_err().to_string(), expected);

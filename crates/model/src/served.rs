@@ -1,6 +1,6 @@
 //! The properties of a model according to the user's own server: its window, and the number of
-//! caches. Pure: the documents are those that [`Client::served`](crate::client::Client::served)
-//! received.
+//! caches. Pure: [`Client::query_model`](crate::client::Client::query_model) receives the
+//! documents.
 //!
 //! | server | query | window |
 //! |---|---|---|
@@ -11,9 +11,9 @@
 use serde_json::Value;
 use unisono_context::Tokens;
 
-/// Windows that are believed.
+/// The plausible windows.
 const WINDOWS: std::ops::RangeInclusive<u64> = 256..=100_000_000;
-/// Keys of a model in a list of models that hold its window, the first one first.
+/// The keys of the window in a list of models, in order of preference.
 const LISTED: [&str; 4] = [
     "/max_model_len",
     "/meta/n_ctx",
@@ -21,19 +21,19 @@ const LISTED: [&str; 4] = [
     "/context_length",
 ];
 
-/// What is known of a model where it is served.
+/// The properties of a model on its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// Its window as it is served, which may be less than the model could have.
+pub struct ServedModel {
+    /// The configured window, which may be smaller than the model's.
     pub window: Option<Tokens>,
-    /// Requests that the server works on at once, each with a cache of its own that no other
-    /// request reads from; none: not known to be so.
+    /// The number of parallel requests on the server, each with a separate cache; `None` if
+    /// unknown.
     pub slots: Option<u32>,
 }
 
-/// The documents that a server answered with; none where it has no such thing.
+/// The documents of a server; `None` if it has no such endpoint.
 #[derive(Clone, Debug, Default)]
-pub struct Documents {
+pub struct ServerDocuments {
     /// Of `GET /v1/models`.
     pub models: Option<Value>,
     /// Of llama.cpp's `GET /props`.
@@ -44,18 +44,18 @@ pub struct Documents {
     pub loaded: Option<Value>,
 }
 
-impl Documents {
-    /// What they say of a model of that name.
-    pub fn read(&self, model: &str) -> Served {
+impl ServerDocuments {
+    /// The properties of a model in these documents.
+    pub fn read(&self, model: &str) -> ServedModel {
         let slot = self.props.as_ref().and_then(|props| {
             let window = window(props.pointer("/default_generation_settings/n_ctx"));
             Some((window, props.get("total_slots")?.as_u64()?))
         });
         let (of_slot, slots) = slot.unzip();
-        let listed = || listed(self.models.as_ref()?, model);
-        let set = || set(self.show.as_ref()?);
-        let loaded = || loaded(self.loaded.as_ref()?, model);
-        Served {
+        let listed = || listed_window(self.models.as_ref()?, model);
+        let set = || parameter_window(self.show.as_ref()?);
+        let loaded = || loaded_window(self.loaded.as_ref()?, model);
+        ServedModel {
             window: of_slot
                 .flatten()
                 .or_else(listed)
@@ -66,8 +66,8 @@ impl Documents {
     }
 }
 
-/// Of a list of models that of the one of that name, or of the only one there is.
-fn listed(models: &Value, model: &str) -> Option<Tokens> {
+/// The window in a list of models: of the model with this name, or of the only one.
+fn listed_window(models: &Value, model: &str) -> Option<Tokens> {
     let all = models.get("data")?.as_array()?;
     let named = all.iter().find(|one| one["id"] == model);
     let one = named.or(match &all[..] {
@@ -77,16 +77,16 @@ fn listed(models: &Value, model: &str) -> Option<Tokens> {
     LISTED.iter().find_map(|key| window(one.pointer(key)))
 }
 
-/// What the parameters of a model set: lines of a name and a value.
-fn set(show: &Value) -> Option<Tokens> {
+/// The window in the parameters of a model: lines with a name and a value.
+fn parameter_window(show: &Value) -> Option<Tokens> {
     let lines = show.get("parameters")?.as_str()?.lines();
     let mut words = lines.map(str::split_whitespace);
     let value = words.find_map(|mut line| (line.next()? == "num_ctx").then(|| line.next())?);
-    believed(value?.parse().ok()?)
+    plausible_window(value?.parse().ok()?)
 }
 
-/// What a model was loaded with.
-fn loaded(models: &Value, model: &str) -> Option<Tokens> {
+/// The window of a loaded model.
+fn loaded_window(models: &Value, model: &str) -> Option<Tokens> {
     let all = models.get("models")?.as_array()?;
     let latest = format!("{model}:latest");
     let named = |one: &&Value| one["name"] == model || one["name"] == latest.as_str();
@@ -94,10 +94,10 @@ fn loaded(models: &Value, model: &str) -> Option<Tokens> {
 }
 
 fn window(value: Option<&Value>) -> Option<Tokens> {
-    believed(value?.as_u64()?)
+    plausible_window(value?.as_u64()?)
 }
 
-fn believed(tokens: u64) -> Option<Tokens> {
+fn plausible_window(tokens: u64) -> Option<Tokens> {
     WINDOWS.contains(&tokens).then_some(Tokens(tokens))
 }
 
@@ -107,16 +107,16 @@ mod tests {
 
     use super::*;
 
-    fn read(documents: &Documents) -> (Option<u64>, Option<u32>) {
+    fn read(documents: &ServerDocuments) -> (Option<u64>, Option<u32>) {
         let served = documents.read("mine");
         (served.window.map(|window| window.0), served.slots)
     }
 
     #[test]
-    fn each_server_tells_it_in_its_own_way() {
-        let models = |data: Value| Documents {
+    fn windows_are_read_from_each_servers_documents() {
+        let models = |data: Value| ServerDocuments {
             models: Some(json!({"object": "list", "data": data})),
-            ..Documents::default()
+            ..ServerDocuments::default()
         };
         let cases = [
             (
@@ -140,7 +140,7 @@ mod tests {
                 None,
             ),
             (models(json!([{"id": "mine", "object": "model"}])), None),
-            // Nothing that is believed.
+            // A value that is not plausible.
             (models(json!([{"id": "mine", "max_model_len": 0}])), None),
             (
                 models(json!([{"id": "mine", "max_model_len": "many"}])),
@@ -154,39 +154,39 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_of_llama_cpp_has_its_part_and_a_cache_of_its_own() {
-        let documents = Documents {
+    fn llama_cpp_reports_the_window_of_a_slot_and_the_slots() {
+        let documents = ServerDocuments {
             models: Some(json!({"data": [{"id": "mine", "meta": {"n_ctx": 32_768}}]})),
             props: Some(json!({"total_slots": 4, "default_generation_settings": {"n_ctx": 8_192}})),
-            ..Documents::default()
+            ..ServerDocuments::default()
         };
         assert_eq!(read(&documents), (Some(8_192), Some(4)));
-        // Of another server that has such a page.
-        let other = Documents {
+        // The page of another kind of server.
+        let other = ServerDocuments {
             props: Some(json!({"default_generation_settings": {"n_ctx": 8_192}})),
-            ..Documents::default()
+            ..ServerDocuments::default()
         };
         assert_eq!(read(&other), (None, None));
     }
 
     #[test]
-    fn ollama_tells_what_is_set_and_else_what_is_loaded() {
+    fn ollama_reports_the_set_or_the_loaded_window() {
         let show = json!({"parameters": "stop \"<|im_end|>\"\nnum_ctx                        16384",
                           "model_info": {"qwen3.context_length": 40_960}});
         let loaded = json!({"models": [{"name": "other", "context_length": 1_024},
                                        {"name": "mine:latest", "context_length": 4_096}]});
-        let documents = Documents {
+        let documents = ServerDocuments {
             show: Some(show),
             loaded: Some(loaded.clone()),
-            ..Documents::default()
+            ..ServerDocuments::default()
         };
         assert_eq!(read(&documents), (Some(16_384), None));
-        let documents = Documents {
+        let documents = ServerDocuments {
             show: Some(json!({"model_info": {"qwen3.context_length": 40_960}})),
             loaded: Some(loaded),
-            ..Documents::default()
+            ..ServerDocuments::default()
         };
-        // What it could have is not what it is served with.
+        // The model's maximum is not the window with which it is served.
         assert_eq!(read(&documents), (Some(4_096), None));
     }
 }

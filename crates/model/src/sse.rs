@@ -18,13 +18,13 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its `event` field; `message` where it has none.
+    /// Its `event` field; `message` if it has none.
     pub name: &'a str,
     /// Its `data` lines, joined by line feeds.
     pub data: &'a str,
 }
 
-/// How much of a stream is held at most, in bytes.
+/// The size limits of a stream, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// One line, without its end.
@@ -33,7 +33,7 @@ pub struct Caps {
     pub event: usize,
 }
 
-/// Why a stream cannot be read on.
+/// Why a stream cannot be parsed further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A line is not UTF-8.
@@ -53,32 +53,32 @@ pub enum Error {
     },
 }
 
-/// Reads one stream.
+/// Parses one stream.
 pub struct Parser {
     caps: Caps,
-    /// How many bytes of the mark were seen; none once the stream has begun.
+    /// The number of bytes of the mark that were seen; `None` after the stream has begun.
     mark: Option<usize>,
     /// A carriage return was the last byte: a line feed after it belongs to it.
     after_return: bool,
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of a line whose end has not arrived yet.
     line: Vec<u8>,
     name: String,
     data: String,
     has_data: bool,
 }
 
-/// What of the event under way is still lent from the piece that is being read.
+/// The parts of the current event that are borrowed from the current piece.
 #[derive(Default)]
 struct Borrowed<'c> {
     name: Option<&'c str>,
     data: Option<&'c str>,
 }
 
-/// A line and where its text lives.
+/// A line, borrowed or joined.
 enum Line<'c, 'l> {
-    /// In the piece.
+    /// Completely in the piece.
     Whole(&'c str),
-    /// Put together from several pieces.
+    /// Joined from several pieces.
     Joined(&'l str),
 }
 
@@ -96,11 +96,11 @@ impl Parser {
         }
     }
 
-    /// Reads the next piece and hands each event that ends in it to `on`, in order. When `on`
-    /// breaks, the rest of the piece is not read, and the parser is of no further use.
+    /// Parses the next piece and passes each event that ends in it to `on`, in order. If `on`
+    /// breaks, the rest of the piece is not parsed, and the parser must not be used again.
     ///
     /// # Errors
-    /// The stream's own, and those of `on`. What came before an error has been handed on.
+    /// The errors of the stream and of `on`. Earlier events have been passed on.
     pub fn push<E: From<Error>>(
         &mut self,
         piece: &[u8],
@@ -140,7 +140,7 @@ impl Parser {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The piece without what of the byte order mark is in it.
+    /// The piece without its part of the byte order mark.
     fn without_mark<'c>(&mut self, mut piece: &'c [u8]) -> &'c [u8] {
         while let Some(seen) = self.mark {
             let Some((&first, others)) = piece.split_first() else {
@@ -150,7 +150,7 @@ impl Parser {
                 piece = others;
                 self.mark = Some(seen + 1).filter(|&seen| seen < MARK.len());
             } else {
-                // It only began like a mark: those bytes are the first of a line.
+                // It is not a mark: these bytes are the beginning of a line.
                 self.line.extend_from_slice(&MARK[..seen]);
                 self.mark = None;
             }
@@ -158,7 +158,7 @@ impl Parser {
         piece
     }
 
-    /// Takes the line that ends with `end`.
+    /// Processes the line that ends with `end`.
     fn end_line<'c>(&mut self, end: &'c [u8], borrowed: &mut Borrowed<'c>) -> Result<(), Error> {
         if self.line.is_empty() {
             self.check_line(end.len())?;
@@ -191,23 +191,23 @@ impl Parser {
     fn field<'c>(&mut self, line: Line<'c, '_>, borrowed: &mut Borrowed<'c>) -> Result<(), Error> {
         let (field, value) = split(line.text());
         match field {
-            "data" => self.take_data(line.lend(value), value, borrowed),
+            "data" => self.take_data(line.borrow_value(value), value, borrowed),
             "event" => {
                 self.name.clear();
-                borrowed.name = line.lend(value);
+                borrowed.name = line.borrow_value(value);
                 if borrowed.name.is_none() {
                     self.name.push_str(value);
                 }
                 Ok(())
             }
-            // A comment, an id, a time to reconnect, or something newer.
+            // A comment, an id, a reconnection time, or an unknown field.
             _ => Ok(()),
         }
     }
 
     fn take_data<'c>(
         &mut self,
-        lendable: Option<&'c str>,
+        borrowable: Option<&'c str>,
         value: &str,
         borrowed: &mut Borrowed<'c>,
     ) -> Result<(), Error> {
@@ -217,8 +217,8 @@ impl Parser {
         if before + usize::from(!first) + value.len() > cap {
             return Err(Error::Event { cap });
         }
-        if first && lendable.is_some() {
-            borrowed.data = lendable;
+        if first && borrowable.is_some() {
+            borrowed.data = borrowable;
             return Ok(());
         }
         if let Some(data) = borrowed.data.take() {
@@ -232,7 +232,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The event under way; none if it has no data.
+    /// The current event; `None` if it has no data.
     fn event<'e>(&'e self, borrowed: &Borrowed<'e>) -> Option<Event<'e>> {
         let data = borrowed.data.or(self.has_data.then_some(&*self.data))?;
         let name = match borrowed.name.unwrap_or(&self.name) {
@@ -248,7 +248,7 @@ impl Parser {
         self.has_data = false;
     }
 
-    /// Keeps what was lent from a piece that goes away.
+    /// Copies the borrowed parts before the piece is dropped.
     fn keep_borrowed(&mut self, borrowed: Borrowed<'_>) {
         if let Some(name) = borrowed.name {
             self.name.push_str(name);
@@ -260,7 +260,7 @@ impl Parser {
     }
 }
 
-/// Without what was received: that is not for logs.
+/// Without the received data, which must not be logged.
 impl fmt::Debug for Parser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parser")
@@ -278,8 +278,8 @@ impl<'c> Line<'c, '_> {
         }
     }
 
-    /// The last part of the line, as long as `value`, if it outlives the line.
-    fn lend(&self, value: &str) -> Option<&'c str> {
+    /// The end of the line with the length of `value`, if it is borrowed from the piece.
+    fn borrow_value(&self, value: &str) -> Option<&'c str> {
         match self {
             Line::Whole(line) => line.get(line.len() - value.len()..),
             Line::Joined(_) => None,

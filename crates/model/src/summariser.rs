@@ -35,12 +35,12 @@ pub use batch::{Batch, Topic, batch, summaries};
 pub use library::{BULK, GENERAL, Prompts, TOPIC};
 pub use parts::{Material, Part, Parts, plan_parts};
 pub use prompt::{Error as PromptError, Prompt};
-pub use reply::{shorter, summary};
+pub use reply::{reduced_target, summary};
 pub use shares::{Limits, TooSmall, check_window};
 pub use style::Style;
-pub use transcript::Said;
+pub use transcript::TranscriptItem;
 
-/// The request that asks a model to do that task.
+/// A request to a model with this task.
 pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Request {
     let group = Group::TaskOnly;
     let prefix = model.render(&Shared {
@@ -75,7 +75,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
     }
 }
 
-/// Who a summariser is told to be, whatever its prompt says.
+/// The persona of a summariser, for every prompt.
 fn persona() -> Persona {
     Persona {
         agent: AgentId::new("summariser"),

@@ -10,85 +10,85 @@
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Takes a text apart as it comes in, in pieces of any length.
+/// Splits a streamed text into reasoning and answer, in pieces of any length.
 #[derive(Debug, Default)]
-pub(crate) struct Apart {
-    place: Place,
-    /// What was read and not decided on: part of a tag, or white space.
+pub(crate) struct ThinkSplitter {
+    state: State,
+    /// Undecided text: part of a tag, or white space.
     held: String,
     block: String,
     /// Whether the prompt opened the block.
     opened: bool,
 }
 
-/// How far it has come.
+/// The position relative to the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Place {
+enum State {
     #[default]
     Start,
     Inside,
-    /// White space behind the block.
+    /// In the white space after the block.
     Gap,
     Answer,
 }
 
-impl Apart {
-    /// Reads a reply whose prompt ended with the opening tag.
-    pub(crate) fn opened() -> Apart {
-        Apart {
-            place: Place::Inside,
+impl ThinkSplitter {
+    /// A splitter for a reply whose prompt ended with the opening tag.
+    pub(crate) fn opened() -> ThinkSplitter {
+        ThinkSplitter {
+            state: State::Inside,
             opened: true,
-            ..Apart::default()
+            ..ThinkSplitter::default()
         }
     }
 
-    /// The server tells reasoning by itself: a text that has not begun is the answer.
-    pub(crate) fn told_elsewhere(&mut self) {
+    /// The server reports reasoning separately: if no text was read yet, all of it is the answer.
+    pub(crate) fn reasoning_is_separate(&mut self) {
         if self.opened && self.held.is_empty() && self.block.is_empty() {
-            *self = Apart::default();
+            *self = ThinkSplitter::default();
         }
     }
 
-    /// The reply is complete: a block that its prompt opened, and that neither tag is in, is the
-    /// answer of a model that did not think this time.
+    /// The reply is complete. A block that the prompt opened and that has neither tag is the answer
+    /// of a model that did not reason.
     pub(crate) fn complete(&mut self) {
         let unmarked = !self.block.trim_start().starts_with(OPEN);
-        if self.opened && self.place == Place::Inside && unmarked {
+        if self.opened && self.state == State::Inside && unmarked {
             self.block.push_str(&self.held);
             self.held = std::mem::take(&mut self.block);
-            self.place = Place::Answer;
+            self.state = State::Answer;
         }
     }
 
-    /// Reads on; what belongs to the answer is added to it.
+    /// Reads a piece and appends its part of the answer to `answer`.
     pub(crate) fn push(&mut self, piece: &str, answer: &mut String) {
-        if self.place == Place::Answer {
+        if self.state == State::Answer {
             return answer.push_str(piece);
         }
         self.held.push_str(piece);
-        if self.place == Place::Start {
+        if self.state == State::Start {
             let text = self.held.trim_start();
             if text.starts_with(OPEN) {
                 let opened = self.held.len() - text.len() + OPEN.len();
                 self.block.extend(self.held.drain(..opened));
-                self.place = Place::Inside;
+                self.state = State::Inside;
             } else if OPEN.starts_with(text) {
                 return;
             } else {
                 return self.finish(answer);
             }
         }
-        if self.place == Place::Inside {
+        if self.state == State::Inside {
             let close = self.held.find(CLOSE);
             let read = close.map_or_else(
-                || self.held.len() - begun(&self.held),
+                || self.held.len() - partial_close(&self.held),
                 |at| at + CLOSE.len(),
             );
             self.block.extend(self.held.drain(..read));
             if close.is_none() {
                 return;
             }
-            self.place = Place::Gap;
+            self.state = State::Gap;
         }
         let gap = self.held.len() - self.held.trim_start().len();
         self.block.extend(self.held.drain(..gap));
@@ -97,44 +97,43 @@ impl Apart {
         }
     }
 
-    /// There is no more to read: what is not decided on is part of the answer, or of a block that
-    /// was not closed.
+    /// The text has ended: undecided text belongs to the answer, or to an unclosed block.
     pub(crate) fn finish(&mut self, answer: &mut String) {
         let held = std::mem::take(&mut self.held);
-        match self.place {
-            Place::Inside => self.block.push_str(&held),
-            Place::Start | Place::Gap | Place::Answer => {
+        match self.state {
+            State::Inside => self.block.push_str(&held),
+            State::Start | State::Gap | State::Answer => {
                 answer.push_str(&held);
-                self.place = Place::Answer;
+                self.state = State::Answer;
             }
         }
     }
 
-    /// The block as it came, with its tags and the white space around it; empty where there is
-    /// none.
+    /// The verbatim block, with its tags and the white space around it; empty if there is none.
     pub(crate) fn block(&self) -> &str {
         &self.block
     }
 }
 
-/// The bytes at the end of a text with which the end of a block may begin.
-fn begun(text: &str) -> usize {
+/// The length of a possible beginning of the closing tag at the end of a text.
+fn partial_close(text: &str) -> usize {
     let lengths = (1..CLOSE.len()).rev();
     let mut begun = lengths.filter(|length| text.ends_with(&CLOSE[..*length]));
     begun.next().unwrap_or(0)
 }
 
-/// The answer in a whole text.
+/// The answer in a complete text.
 pub(crate) fn answer(text: &str) -> String {
-    let (mut apart, mut answer) = (Apart::default(), String::new());
-    apart.push(text, &mut answer);
-    apart.finish(&mut answer);
+    let (mut splitter, mut answer) = (ThinkSplitter::default(), String::new());
+    splitter.push(text, &mut answer);
+    splitter.finish(&mut answer);
     answer
 }
 
 #[cfg(test)]
 mod tests {
-    //! A block is found however the text is cut, and nothing else is taken for one.
+    //! Tests that a block is found however the text is split, and that nothing else is considered
+    //! one.
 
     use super::*;
 
@@ -152,7 +151,7 @@ mod tests {
         ),
         ("<think></think>Hello.", "<think></think>", "Hello."),
         ("<think>a</think> \n", "<think>a</think> \n", ""),
-        // Nothing but thoughts came.
+        // The reply has only thoughts.
         ("<think>hm </thi", "<think>hm </thi", ""),
         ("<think>a<</think>b", "<think>a<</think>", "b"),
         ("<thin", "", "<thin"),
@@ -162,7 +161,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_leading_block_is_taken_out_wherever_the_text_is_cut() {
+    fn a_leading_block_is_removed_for_every_cut() {
         for (text, block, expected) in CASES {
             assert_eq!(answer(text), expected, "{text:?}");
             let cuts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
@@ -170,20 +169,24 @@ mod tests {
             for (n, first) in cuts.iter().enumerate() {
                 for second in &cuts[n..] {
                     let pieces = [&text[..*first], &text[*first..*second], &text[*second..]];
-                    let (mut apart, mut answer) = (Apart::default(), String::new());
+                    let (mut splitter, mut answer) = (ThinkSplitter::default(), String::new());
                     for piece in pieces {
                         let before = answer.clone();
-                        apart.push(piece, &mut answer);
+                        splitter.push(piece, &mut answer);
                         assert!(answer.starts_with(&before), "it only grows");
                     }
-                    apart.finish(&mut answer);
-                    assert_eq!((apart.block(), &*answer), (block, expected), "{pieces:?}");
+                    splitter.finish(&mut answer);
+                    assert_eq!(
+                        (splitter.block(), &*answer),
+                        (block, expected),
+                        "{pieces:?}"
+                    );
                 }
             }
         }
     }
 
-    /// Text behind a prompt that opened the block, the block, the answer, and the answer where the
+    /// Text after a prompt that opened the block, the block, the answer, and the answer if the
     /// reply is complete.
     const OPENED: [(&str, &str, &str, &str); 11] = [
         ("", "", "", ""),
@@ -195,7 +198,7 @@ mod tests {
             "Hello. </think> <think>no</think>",
         ),
         ("</think>Hello.", "</think>", "Hello.", "Hello."),
-        // A template that leaves the tag to the model after all.
+        // A template that leaves the opening tag to the model.
         (
             "<think>hm</think>Hello.",
             "<think>hm</think>",
@@ -205,14 +208,14 @@ mod tests {
         ("\n<think>hm", "\n<think>hm", "", ""),
         ("hm</think> \n", "hm</think> \n", "", ""),
         ("a<</think>b", "a<</think>", "b", "b"),
-        // Cut off within its thoughts, or an answer without any.
+        // Truncated within its thoughts, or an answer without any.
         ("größer", "größer", "", "größer"),
         ("hm </thin", "hm </thin", "", "hm </thin"),
         (" \nHello.", " \nHello.", "", " \nHello."),
     ];
 
     #[test]
-    fn thoughts_that_the_prompt_opened_are_taken_out_wherever_the_text_is_cut() {
+    fn reasoning_opened_by_the_prompt_is_removed_for_every_cut() {
         for (text, block, cut_off, complete) in OPENED {
             let cuts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
             let cuts: Vec<usize> = cuts.collect();
@@ -220,22 +223,22 @@ mod tests {
                 for second in &cuts[n..] {
                     let pieces = [&text[..*first], &text[*first..*second], &text[*second..]];
                     for ends in [false, true] {
-                        let (mut apart, mut answer) = (Apart::opened(), String::new());
+                        let (mut splitter, mut answer) = (ThinkSplitter::opened(), String::new());
                         for piece in pieces {
-                            apart.push(piece, &mut answer);
+                            splitter.push(piece, &mut answer);
                             assert!(
                                 cut_off.starts_with(&answer),
                                 "no thought is told: {answer:?}"
                             );
                         }
                         if ends {
-                            apart.complete();
+                            splitter.complete();
                         }
-                        apart.finish(&mut answer);
+                        splitter.finish(&mut answer);
                         let expected = if ends { complete } else { cut_off };
                         assert_eq!(answer, expected, "{pieces:?}");
                         let kept = if expected == text { "" } else { block };
-                        assert_eq!(apart.block(), kept, "{pieces:?}");
+                        assert_eq!(splitter.block(), kept, "{pieces:?}");
                     }
                 }
             }
@@ -243,29 +246,29 @@ mod tests {
     }
 
     #[test]
-    fn where_reasoning_is_told_elsewhere_the_text_is_the_answer() {
-        let (mut apart, mut answer) = (Apart::opened(), String::new());
-        apart.push("", &mut answer);
-        apart.told_elsewhere();
-        apart.push("Hello.", &mut answer);
-        assert_eq!((apart.block(), &*answer), ("", "Hello."));
-        // Too late: the text has begun.
-        let (mut apart, mut answer) = (Apart::opened(), String::new());
-        apart.push("hm", &mut answer);
-        apart.told_elsewhere();
-        apart.push("</think>Hello.", &mut answer);
-        assert_eq!((apart.block(), &*answer), ("hm</think>", "Hello."));
+    fn separate_reasoning_leaves_the_text_as_the_answer() {
+        let (mut splitter, mut answer) = (ThinkSplitter::opened(), String::new());
+        splitter.push("", &mut answer);
+        splitter.reasoning_is_separate();
+        splitter.push("Hello.", &mut answer);
+        assert_eq!((splitter.block(), &*answer), ("", "Hello."));
+        // Too late, because the text has begun.
+        let (mut splitter, mut answer) = (ThinkSplitter::opened(), String::new());
+        splitter.push("hm", &mut answer);
+        splitter.reasoning_is_separate();
+        splitter.push("</think>Hello.", &mut answer);
+        assert_eq!((splitter.block(), &*answer), ("hm</think>", "Hello."));
     }
 
     #[test]
     fn each_character_by_itself() {
         for (text, block, expected) in CASES {
-            let (mut apart, mut answer) = (Apart::default(), String::new());
+            let (mut splitter, mut answer) = (ThinkSplitter::default(), String::new());
             for piece in text.chars() {
-                apart.push(piece.encode_utf8(&mut [0; 4]), &mut answer);
+                splitter.push(piece.encode_utf8(&mut [0; 4]), &mut answer);
             }
-            apart.finish(&mut answer);
-            assert_eq!((apart.block(), &*answer), (block, expected), "{text:?}");
+            splitter.finish(&mut answer);
+            assert_eq!((splitter.block(), &*answer), (block, expected), "{text:?}");
         }
     }
 }

@@ -31,14 +31,14 @@ use merge::Merger;
 use split::Splitter;
 use vocabulary::Vocabulary;
 
-/// Texts that together have fewer bytes are counted on the calling thread: below this, starting
-/// threads costs more than it saves.
+/// Shorter texts are counted on the calling thread: for them starting threads takes longer than it
+/// saves.
 const PARALLEL_FROM_BYTES: usize = 64 * 1024;
 
 /// Work is handed to threads in batches of about this many bytes.
 const BATCH_BYTES: usize = 16 * 1024;
 
-/// How much scratch space is kept for each encoding: for so many threads at one time.
+/// The number of scratch spaces kept for each encoding.
 const SPARE_SCRATCH: usize = 8;
 
 /// Why an encoding is not available.
@@ -49,12 +49,12 @@ pub enum Error {
     Load {
         /// The encoding.
         encoding: Encoding,
-        /// What was wrong.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The tables of each encoding that was asked for.
+/// The tables of each requested encoding.
 static LOADED: [OnceLock<Result<Tables, Error>>; Encoding::ALL.len()] =
     [const { OnceLock::new() }; Encoding::ALL.len()];
 
@@ -65,15 +65,15 @@ pub struct Tokenizer {
     encoding: Encoding,
 }
 
-/// What it takes to count in an encoding.
+/// The tables of an encoding.
 struct Tables {
     splitter: Splitter,
     vocabulary: Vocabulary,
-    /// Kept for the next count: an automaton that has seen text is faster.
+    /// Reused by later counts: an automaton that has seen text is faster.
     spare: Mutex<Vec<Scratch>>,
 }
 
-/// What a count writes to.
+/// The scratch space of a count.
 struct Scratch {
     cache: Cache,
     merger: Merger,
@@ -84,7 +84,7 @@ impl Tokenizer {
     /// time.
     ///
     /// # Errors
-    /// When the encoding's tables cannot be built; every later call then says the same.
+    /// The encoding's tables cannot be built; every later call returns the same error.
     pub fn load(encoding: Encoding) -> Result<Tokenizer, Error> {
         LOADED[encoding.index()]
             .get_or_init(|| Tables::build(encoding))
@@ -93,18 +93,18 @@ impl Tokenizer {
             .map_err(Error::clone)
     }
 
-    /// The encoding, if it is loaded already. Never blocks.
+    /// The tokenizer, if it is loaded already. Never blocks.
     pub fn loaded(encoding: Encoding) -> Option<Tokenizer> {
         let tables = LOADED[encoding.index()].get()?.as_ref().ok()?;
         Some(Tokenizer { tables, encoding })
     }
 
-    /// The encoding it counts in.
+    /// The encoding.
     pub const fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// Counts one text. A long one is counted on several threads.
+    /// Counts one text; a long one on several threads.
     pub fn count(&self, text: &str) -> Count {
         if text.len() < PARALLEL_FROM_BYTES {
             return self.count_here(text);
@@ -112,8 +112,7 @@ impl Tokenizer {
         self.count_many(&[text]).into_iter().sum()
     }
 
-    /// Counts each text, in order, on as many threads as the machine offers when there is
-    /// enough to count.
+    /// Counts each text, in order; long texts on as many threads as the machine has.
     pub fn count_many<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Vec<Count> {
         let bytes: usize = texts.iter().map(|text| text.as_ref().len()).sum();
         let threads = if bytes < PARALLEL_FROM_BYTES {
@@ -125,7 +124,7 @@ impl Tokenizer {
             let mut scratch = self.tables.scratch();
             let mut count = |text| self.tables.count(&mut scratch, text);
             let counts = texts.iter().map(|text| count(text.as_ref())).collect();
-            self.tables.keep(scratch);
+            self.tables.recycle(scratch);
             return counts;
         }
         self.count_on(threads, texts)
@@ -135,7 +134,7 @@ impl Tokenizer {
     fn count_here(&self, text: &str) -> Count {
         let mut scratch = self.tables.scratch();
         let count = self.tables.count(&mut scratch, text);
-        self.tables.keep(scratch);
+        self.tables.recycle(scratch);
         count
     }
 
@@ -153,12 +152,12 @@ impl Tokenizer {
             while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
                 counted.extend(batch.iter().map(|&(i, chunk)| (i, count(chunk))));
             }
-            self.tables.keep(scratch);
+            self.tables.recycle(scratch);
             counted
         };
         let mut totals = vec![Count::default(); texts.len()];
         thread::scope(|scope| {
-            // A thread that could not be started leaves its share to the others.
+            // If a thread cannot be started, the others do its share.
             let helpers: Vec<_> = (1..threads)
                 .filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
                 .collect();
@@ -185,7 +184,7 @@ impl std::fmt::Debug for Tokenizer {
     }
 }
 
-/// How many threads the machine runs at once. Asking takes several file reads, so once.
+/// The number of parallel threads of the machine. Cached, since the query reads several files.
 fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
@@ -209,7 +208,7 @@ impl Tables {
     }
 
     fn count_chunk(&self, scratch: &mut Scratch, chunk: &str) -> Count {
-        let count = guarded(chunk, |text| {
+        let count = catching_panics(chunk, |text| {
             let Scratch { cache, merger } = scratch;
             let pieces = self.splitter.pieces(cache, text);
             pieces
@@ -234,7 +233,7 @@ impl Tables {
         }
     }
 
-    fn keep(&self, mut scratch: Scratch) {
+    fn recycle(&self, mut scratch: Scratch) {
         scratch.merger.shrink();
         let mut spare = self.spare();
         if spare.len() < SPARE_SCRATCH {
@@ -242,15 +241,15 @@ impl Tables {
         }
     }
 
-    /// What is kept; no change of it can be cut short, so a poisoned lock is fine.
+    /// The spare scratch spaces. Changes of them are atomic, so a poisoned lock is harmless.
     fn spare(&self) -> MutexGuard<'_, Vec<Scratch>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs a count that may panic; the panic becomes an estimate. No input is known to panic, so this
-/// is the last line of defence and leaves the process's panic hook alone.
-fn guarded(text: &str, count: impl FnOnce(&str) -> usize) -> Count {
+/// Runs a count and turns a panic into an estimate. No input is known to panic: this is the last
+/// line of defence and does not change the process's panic hook.
+fn catching_panics(text: &str, count: impl FnOnce(&str) -> usize) -> Count {
     match catch_unwind(AssertUnwindSafe(|| count(text))) {
         Ok(tokens) => Count::exact(tokens as u64),
         Err(_) => Count::approximate(text.len() as u64),

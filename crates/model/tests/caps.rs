@@ -1,4 +1,4 @@
-//! A checkpoint's block under every cap: within it, and always taken.
+//! Tests of a checkpoint's block with every cap: it stays within the cap, and is always accepted.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,13 +14,13 @@ use unisono_context::compaction::{Draft, Stop, accept};
 use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{
-    Passage, Style, SummaryDraft, SummaryInput, checkpoint, key_facts,
+    Passage, SummaryDraft, SummaryInput, SummaryLayout, checkpoint, key_facts,
 };
 
 #[path = "support/conversation.rs"]
 mod conversation;
 
-/// The smallest cap that a summary can be asked to keep.
+/// The smallest cap that a summary can be requested to keep.
 const CAP_LEAST: u64 = 64;
 
 fn count(text: &str) -> u64 {
@@ -33,7 +33,7 @@ fn covers(passages: &[Passage<'_>]) -> Vec<Span> {
     vec![Span::new(Ordinal(1), Ordinal(last))]
 }
 
-/// Condenses, and checks what the session would check.
+/// Condenses, with the checks that the session makes.
 fn accepted(
     passages: &[Passage<'_>],
     prior: Option<&str>,
@@ -46,12 +46,12 @@ fn accepted(
         prior,
         prior_facts: facts,
         cap: Tokens(cap),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: None,
         count: &count,
     };
     let draft = checkpoint(&input, &covers);
-    // Whoever writes the summary, the same facts are carried.
+    // The same facts are kept, whichever model writes the summary.
     assert_eq!(key_facts(&input), draft.key_facts);
     let body = Body::Summary(draft.text.as_str().into());
     let block = block_text(&covers, &body, &draft.key_facts);
@@ -79,7 +79,7 @@ fn caps(step: usize) -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn every_cap_is_kept_and_no_quote_stands_twice() {
+fn every_cap_is_kept_and_no_quote_is_repeated() {
     let lines = orders();
     let all = conversation::passages(&lines);
     let passages = &all[..40];
@@ -91,8 +91,8 @@ fn every_cap_is_kept_and_no_quote_stands_twice() {
     }
     let whole = accepted(&all, None, &[], 2_048);
     assert!(whole.tokens >= Tokens(1_950), "{}", whole.tokens);
-    let said: u64 = lines.iter().map(|line| count(&line.text())).sum();
-    assert!(!whole.key_facts.is_empty() && whole.tokens.0 * 5 < said);
+    let total: u64 = lines.iter().map(|line| count(&line.text())).sum();
+    assert!(!whole.key_facts.is_empty() && whole.tokens.0 * 5 < total);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn the_offline_model_is_free_and_azure_has_no_invented_price() {
 }
 
 #[test]
-fn knows_how_a_model_is_asked_and_how_long_its_cache_lasts() {
+fn knows_dialects_and_cache_lifetimes() {
     let responses = Some(Dialect::OpenAiResponses);
     // Reference, reasoning, breakpoints, dialect, shortest cached prefix, its lifetime.
     for (reference, reasoning, breakpoints, dialect, minimum, seconds) in [
@@ -95,7 +95,7 @@ fn knows_how_a_model_is_asked_and_how_long_its_cache_lasts() {
             Some(1_024),
             1_800,
         ),
-        // Another's endpoints may speak other dialects.
+        // The endpoints of another provider may use other dialects.
         ("azure/gpt-6.2-sol", true, true, None, Some(1_024), 1_800),
         ("anthropic/claude-opus-5", true, false, None, Some(512), 300),
         (
@@ -117,8 +117,8 @@ fn knows_how_a_model_is_asked_and_how_long_its_cache_lasts() {
         ("openai-compatible/qwen3", false, false, None, None, 300),
     ] {
         let entry = built_in().get(None, reference).unwrap();
-        let told = (entry.reasoning, entry.breakpoints, entry.dialect);
-        assert_eq!(told, (reasoning, breakpoints, dialect), "{reference}");
+        let properties = (entry.reasoning, entry.breakpoints, entry.dialect);
+        assert_eq!(properties, (reasoning, breakpoints, dialect), "{reference}");
         let cache = (entry.cache_minimum, entry.cache_lifetime);
         let expected = (minimum.map(Tokens), Duration::from_secs(seconds));
         assert_eq!(cache, expected, "{reference}");
@@ -204,7 +204,7 @@ fn an_output_as_long_as_the_window_is_refused_with_both_numbers() {
             "m.toml:3: `max_output`: model `own/a` has a window of 8192 tokens and max_output = 8192: \
              nothing is left for a question; write a max_output below the window, such as 2048",
         ),
-        // The output that the built-in catalogue has counts as well.
+        // The longest output in the built-in catalogue applies as well.
         (
             "[models.\"openai/gpt-4o\"]\nwindow = 16_000\n",
             "m.toml:2: `window`: model `openai/gpt-4o` has a window of 16000 tokens and max_output = \
@@ -218,7 +218,7 @@ fn an_output_as_long_as_the_window_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn a_window_that_is_not_written_is_assumed_and_an_output_is_a_quarter_of_it_at_most() {
+fn a_missing_window_is_assumed_with_an_output_of_at_most_a_quarter() {
     let own = "[models.\"openai-compatible/a\"]\nprice = { input = 1 }\n\
                [models.\"openai-compatible/b\"]\nwindow = 8_192\n";
     let catalogue = built_in().with_file("m.toml", own).unwrap();
@@ -243,7 +243,7 @@ fn a_missing_model_is_assumed() {
     assert_eq!(entry.prices.input, None);
     let entry = built_in().get(None, "openai-compatible/org/model").unwrap();
     assert_eq!(entry.model.model, "org/model");
-    // Nobody else is asked for its summaries than itself.
+    // Only the model itself writes its summaries.
     assert_eq!(entry.summariser, entry.model);
 }
 
@@ -383,7 +383,7 @@ fn errors_name_file_line_and_key() {
 }
 
 #[test]
-fn a_provider_of_ones_own_serves_what_the_one_it_is_like_serves() {
+fn a_users_provider_serves_the_models_of_a_known_one() {
     let catalogue = Catalogue::built_in()
         .unwrap()
         .with_provider("mirror", "openai");
@@ -395,14 +395,14 @@ fn a_provider_of_ones_own_serves_what_the_one_it_is_like_serves() {
     assert!(unlike.get(None, "other/x").is_err());
 }
 
-/// The day on which the built-in catalogue was generated: what it says of that day is true on
-/// every other.
+/// The day on which the built-in catalogue was generated. What the test checks for this day holds
+/// on every other.
 fn generated() -> Date {
     built_in().generated().unwrap()
 }
 
 #[test]
-fn servers_of_ones_own_are_warmed_and_not_counted_on_to_cache() {
+fn local_servers_are_warmed_but_not_expected_to_cache() {
     let catalogue = built_in().with_provider("mine", "openai-compatible");
     for name in ["openai-compatible/qwen3", "mine/org/qwen3"] {
         let entry = catalogue.get(None, name).unwrap();
@@ -434,7 +434,7 @@ fn the_default_models_are_known_and_stay() {
 }
 
 #[test]
-fn models_that_go_have_successors_that_stay() {
+fn retiring_models_have_lasting_successors() {
     let catalogue = built_in();
     let mut going = 0;
     for entry in catalogue.entries().filter(|entry| entry.retires.is_some()) {
@@ -449,7 +449,7 @@ fn models_that_go_have_successors_that_stay() {
 }
 
 #[test]
-fn a_model_is_warned_of_from_sixty_days_before_it_goes() {
+fn retirements_are_announced_sixty_days_before() {
     let own = r#"
         [models."openai/gpt-old"]
         retires = 2031-03-01
@@ -464,7 +464,7 @@ fn a_model_is_warned_of_from_sixty_days_before_it_goes() {
     let on = date(2031, 3, 1);
     assert_eq!(NOTICE_DAYS, 60);
     assert_eq!(retirement("openai/gpt-old", date(2030, 12, 30)), None);
-    // Today, whether it has gone.
+    // Today's date, and whether it is retired.
     for (today, gone) in [
         (date(2030, 12, 31), false),
         (date(2031, 2, 28), false),
@@ -472,7 +472,7 @@ fn a_model_is_warned_of_from_sixty_days_before_it_goes() {
         (date(2040, 1, 1), true),
     ] {
         let found = retirement("openai/gpt-old", today).unwrap();
-        assert_eq!((found.on, found.gone), (on, gone), "{today}");
+        assert_eq!((found.on, found.is_retired), (on, gone), "{today}");
         assert_eq!(found.help(), "use `openai/gpt-new` in its place");
     }
     let default = format!(
@@ -485,7 +485,7 @@ fn a_model_is_warned_of_from_sixty_days_before_it_goes() {
     let mine = retirement("openai-compatible/mine", date(2031, 1, 1)).unwrap();
     assert_eq!(mine.to_string(), "retires on 2031-03-01");
     assert_eq!(mine.help(), "choose another");
-    // Azure has dates of its own.
+    // Azure has its own dates.
     let azure = catalogue.get(None, "azure/gpt-old").unwrap();
     assert_eq!((azure.retires, azure.successor), (None, None));
 }
@@ -499,16 +499,16 @@ fn a_catalogue_is_stale_after_a_hundred_and_twenty_days() {
             .unwrap()
     };
     assert_eq!(FRESH_DAYS, 120);
-    assert_eq!(catalogue.stale(after(-10)), None);
-    assert_eq!(catalogue.stale(after(120)), None);
-    assert_eq!(catalogue.stale(after(121)), Some(121));
+    assert_eq!(catalogue.outdated_days(after(-10)), None);
+    assert_eq!(catalogue.outdated_days(after(120)), None);
+    assert_eq!(catalogue.outdated_days(after(121)), Some(121));
     let newer = format!("generated = \"{}\"", after(100));
     let newer = catalogue.with_file("m.toml", &newer).unwrap();
-    assert_eq!(newer.stale(after(121)), None);
+    assert_eq!(newer.outdated_days(after(121)), None);
 }
 
 #[test]
-fn what_a_dated_name_has_otherwise_counts() {
+fn own_values_of_a_dated_name_are_used() {
     let catalogue = built_in();
     let of = |name: &str| catalogue.get(None, name).unwrap();
     assert_eq!(of("openai/gpt-4o-2024-05-13").max_output, Tokens(4_096));

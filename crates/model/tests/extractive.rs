@@ -1,4 +1,4 @@
-//! The extractive model on small conversations and on hostile ones.
+//! Tests of the extractive model on small conversations and on hostile ones.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use unisono_context::checkpoint::{FACTS_MAX, FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{
-    self, AnswerInput, Delegated, Passage, Style, SummaryDraft, SummaryInput, SummaryText,
-    SynthesisInput, answer, summarise, synthesise,
+    self, AnswerInput, DelegateAnswer, Passage, SummaryDraft, SummaryInput, SummaryLayout,
+    SummaryText, SynthesisInput, answer, summarise, synthesise,
 };
 
-/// A fallback for a tokenizer: words and signs.
+/// A simple tokenizer for tests: words and punctuation.
 fn count(text: &str) -> u64 {
     let signs = text
         .chars()
@@ -23,7 +23,7 @@ const DAY: i64 = 86_400_000;
 /// 2026-05-04, a Monday.
 const START: i64 = 1_777_852_800_000;
 
-fn said(n: u32, role: Role, text: &str) -> Passage<'_> {
+fn passage(n: u32, role: Role, text: &str) -> Passage<'_> {
     Passage::text(
         Ordinal(n),
         role,
@@ -83,7 +83,7 @@ fn allotment() -> Vec<Passage<'static>> {
     lines
         .iter()
         .zip(1..)
-        .map(|(&(role, text), n)| said(n, role, text))
+        .map(|(&(role, text), n)| passage(n, role, text))
         .collect()
 }
 
@@ -93,7 +93,7 @@ fn summary(passages: &[Passage<'_>], prior: Option<&str>, cap: u64) -> SummaryDr
         prior,
         prior_facts: &[],
         cap: Tokens(cap),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: None,
         count: &count,
     })
@@ -112,7 +112,7 @@ fn a_paragraph_is_one_paragraph() {
         prior: None,
         prior_facts: &[],
         cap: Tokens(80),
-        style: Style::Paragraph,
+        style: SummaryLayout::Paragraph,
         instructions: None,
         count: &count,
     });
@@ -121,11 +121,11 @@ fn a_paragraph_is_one_paragraph() {
 }
 
 #[test]
-fn key_facts_are_few_and_a_changed_one_replaces_the_old() {
+fn a_changed_key_fact_replaces_the_old_one() {
     let mut passages = allotment();
     let later =
         "The budget is 2,900 EUR now and must not be exceeded, the association voted again.";
-    passages.push(said(11, Role::User, later));
+    passages.push(passage(11, Role::User, later));
     let draft = summary(&passages, None, 150);
     assert!(draft.key_facts.len() <= FACTS_MAX);
     let budgets: Vec<&KeyFact> = draft
@@ -135,13 +135,13 @@ fn key_facts_are_few_and_a_changed_one_replaces_the_old() {
         .collect();
     assert_eq!(budgets.len(), 1, "{budgets:?}");
     assert_eq!(budgets[0].ordinal, Ordinal(11));
-    // Facts that were carried so far stay.
+    // Facts that were kept so far stay.
     let again = summarise(&SummaryInput {
         passages: &passages[..2],
         prior: Some(&draft.text),
         prior_facts: &draft.key_facts,
         cap: Tokens(150),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: None,
         count: &count,
     });
@@ -154,7 +154,7 @@ fn key_facts_are_few_and_a_changed_one_replaces_the_old() {
 }
 
 #[test]
-fn instructions_bring_what_they_name() {
+fn instructions_select_the_named_content() {
     let passages = allotment();
     let with = |instructions| {
         let input = SummaryInput {
@@ -162,7 +162,7 @@ fn instructions_bring_what_they_name() {
             prior: None,
             prior_facts: &[],
             cap: Tokens(60),
-            style: Style::Rolling,
+            style: SummaryLayout::Rolling,
             instructions,
             count: &count,
         };
@@ -201,7 +201,7 @@ fn a_summary_of_a_summary_keeps_numbers_days_and_sections() {
 fn credentials_do_not_reach_a_summary_or_an_answer() {
     let secret = "sk-live0123456789abcdefghij";
     let text = format!("We decided that the billing key is {secret} and must stay on heron-b2.");
-    let passages = [said(1, Role::User, &text)];
+    let passages = [passage(1, Role::User, &text)];
     let draft = summary(&passages, None, 100);
     assert!(draft.text.contains("[redacted]") && !draft.text.contains(secret));
     assert!(
@@ -213,7 +213,7 @@ fn credentials_do_not_reach_a_summary_or_an_answer() {
     assert!(!ask(&passages, "", "what is the billing key?", 100).contains(secret));
 }
 
-/// A key fact has no day, so it stands before the first date.
+/// A key fact has no day, so it is before the first date.
 #[test]
 fn an_answer_gives_no_day_to_a_fact_without_one() {
     let text = "## Key points\n### 3 May 2026\n- user #2 Hello.\n### 12 May\n- user #20 Marek decided to lay the drip \
@@ -232,9 +232,10 @@ fn an_answer_gives_no_day_to_a_fact_without_one() {
         cap: Tokens(100),
         count: &count,
     };
-    let told = answer(&input).text;
-    let [fact, day, dated] = ["#5 ", "**2026-05-12**", "#20 "].map(|text| told.find(text).unwrap());
-    assert!(fact < day && day < dated, "{told}");
+    let text = answer(&input).text;
+    let [fact, day, dated] =
+        ["#5 ", "**2026-05-12**", "#20 "].map(|quote| text.find(quote).unwrap());
+    assert!(fact < day && day < dated, "{text}");
 }
 
 fn ask(passages: &[Passage<'_>], persona: &str, task: &str, cap: u64) -> String {
@@ -277,15 +278,15 @@ fn an_answer_to_nothing_says_so() {
 fn an_answer_of_two_sections_keeps_every_cap_and_claims_nothing_false() {
     let unknown = "No message has the words of this question.";
     for cap in 1..200 {
-        let told = ask(
+        let text = ask(
             &allotment(),
             "You collect decisions.",
             "What of the pump?",
             cap,
         );
-        assert!(count(&told) <= cap, "{cap}: {told}");
-        assert!(!told.contains(unknown), "{cap}: {told}");
-        assert!(cap < 60 || told.starts_with("## Answer\n"), "{cap}: {told}");
+        assert!(count(&text) <= cap, "{cap}: {text}");
+        assert!(!text.contains(unknown), "{cap}: {text}");
+        assert!(cap < 60 || text.starts_with("## Answer\n"), "{cap}: {text}");
     }
 }
 
@@ -295,15 +296,15 @@ fn a_synthesis_drops_repetitions_and_names_what_is_missing() {
     let two =
         "## Risks\n\n- #5 user: “Agreed, drip lines it is.”\n- #9 user: “The pump is broken.”";
     let results = [
-        Delegated {
+        DelegateAnswer {
             agent: "decisions",
             result: Ok(one),
         },
-        Delegated {
+        DelegateAnswer {
             agent: "risks",
             result: Ok(two),
         },
-        Delegated {
+        DelegateAnswer {
             agent: "facts",
             result: Err("timed out after 60 s"),
         },
@@ -320,7 +321,7 @@ fn a_synthesis_drops_repetitions_and_names_what_is_missing() {
 }
 
 #[test]
-fn tool_results_become_lines_worth_quoting() {
+fn tool_results_become_quotable_lines() {
     let part = Part::ToolResult {
         call_id: "c".into(),
         content:
@@ -361,7 +362,7 @@ fn hostile_texts_are_summarised_in_time() {
     }
 }
 
-/// Conversations of words, signs and structure.
+/// Generates conversations of words, punctuation and structure.
 fn conversations() -> impl Strategy<Value = Vec<(bool, String)>> {
     let piece = prop_oneof![
         "[A-Za-z]{1,9} ",
@@ -385,12 +386,12 @@ fn as_passages(conversation: &[(bool, String)]) -> Vec<Passage<'_>> {
     conversation
         .iter()
         .zip(1..)
-        .map(|((user, text), n)| said(n, role(*user), text))
+        .map(|((user, text), n)| passage(n, role(*user), text))
         .collect()
 }
 
-/// The words alone: quotes leave out emphasis, the fences of code blocks, lines without a word,
-/// and the mark of a list's item that follows what announces it.
+/// Only the words: quotes omit emphasis, the fences of code blocks, lines without a word, and the
+/// marker of a list item after the line that introduces it.
 fn normalised(text: &str) -> String {
     let plain = text.replace('*', "");
     let words = plain.split(|c: char| !c.is_alphanumeric());
@@ -398,10 +399,10 @@ fn normalised(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The quotes of a rolling summary: message and text, one for each stretch.
+/// The quotes of a rolling summary: message and text, one for each passage.
 fn quotes(summary: &str) -> Vec<(usize, String)> {
     let quote = |line: &str| {
-        // `- user #12 the quote`, or `#12 the quote` of a last resort.
+        // `- user #12 the quote`, or `#12 the quote` in the shortest form.
         let (_, numbered) = line.split_once('#').filter(|(before, _)| {
             before.is_empty() || before.starts_with("- ") && before.matches(' ').count() <= 2
         })?;
@@ -432,7 +433,7 @@ proptest! {
         prop_assert_eq!(&draft, &summary(&passages, None, cap));
         for (n, quote) in quotes(&draft.text) {
             let source = normalised(&conversation[n - 1].1);
-            // A last resort cuts its one quote.
+            // The shortest form truncates its only quote.
             for piece in quote.trim_end_matches(" …").split(" … ").flat_map(|part| part.split(" / ")) {
                 prop_assert!(source.contains(&normalised(piece)), "{piece:?} is not in {source:?}");
             }
@@ -467,8 +468,8 @@ proptest! {
         let text = ask(&passages, "find decisions and risks", &task, cap);
         prop_assert!(count(&text) <= cap);
         let results = [
-            Delegated { agent: "a", result: Ok(&text) },
-            Delegated { agent: "b", result: Err("lost") },
+            DelegateAnswer { agent: "a", result: Ok(&text) },
+            DelegateAnswer { agent: "b", result: Err("lost") },
         ];
         let input = SynthesisInput { task: &task, results: &results, cap: Tokens(cap), count: &count };
         prop_assert!(count(&synthesise(&input).text) <= cap);
@@ -476,35 +477,35 @@ proptest! {
 }
 
 #[test]
-fn an_answer_quotes_what_reads_by_itself() {
+fn an_answer_prefers_quotes_readable_alone() {
     use Role::{Assistant, User};
     let passages = [
-        said(
+        passage(
             1,
             User,
             "Can you help me with the boiler? I want it replaced before winter.",
         ),
-        said(
+        passage(
             2,
             Assistant,
             "I would look at two things first:\n- **Age:** built in 1998\n- **Fuel:** oil",
         ),
-        said(
+        passage(
             3,
             User,
             "Mr. Oduya from Heatwell measured the chimney. He said it must be relined, **9 metres**.",
         ),
-        said(
+        passage(
             4,
             Assistant,
             "Feel free to ask if you need further help with the boiler!",
         ),
-        said(
+        passage(
             5,
             User,
             "Decided: Heatwell replaces the boiler, Oduya sends the offer by Friday 12 June.",
         ),
-        said(6, User, "I don't remember the number of the boiler, sorry."),
+        passage(6, User, "I don't remember the number of the boiler, sorry."),
     ];
     let decisions = ask(
         &passages,
@@ -571,7 +572,7 @@ fn an_answer_names_the_message_of_a_key_fact_in_a_summary() {
 }
 
 #[test]
-fn a_record_that_takes_several_lines_names_itself_on_each() {
+fn each_line_of_a_long_record_names_the_record() {
     let seats = r#"[{"flight_number":"HAT023","date":"2024-05-26","prices":{"economy":87,"business":365},
         "stops":[{"airport":"Philadelphia International Airport","minutes":95},{"airport":"Denver International Airport","minutes":41},
         {"airport":"George Bush Intercontinental Airport","minutes":63}]}]"#;
@@ -618,7 +619,7 @@ fn a_day_is_never_guessed() {
     assert!(!days(&ends).contains("2026"), "{}", days(&ends));
 }
 
-/// A conversation of so many days, with four messages on each.
+/// A conversation of this many days, with four messages on each.
 fn many_days(days: u32) -> Vec<(u32, String)> {
     let text = |n: u32| format!("I met Jolanda-{n} yesterday and she sold me {n} pumps.");
     (0..days * 4).map(|n| (n, text(n))).collect()
@@ -629,7 +630,7 @@ fn days_outlive_every_generation() {
     let texts = many_days(12);
     let passages: Vec<Passage<'_>> = texts
         .iter()
-        .map(|(n, text)| said(*n, Role::User, text))
+        .map(|(n, text)| passage(*n, Role::User, text))
         .collect();
     let mut prior: Option<String> = None;
     for part in passages.chunks(12) {
@@ -648,10 +649,10 @@ fn days_outlive_every_generation() {
 }
 
 #[test]
-fn people_are_named_in_each_line_and_their_days_in_place() {
+fn speakers_are_in_each_line_and_days_at_their_place() {
     let mut passages = [
-        said(1, Role::User, "We adopted a ferret last Saturday!"),
-        said(2, Role::Assistant, "I passed my exam two days ago."),
+        passage(1, Role::User, "We adopted a ferret last Saturday!"),
+        passage(2, Role::Assistant, "I passed my exam two days ago."),
     ];
     passages[0].author = Some("Marta".into());
     passages[1].author = Some("Devin".into());
@@ -665,7 +666,7 @@ fn people_are_named_in_each_line_and_their_days_in_place() {
 }
 
 #[test]
-fn odd_conversations_have_summaries_too() {
+fn odd_conversations_are_summarised() {
     let long: Vec<(u32, String)> = (1..=2_000)
         .map(|n| (1, format!("note {n} about pump {n}")))
         .collect();
@@ -705,7 +706,7 @@ fn odd_conversations_have_summaries_too() {
             .zip(1..)
             .map(|((day, text), n)| Passage {
                 ordinal: Ordinal(n),
-                ..said(*day, role, text)
+                ..passage(*day, role, text)
             })
             .collect();
         let draft = summary(&passages, None, 120);
@@ -717,7 +718,7 @@ fn odd_conversations_have_summaries_too() {
 }
 
 #[test]
-fn paragraphs_that_are_merged_again_and_again_begin_once() {
+fn repeatedly_merged_paragraphs_have_one_beginning() {
     let passages = allotment();
     let paragraph = |passages: &[Passage<'_>], prior: Option<&str>| {
         let input = SummaryInput {
@@ -725,7 +726,7 @@ fn paragraphs_that_are_merged_again_and_again_begin_once() {
             prior,
             prior_facts: &[],
             cap: Tokens(120),
-            style: Style::Paragraph,
+            style: SummaryLayout::Paragraph,
             instructions: None,
             count: &count,
         };
@@ -750,7 +751,7 @@ fn paragraphs_that_are_merged_again_and_again_begin_once() {
         last: Ordinal(10),
         text: &block,
     };
-    let said = answer(&AnswerInput {
+    let passage = answer(&AnswerInput {
         passages: &[],
         summaries: &[earlier],
         persona: "You find constraints.",
@@ -759,15 +760,15 @@ fn paragraphs_that_are_merged_again_and_again_begin_once() {
         count: &count,
     });
     assert!(
-        said.text.contains("- #3 user: “The budget is 2,400 EUR"),
+        passage.text.contains("- #3 user: “The budget is 2,400 EUR"),
         "{}",
-        said.text
+        passage.text
     );
 }
 
 #[test]
-fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
-    let said = [
+fn facts_lost_by_a_models_summary_are_listed_within_the_cap() {
+    let passage = [
         (1, 0, "Marta asked for W-1742 and paid 12.50."),
         (2, 1, "Then Marta saw order W-1742 beside order W-1743."),
         (
@@ -776,7 +777,7 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
             "The file is at src/main_2.rs, says Ilja. We ask Ilja.",
         ),
     ];
-    let passages: Vec<Passage<'_>> = said
+    let passages: Vec<Passage<'_>> = passage
         .iter()
         .map(|(n, at, text)| {
             Passage::text(Ordinal(*n), Role::User, Timestamp(START + *at * DAY), *text)
@@ -788,7 +789,7 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
         prior: None,
         prior_facts: &[],
         cap: Tokens(cap),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: None,
         count: &count,
     };
@@ -799,7 +800,7 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
         whole,
         "Days (UTC): 4 May 2026, 5 May, 21 May.\nAlso named: W-1743, src/main_2.rs."
     );
-    // What the text gives is not listed again.
+    // Facts that are in the text are not listed again.
     assert_eq!(anchors(&format!("{text} {whole}"), 100), "");
     let given = anchors("On 21 May 2026 Marta asked for W-1742 and W-1743.", 100);
     assert!(
@@ -810,7 +811,8 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
         let lines = anchors(text, cap);
         assert!(count(&lines) <= cap, "{cap}: {lines}");
     }
-    // Three days, Marta, two orders and a file are facts; quotes of all three messages give them all.
+    // Three days, Marta, two orders and a file are facts; quotes of all three messages contain them
+    // all.
     let covers = [Span::new(Ordinal(1), Ordinal(3))];
     let coverage = |text: &str| extractive::coverage(&input(200), &covers, text).unwrap();
     let rows = [("It went well.", 0), (text, 2), (whole.as_str(), 5)];
@@ -822,14 +824,14 @@ fn what_a_summary_of_a_model_lost_is_listed_within_the_room() {
         };
         assert_eq!(coverage(text), expected, "{text}");
     }
-    let said = [Passage::text(
+    let passage = [Passage::text(
         Ordinal(1),
         Role::User,
         Timestamp(START),
         "hm",
     )];
     let input = SummaryInput {
-        passages: &said,
+        passages: &passage,
         ..input(50)
     };
     let covers = [Span::new(Ordinal(1), Ordinal(1))];

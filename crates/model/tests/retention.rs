@@ -1,4 +1,4 @@
-//! How much of what was said a summary keeps, on the shipped conversations and their probes.
+//! Measures how much information a summary keeps, with the shipped conversations and their probes.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{Style, SummaryInput, summarise};
+use unisono_model::extractive::{SummaryInput, SummaryLayout, summarise};
 use unisono_model::retention::baseline::{Baseline, measure};
 use unisono_model::retention::{Category, Probe, parse, report};
 
@@ -41,7 +41,7 @@ fn load(set: (&str, &str)) -> (Vec<conversation::Line>, Vec<Probe>) {
 }
 
 #[test]
-fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
+fn a_tenth_retains_more_than_the_tail_and_random_text() {
     let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
     let count = |text: &str| tokenizer.count(text).tokens.0;
     let (mut own, mut tail, mut random, mut mmr) = (0.0, 0.0, 0.0, 0.0);
@@ -56,7 +56,7 @@ fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
             prior: None,
             prior_facts: &[],
             cap: Tokens(cap),
-            style: Style::Rolling,
+            style: SummaryLayout::Rolling,
             instructions: None,
             count: &count,
         });
@@ -86,7 +86,7 @@ fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
 }
 
 #[test]
-fn every_set_asks_for_all_there_is_and_its_conversation_answers() {
+fn every_probe_set_has_all_categories_and_its_conversation_answers() {
     for set in SETS {
         let (lines, probes) = load(set);
         let all: Vec<String> = lines.iter().map(conversation::Line::text).collect();
@@ -113,7 +113,7 @@ fn ten_compactions_in_a_row_keep_old_facts() {
             prior: prior.as_deref(),
             prior_facts: &[],
             cap: Tokens(cap),
-            style: Style::Rolling,
+            style: SummaryLayout::Rolling,
             instructions: None,
             count: &count,
         });

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use unisono_context::{MessageId, Ordinal};
-use unisono_model::client::Post;
+use unisono_model::client::HttpEndpoint;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Command;
 use unisono_session::assignment::{HookJob, HookSubject};
@@ -153,7 +153,7 @@ async fn of_server(
     headers: &[Header],
     job: &HookJob,
 ) -> Result<Vec<u8>, String> {
-    let mut settings = Settings::of_endpoint(hook.name.clone(), url.clone());
+    let mut settings = Settings::for_endpoint(hook.name.clone(), url.clone());
     settings.headers = headers.to_vec();
     // Until its own limit ends it, it is waited for.
     let limit = hook.timeout + GRACE;
@@ -162,7 +162,7 @@ async fn of_server(
     settings.timeouts.total = limit;
     settings.caps.response = ANSWER_BYTES;
     let origin = url.origin();
-    let post = Post::new(settings, &[]).map_err(|error| error.to_string())?;
+    let post = HttpEndpoint::new(settings, &[]).map_err(|error| error.to_string())?;
     let key = job.id.to_string();
     let sent = post.send([document(job), Bytes::new()], &key).await;
     sent.map_err(|failure| format!("{origin}: {}", failure.reason))

@@ -1,10 +1,10 @@
-//! Which writes a session takes: the rules that every engine shares.
+//! The rules by which a write to a session is accepted or refused. All engines share them.
 
 use crate::engine::{Append, Checkpoint, Deletion, MAX_PAYLOAD_BYTES, SessionId};
 use crate::error::{Error, Result};
 use crate::row::Head;
 
-/// Gives what is known of the session back if a write may build on it, or says why it may not.
+/// Returns the known state of the session if a write may build on it, otherwise the reason why not.
 fn writer<K: AsRef<Head>>(session: SessionId, epoch: u64, known: Option<K>) -> Result<K> {
     let head = known.as_ref().map(AsRef::as_ref);
     let current = head.map_or(0, |head| if head.deleted { 0 } else { head.epoch });
@@ -18,7 +18,7 @@ fn writer<K: AsRef<Head>>(session: SessionId, epoch: u64, known: Option<K>) -> R
     }
 }
 
-/// Checks an append against what is known of its session, and gives that back.
+/// Checks an append against the known state of its session, and returns that state.
 pub(crate) fn append<K: AsRef<Head>>(append: &Append, known: Option<K>) -> Result<K> {
     let &Append {
         session,
@@ -31,8 +31,8 @@ pub(crate) fn append<K: AsRef<Head>>(append: &Append, known: Option<K>) -> Resul
     Ok(known)
 }
 
-/// Checks a deletion against what is known of its session, and gives that back; none: there is no
-/// such session.
+/// Checks a deletion against the known state of its session, and returns that state; `None` if
+/// there is no such session.
 pub(crate) fn deletion<K: AsRef<Head>>(deletion: &Deletion, known: Option<K>) -> Result<Option<K>> {
     let known = known.filter(|known| !known.as_ref().deleted);
     if let (Some(known), Some(expected_seq)) = (&known, deletion.expected_seq) {
@@ -41,7 +41,7 @@ pub(crate) fn deletion<K: AsRef<Head>>(deletion: &Deletion, known: Option<K>) ->
     Ok(known)
 }
 
-/// Whether this is the session's last event.
+/// Checks that `expected_seq` is the number of the session's last event.
 fn follows(session: SessionId, head: &Head, expected_seq: u64) -> Result<()> {
     let last_seq = head.last_seq;
     if last_seq != expected_seq {
@@ -54,7 +54,7 @@ fn follows(session: SessionId, head: &Head, expected_seq: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks a checkpoint against what is known of its session.
+/// Checks a checkpoint against the known state of its session.
 pub(crate) fn checkpoint<K: AsRef<Head>>(
     session: SessionId,
     epoch: u64,
@@ -72,7 +72,7 @@ pub(crate) fn checkpoint<K: AsRef<Head>>(
     Ok(())
 }
 
-/// Checks what can be checked of an append before it queues.
+/// Checks of an append that need no session state; they run before it is queued.
 pub(crate) fn check_append(append: &Append) -> Result<()> {
     if append.payloads.is_empty() {
         return Err(Error::EmptyAppend {
@@ -83,13 +83,13 @@ pub(crate) fn check_append(append: &Append) -> Result<()> {
     check_size("an append", sum)
 }
 
-/// Checks what can be checked of a deletion before it queues.
+/// Checks of a deletion that need no session state; they run before it is queued.
 pub(crate) fn check_deletion(deletion: &Deletion) -> Result<()> {
     let left = deletion.deleted_usage.as_ref().map_or(0, Vec::len);
     check_size("what is left of a session", left)
 }
 
-/// Checks what can be checked of a checkpoint before it queues.
+/// Checks of a checkpoint that need no session state; they run before it is queued.
 pub(crate) fn check_checkpoint(checkpoint: &Checkpoint) -> Result<()> {
     check_size("a checkpoint", checkpoint.state.len())
 }

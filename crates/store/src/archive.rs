@@ -1,8 +1,9 @@
-//! Moves whole sessions between engines, as one file of the envelopes the disk engine writes.
+//! Moves whole sessions between engines, as one file of the envelopes that the disk engine writes.
 //!
-//! `unisono archive, format 1\n`, then for every session its events in order, its checkpoint if it has
-//! one, and its head, which closes it; then an end record with the number of records and a hash of
-//! everything before it. An import checks the whole file before it stores anything.
+//! The file starts with the line `unisono archive, format 1\n`. For every session its events follow
+//! in order, then its checkpoint if it has one, and its head as the last record. The file ends with
+//! an end record, which has the number of records and a hash of everything before it. An import
+//! checks the whole file before it stores anything.
 
 mod read;
 #[cfg(test)]
@@ -23,12 +24,13 @@ use crate::{deleted_usage, imports};
 use read::Item;
 use write::Section;
 
-/// Sessions listed, and events read, at a time.
+/// Number of sessions listed, and of events read, at a time.
 const PAGE: usize = 256;
-/// Sections or items between the engine's side and the file's, each at most a page.
+/// Capacity of the queue between the engine's side and the file's side, in sections or items of at
+/// most a page.
 const QUEUE: usize = 4;
 
-/// What an export or import moved.
+/// Counts of what an export or import moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moved {
     /// Sessions.
@@ -48,7 +50,8 @@ pub async fn export(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let to = path.to_path_buf();
     let writing = tokio::task::spawn_blocking(move || write::file(&to, sections));
     let sent = send_all(engine, sender).await;
-    // What stopped the file's side stopped this one, so its error is the one to tell.
+    // This side stopped because the file's side failed, so the error of the file's side is
+    // returned.
     writing.await.unwrap_or_else(|error| Err(stopped(&error)))?;
     sent
 }
@@ -56,7 +59,7 @@ pub async fn export(engine: &dyn Engine, path: &Path) -> Result<Moved> {
 async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<Moved> {
     let mut moved = Moved::default();
     let mut after = None;
-    // An import that was cut short is no session.
+    // Sessions of unfinished imports are left out.
     let mut left_out = imports::unfinished(engine).await?;
     left_out.insert(imports::ID);
     loop {
@@ -118,13 +121,13 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
     }
 }
 
-/// Stores all sessions of an archive. Nothing is stored if any part of it is damaged, or if any of its
-/// sessions exists already; if the engine fails on the way, or the process ends, the sessions begun are
-/// deleted again.
+/// Stores all sessions of an archive. If any part of it is damaged, or any of its sessions exists
+/// already, nothing is stored. If the engine fails during the import, or the process ends, the
+/// sessions that were begun are deleted again.
 ///
-/// What is left of deleted sessions is added to what is left of those here, in the write that ends
-/// the import: an import that is repeated adds it once. What a daemon lent to
-/// sessions is taken where no daemon has lent anything here: another daemon's bounds are its own.
+/// The usage of deleted sessions is added to that of this store by the write that ends the import,
+/// so an import that is repeated adds it once. The grants of the archive's daemon are imported only
+/// into a store without grants: a store's own limits stay as they are.
 ///
 /// # Errors
 /// `BadArchive`, `SessionExists`, `Io`, and the engine's.
@@ -134,7 +137,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let sessions = checking
         .await
         .unwrap_or_else(|error| Err(stopped(&error)))?;
-    // An import that was cut short is no session.
+    // Sessions of unfinished imports are left out.
     let left = imports::unfinished(engine).await?;
     imports::take_back(engine, &left).await?;
     let mut kept = Vec::new();
@@ -146,14 +149,16 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
             kept.push(session);
         }
     }
-    // A process that ends on the way leaves it to the next one to take them back.
+    // If the process ends before the import does, the next process that opens the store deletes
+    // them.
     let made: BTreeSet<SessionId> = sessions
         .into_iter()
         .filter(|session| !kept.contains(session))
         .collect();
     imports::begin(engine, &made).await?;
     let stored = store_whole(engine, path, &kept).await;
-    // The cause is told; what cannot be taken back now is taken back at the next opening.
+    // The original error is returned. What cannot be deleted now is deleted when the store is next
+    // opened.
     if stored.is_err()
         && let Err(error) = imports::take_back(engine, &made).await
     {
@@ -162,8 +167,8 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     stored
 }
 
-/// Stores what an archive has. Of the journals that are here already, those of `kept`, only what is
-/// left of sessions is added to.
+/// Stores the content of an archive. To the journals in `kept`, which exist already, only the usage
+/// of deleted sessions is added.
 async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
     let mut left = Vec::new();
     let moved = store_all(engine, path, kept, &mut left).await?;
@@ -209,7 +214,7 @@ async fn store_all(
     Ok(moved)
 }
 
-/// Stores one item and gives the session's last event after it.
+/// Stores one item and returns the number of the session's last event after it.
 async fn store(
     engine: &dyn Engine,
     item: Item,

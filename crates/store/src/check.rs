@@ -1,16 +1,16 @@
-//! A look at every record of a store that is open, whichever its engine.
+//! Checks every record of a store that is open, whichever its engine.
 
 use crate::disk::{Checkup, Finding};
 use crate::engine::{Engine, SessionId};
 use crate::error::{Error, Record, Result};
 
-/// Sessions, and events of one, that are read at a time.
+/// Number of sessions, and of events of one session, that are read at a time.
 const PAGE: usize = 1_024;
 
-/// Reads all that a store has, and says what of it cannot be read.
+/// Reads everything in a store and reports the records that cannot be read.
 ///
 /// # Errors
-/// The store failed otherwise.
+/// The store failed in another way than by a record that cannot be read.
 pub async fn check(engine: &dyn Engine) -> Result<Checkup> {
     let (mut checkup, mut after) = (Checkup::default(), None);
     loop {
@@ -30,7 +30,7 @@ pub async fn check(engine: &dyn Engine) -> Result<Checkup> {
     }
 }
 
-/// Reads the events of a session, on behind each that cannot be read.
+/// Reads the events of a session, and continues after each one that cannot be read.
 async fn events(
     engine: &dyn Engine,
     session: SessionId,
@@ -53,7 +53,7 @@ async fn events(
             Err(error) => {
                 let found = finding(error)?;
                 match found.record {
-                    // Those before it are read by themselves.
+                    // The events before it are read separately.
                     Record::Event { seq, .. } if seq > next => {
                         let whole = engine.read(session, next, (seq - next) as usize).await?;
                         checkup.events += whole.len() as u64;
@@ -68,7 +68,7 @@ async fn events(
     Ok(())
 }
 
-/// A record that cannot be read; any other failure is one.
+/// The finding for a record that cannot be read; any other failure is returned as an error.
 fn finding(error: Error) -> Result<Finding> {
     match error {
         Error::Corrupt { record, fault } => Ok(Finding { record, fault }),

@@ -1,8 +1,9 @@
-//! The one place that turns rows into bytes and back: bincode 1.3.3, always with the same options.
+//! Encodes rows as bytes and decodes them: bincode 1.3.3, always with the same options. No other
+//! module does so.
 //!
-//! Fixed-width integers, a byte limit and a refusal of trailing bytes are part of the format: the
-//! golden files in the tests hold it still. Rows must not rely on self-description (no `flatten`,
-//! no untagged enums), because bincode writes fields in order and nothing else.
+//! Fixed-width integers, a byte limit and a refusal of trailing bytes are part of the format; the
+//! golden files in the tests keep it unchanged. Rows must not rely on self-description (no
+//! `flatten`, no untagged enums), because bincode writes fields in order and nothing else.
 
 use bincode::Options as _;
 use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// The codec number written into every envelope: bincode 1.3 with the options of this module.
 pub(crate) const BINCODE_FIXINT: u8 = 1;
 
-/// The most bytes one row may take, encoded or decoded: a payload of the largest size and its frame.
+/// Largest size of a row, encoded or decoded: a payload of the largest size and its frame.
 pub(crate) const ROW_LIMIT_BYTES: u64 = 72 << 20;
 
 fn options() -> impl bincode::Options {
@@ -21,13 +22,13 @@ fn options() -> impl bincode::Options {
         .reject_trailing_bytes()
 }
 
-/// A row in bytes of its own.
+/// Encodes a row into a new buffer.
 #[cfg(test)]
 pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
     options().serialize(row).map_err(|error| error.to_string())
 }
 
-/// Encodes a row behind what is there.
+/// Appends the encoding of a row to `bytes`.
 ///
 /// # Errors
 /// The reason, as text, if the row is over the limit.
@@ -40,18 +41,18 @@ pub(crate) fn encode_onto<T: Serialize>(bytes: &mut Vec<u8>, row: &T) -> Result<
 /// Decodes a row from exactly these bytes.
 ///
 /// # Errors
-/// The reason, as text, if the bytes are not one whole row of this type.
+/// The reason, as text, if the bytes are not exactly one row of this type.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     options()
         .deserialize(bytes)
         .map_err(|error| error.to_string())
 }
 
-/// Puts a number, or a text, behind what is there. It is not measured before it is written, as a row
-/// is: the record that it is a part of is, when it is whole.
+/// Appends a number or a text to `bytes`. Its size is not checked, as that of a row is: the size of
+/// the record that contains it is checked when that is complete.
 ///
 /// # Errors
-/// The reason, as text; there is none for a number or a text.
+/// The reason, as text; encoding a number or a text never fails.
 #[inline]
 pub(crate) fn put<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) -> Result<(), String> {
     let mut serializer = bincode::Serializer::new(bytes, options());
@@ -59,10 +60,11 @@ pub(crate) fn put<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) -> Resu
     put.map_err(|error| error.to_string())
 }
 
-/// Takes a number off the front of these bytes, each of which is as long as it is in memory.
+/// Decodes a number from the front of these bytes; its encoding is as long as the number is in
+/// memory.
 ///
 /// # Errors
-/// The reason, as text, if they do not start with one.
+/// The reason, as text, if the bytes do not start with a number.
 #[inline]
 pub(crate) fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, String> {
     let ends = || "it ends early".to_owned();
@@ -73,7 +75,7 @@ pub(crate) fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, String> 
     Ok(number)
 }
 
-/// Takes a text off the front of these bytes, without a copy of it.
+/// Decodes a text from the front of these bytes, without a copy.
 ///
 /// # Errors
 /// As [`take`].
@@ -85,7 +87,7 @@ pub(crate) fn take_text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, String> {
     Ok(text)
 }
 
-/// Bytes that serde handles as one block, not as a sequence of numbers.
+/// Bytes that serde handles as one block instead of a sequence of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block(pub(crate) Vec<u8>);
 

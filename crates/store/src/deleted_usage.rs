@@ -1,9 +1,9 @@
-//! What is left of sessions that were deleted: what their models were used for, in a journal beside
-//! those of the sessions.
+//! The model usage of deleted sessions, kept in a journal of the store's own.
 //!
-//! An entry is written with the deletion of its session, in one write, so that nothing is counted
-//! twice or not at all, whenever the process dies. [`Journal`] shows the journal to nobody. When it
-//! has grown, its sum takes its place: it stays short however many sessions come and go.
+//! An entry is written in the same write as the deletion of its session, so usage is counted
+//! exactly once, even if the process crashes. [`Journal`] does not list this journal. When it has
+//! grown, its entries are replaced by their sum, so it stays short however many sessions are
+//! created and deleted.
 
 use unisono_context::SessionId;
 use unisono_session::usage::{Deleted, Ledger};
@@ -13,14 +13,14 @@ use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
 use crate::record;
 
-/// Events read at a time.
+/// Number of events read at a time.
 const PAGE: usize = 1_024;
-/// Entries after which the sum takes their place.
+/// Number of entries after which they are replaced by their sum.
 const SUM_AFTER: u64 = 1_024;
-/// How often a session is read on that is written to meanwhile.
+/// Number of attempts to read a session to its end while it is being written to.
 const TRIES: usize = 8;
 
-/// Deletes a session, and keeps what it used.
+/// Deletes a session and keeps its usage.
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
@@ -38,12 +38,12 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
         let used = ledger.used().len() > 0;
         let deletion = Deletion {
             session: id,
-            // What cannot be read is not read on either.
+            // The events after one that cannot be read are not read either.
             expected_seq: Some(read.max(info.last_seq)),
             deleted_usage: used.then(|| encode(&deleted)).transpose()?,
         };
         match engine.delete_session(deletion).await {
-            // Its writer is faster: it is held off until the session is gone.
+            // Its writer appended more meanwhile: it is fenced until the session is deleted.
             Err(Error::Conflict { .. }) if tries.next().is_some() => {
                 engine.claim(id).await?;
             }
@@ -56,15 +56,15 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
     }
 }
 
-/// What all deleted sessions used.
+/// The usage of all deleted sessions.
 pub(crate) async fn read(journal: &Journal) -> Result<Deleted> {
     Ok(fold(journal).await?.0)
 }
 
-/// One entry for these, as an archive has them.
+/// Merges the entries of an archive into one.
 ///
 /// # Errors
-/// One of several cannot be read.
+/// There are several entries, and one of them cannot be read.
 pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     if entries.len() < 2 {
         return Ok(entries.pop());
@@ -76,8 +76,8 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     encode(&all).map(Some)
 }
 
-/// Reads a session on, event by event. One that cannot be read ends it: a damaged session can be
-/// deleted, and what is told of it is what can be told.
+/// Adds up a session's usage, event by event. An event that cannot be read ends that: a damaged
+/// session can be deleted, and its usage is counted up to the damage.
 async fn follow(
     journal: &Journal,
     session: SessionId,
@@ -100,7 +100,7 @@ async fn follow(
     }
 }
 
-/// The sum of the entries, and how many they are.
+/// The sum of the entries, and their number.
 async fn fold(journal: &Journal) -> Result<(Deleted, u64)> {
     let (mut all, mut last) = (Deleted::default(), 0);
     loop {
@@ -115,7 +115,7 @@ async fn fold(journal: &Journal) -> Result<(Deleted, u64)> {
     }
 }
 
-/// Puts the sum in the place of many entries. Where that fails they stay.
+/// Replaces many entries by their sum. If that fails, the entries stay.
 async fn sum_up(journal: &Journal) {
     let Some(_summing) = journal.summing() else {
         return;
@@ -133,7 +133,7 @@ async fn sum_up(journal: &Journal) {
             deleted_usage: Some(encode(&all)?),
         };
         match engine.delete_session(deletion).await {
-            // An entry came meanwhile: the next one sums up.
+            // Another entry was added meanwhile: the next deletion tries again.
             Err(Error::Conflict { .. }) => Ok(()),
             summed => summed.map(drop),
         }
@@ -161,7 +161,7 @@ fn entry_of(seq: u64, payload: &[u8]) -> Result<Deleted> {
     decode(payload).map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
 }
 
-/// An entry of so many sessions.
+/// An entry for this number of sessions.
 #[cfg(test)]
 pub(crate) fn of_sessions(sessions: u64) -> Vec<u8> {
     let ledger = Ledger::default();

@@ -1,4 +1,4 @@
-//! The disk engine: sled 0.34.7 under a discipline that makes it safe.
+//! The disk engine: sled 0.34.7, used under rules that make it safe.
 //!
 //! ```text
 //! <store>/FORMAT         what this directory is, and its format
@@ -10,17 +10,18 @@
 //! <store>/quarantine/N/  what a repair took out of use; never deleted by this crate
 //! ```
 //!
-//! - Writes go through one thread, which takes all that is queued, applies it as one atomic batch,
-//!   flushes, syncs the log file itself (sled's flush alone does not survive a power cut), and only
-//!   then answers. A failed sync is final.
-//! - Opening keeps a copy of the log's tail first, because sled cuts what it cannot read there. The
-//!   ledger then tells whether anything acknowledged went missing; if so, or if sled cannot open at
-//!   all, every record that is still whole is carved out of the raw files into a fresh log.
-//! - Events of all sessions lie in the order in which they came, in blocks of about 32 KiB: a group
-//!   is a few large insertions at the end of the tree, however many sessions it is for. Where a
-//!   session's events lie is in its pages, written when they are full or the writer settles; an
-//!   opening reads the blocks behind the last settling.
-//! - Values stay at or under 60 KiB: larger payloads are cut into chunks named by their hash.
+//! - All writes go through one thread. It takes everything that is queued, applies it as one atomic
+//!   batch, flushes, syncs the log file itself (sled's flush alone does not survive a power cut),
+//!   and only then acknowledges. A failed sync is final.
+//! - Opening first copies the log's tail, because sled cuts off what it cannot read there. The
+//!   ledger then shows whether anything acknowledged is missing. If so, or if sled cannot open the
+//!   log at all, every record that is still undamaged is carved out of the raw files into a fresh
+//!   log.
+//! - Events of all sessions are stored in the order in which they arrived, in blocks of about 32
+//!   KiB: a group is a few large insertions at the end of the tree, however many sessions it is
+//!   for. The locations of a session's events are in its pages, which are written when they are
+//!   full or when the writer settles. An opening reads the blocks written after the last settling.
+//! - Values are at most 60 KiB: larger payloads are split into chunks, whose keys are their hashes.
 
 mod batch;
 mod cache;
@@ -86,20 +87,20 @@ pub(crate) use lock::Lock;
 use trees::Trees;
 use writer::Writer;
 
-/// Commands that may wait for the writer thread; a caller beyond it waits for a place.
+/// Capacity of the writer thread's queue, in commands; further callers wait for a free slot.
 const QUEUE_COMMANDS: usize = 1024;
-/// The longest wait for the disk before a caller is told that it does not answer.
+/// Longest time to wait for the disk before the caller receives a timeout error.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A store in a directory.
 #[derive(Debug)]
 pub struct Disk {
-    /// Held shared by every read under way, and emptied by closing.
+    /// Locked shared by every read in progress; set to `None` when the store is closed.
     running: Arc<RwLock<Option<Running>>>,
     condition: Arc<Condition>,
-    /// Held by who vacuums it.
+    /// Locked during a vacuum.
     vacuuming: Arc<Mutex<()>>,
-    /// It is to be closed.
+    /// Set when the store is about to be closed.
     closing: Arc<AtomicBool>,
 }
 
@@ -109,22 +110,23 @@ pub struct Disk {
 pub struct Opened {
     /// The store.
     pub disk: Disk,
-    /// What a repair saved and lost; none if the store was whole.
+    /// The result of a repair; `None` if the store was undamaged.
     pub salvage: Option<Salvage>,
-    /// How many of its files and directories others had rights to, until this opening.
+    /// Number of files and directories to which others had permissions before this opening.
     pub narrowed: u64,
 }
 
 impl Disk {
-    /// Opens the store in this directory, or makes one. Blocking: call it off the async threads.
+    /// Opens the store in this directory, or creates one. Blocking: do not call it on an async
+    /// thread.
     ///
-    /// A damaged store is repaired: whatever is whole is saved into a fresh log, the damaged one is
-    /// kept under `quarantine/`, and [`Opened::salvage`] says what was lost, by name.
+    /// A damaged store is repaired: all undamaged records are saved into a fresh log, the damaged
+    /// log is kept under `quarantine/`, and [`Opened::salvage`] names what was lost.
     ///
     /// # Errors
-    /// `Held` by another process, `NewerStore`, `EarlierStore` and `NotAStore` (nothing is touched), `DiskFull`, `Io`
-    /// where the directory cannot be written, `TimedOut`. Where [`Error::is_unwritable`] holds,
-    /// [`ReadOnlyDisk::open`] may do.
+    /// `Held` by another process, `NewerStore`, `EarlierStore` and `NotAStore` (nothing is changed
+    /// then), `DiskFull`, `Io` if the directory cannot be written, `TimedOut`. If
+    /// [`Error::is_unwritable`] is true, [`ReadOnlyDisk::open`] may succeed.
     pub fn open(path: impl AsRef<Path>) -> Result<Opened> {
         let whole = open::open(path.as_ref())?;
         Ok(Opened {
@@ -134,8 +136,8 @@ impl Disk {
         })
     }
 
-    /// The same of one that is locked already, if it was ever opened. What had to be repaired is
-    /// logged, and kept in the list of losses.
+    /// Opens a store that is locked already, or was never opened. The result of a repair is logged,
+    /// and added to the list of losses.
     fn open_held(root: &Path, lock: Option<Lock>) -> Result<Self> {
         let whole = match lock {
             Some(lock) => open::open_held(root, lock)?,
@@ -170,7 +172,7 @@ impl Disk {
         .await
     }
 
-    /// Queues a command; waits only where the queue is full.
+    /// Queues a command; waits only if the queue is full.
     async fn send(&self, command: Command) -> Result<()> {
         let (queue, command) = {
             let running = self.running.read().await;
@@ -178,7 +180,7 @@ impl Disk {
             match running.queue.try_send(command) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Closed(_)) => return Err(self.why_closed()),
-                // Closing does not wait for those who wait.
+                // Closing does not wait for callers that wait for the queue.
                 Err(TrySendError::Full(command)) => (running.queue.clone(), command),
             }
         };
@@ -207,7 +209,7 @@ impl Disk {
         .await
     }
 
-    /// What became of a writer that does not answer any more.
+    /// The reason why the writer does not answer any more.
     fn why_closed(&self) -> Error {
         match self.condition.read_only() {
             Some(reason) => Error::ReadOnly {
@@ -218,8 +220,8 @@ impl Disk {
     }
 }
 
-/// What an open store holds. Dropping it ends the writer after the group it is at, waits for it, and
-/// lets go of the log and the lock.
+/// The resources of an open store. Dropping it ends the writer after its current group, waits for
+/// it, and releases the log and the lock.
 #[derive(Debug)]
 struct Running {
     queue: mpsc::Sender<Command>,
@@ -244,7 +246,8 @@ impl Running {
 }
 
 impl Running {
-    /// Ends the writer after the group it is at, and gives what it wrote to. Nobody may be reading.
+    /// Ends the writer after its current group, and returns the trees it wrote to. Nobody may be
+    /// reading.
     fn end(mut self) -> Result<Trees> {
         self.stop();
         let trees = Arc::clone(&self.trees);
@@ -254,7 +257,7 @@ impl Running {
 
     fn stop(&mut self) {
         drop(self.sweeper.take());
-        // The writer ends when nobody can send to it any more.
+        // The writer ends when all senders are dropped.
         self.queue = mpsc::channel(1).0;
         if self
             .writer
@@ -272,7 +275,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits for an answer, but not for ever.
+/// Waits for an answer, with a timeout.
 async fn in_time<T>(doing: &'static str, answer: impl Future<Output = Result<T>>) -> Result<T> {
     let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
     answer.unwrap_or(Err(Error::TimedOut {
@@ -399,11 +402,11 @@ impl Engine for Disk {
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(in_time("close the store", async {
-            // A copy that is being made is given up.
+            // Abandons a copy in progress.
             self.closing.store(true, Ordering::Release);
             let _alone = self.vacuuming.lock().await;
             let mut running = Arc::clone(&self.running).write_owned().await;
-            // Goes on to its end even if nobody waits for it any more.
+            // Runs to its end even if the caller is dropped.
             let closing = tokio::task::spawn_blocking(move || drop(running.take()));
             closing.await.map_err(|error| Error::Engine {
                 doing: "close the store",

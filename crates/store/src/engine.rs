@@ -1,7 +1,8 @@
-//! The trait every store engine implements, and the values it speaks in.
+//! The trait that every store engine implements, and its types.
 //!
-//! A store holds one append-only journal per session. Payloads are opaque here. Events are numbered
-//! from 1 without gaps. A writer first claims the session and gets an epoch; a later claim fences it.
+//! A store holds one append-only journal per session. The engine does not interpret payloads.
+//! Events are numbered from 1 without gaps. A writer first claims the session and receives an
+//! epoch; a later claim fences it.
 
 mod cluster;
 
@@ -15,21 +16,21 @@ pub use cluster::{Announcement, Beat, Cluster, Member};
 
 use crate::error::Result;
 
-/// The journal of what is left of sessions that were removed; none of them has this id.
+/// The id of the journal with the usage of deleted sessions; no session has it.
 pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
-/// The journal of what began turns by itself: see [`crate::starts`].
+/// The id of the journal of turns that were started automatically: see [`crate::starts`].
 pub(crate) const STARTS: SessionId = SessionId::from_u128(u128::MAX - 3);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
-/// Sessions that are listed at a time.
+/// Number of sessions that are listed at a time.
 pub(crate) const SESSIONS_PAGE: usize = 1_024;
 
-/// The answer of an engine: a boxed future, so that `Arc<dyn Engine>` works.
+/// The result of an engine's method: a boxed future, so that `Arc<dyn Engine>` works.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Names a session's journal.
+/// The id of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub Uuid);
 
@@ -47,30 +48,30 @@ impl std::fmt::Display for SessionId {
     }
 }
 
-/// The right to write to a session until somebody claims it again.
+/// The right to write to a session, valid until the session is claimed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// To be given with every write.
+    /// The epoch to pass with every write.
     pub epoch: u64,
     /// The last event of the session; 0 if it has none.
     pub last_seq: u64,
 }
 
-/// Events to append, all or none.
+/// Events to append; either all of them are written or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Append {
     /// The session.
     pub session: SessionId,
     /// The epoch of the writer's claim.
     pub epoch: u64,
-    /// The last event the writer knows of.
+    /// The number of the last event that the writer knows of.
     pub expected_seq: u64,
     /// One payload per event, each at most [`MAX_PAYLOAD_BYTES`].
     pub payloads: Vec<Vec<u8>>,
 }
 
 impl Append {
-    /// One event at the end of what was claimed.
+    /// Appends one event after the last one of a session that was just claimed.
     pub(crate) fn to(session: SessionId, claim: Claim, payload: Vec<u8>) -> Self {
         Self {
             session,
@@ -81,19 +82,19 @@ impl Append {
     }
 }
 
-/// A session to be removed.
+/// The deletion of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deletion {
     /// The session.
     pub session: SessionId,
-    /// Its last event; none: whatever it is.
+    /// The number of its last event; `None` deletes it whatever that is.
     pub expected_seq: Option<u64>,
-    /// What is left of it, if anything: the next event of [`DELETED_USAGE`].
+    /// Its usage, if any, which becomes the next event of [`DELETED_USAGE`].
     pub deleted_usage: Option<Vec<u8>>,
 }
 
 impl Deletion {
-    /// Of a session as it is, and nothing is left of it.
+    /// Deletes a session whatever its last event is, without keeping its usage.
     #[must_use]
     pub const fn of(session: SessionId) -> Self {
         Self {
@@ -113,7 +114,8 @@ pub struct Event {
     pub payload: Vec<u8>,
 }
 
-/// A state checkpoint: the fold of the events up to `seq`, so that a reader need not start at 1.
+/// A state checkpoint: the folded state of the events up to `seq`, so that a reader need not start
+/// at event 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The last event it covers.
@@ -122,7 +124,7 @@ pub struct Checkpoint {
     pub state: Vec<u8>,
 }
 
-/// What a store knows about a session without reading its events.
+/// The metadata of a session that a store has without reading its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionInfo {
     /// The session.
@@ -131,7 +133,7 @@ pub struct SessionInfo {
     pub last_seq: u64,
     /// The epoch of its latest claim.
     pub epoch: u64,
-    /// The sum of its payloads.
+    /// The total size of its payloads.
     pub payload_bytes: u64,
     /// When it was first claimed, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
@@ -139,44 +141,44 @@ pub struct SessionInfo {
     pub updated_unix_ms: u64,
 }
 
-/// How much room a store takes.
+/// The size of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Space {
     /// Bytes on disk.
     pub disk_bytes: u64,
-    /// The payloads of all events that are not deleted.
+    /// Size of the payloads of all events that are not deleted.
     pub live_bytes: u64,
 }
 
-/// What a vacuum did.
+/// The result of a vacuum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Vacuumed {
-    /// Bytes on disk before.
+    /// Size on disk before.
     pub before_bytes: u64,
-    /// Bytes on disk after.
+    /// Size on disk after.
     pub after_bytes: u64,
-    /// Sessions carried over.
+    /// Number of sessions kept.
     pub sessions: u64,
-    /// Events carried over.
+    /// Number of events kept.
     pub events: u64,
 }
 
-/// Whether a store takes writes.
+/// Whether a store accepts writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// It does.
+    /// Writes are accepted.
     Ok,
-    /// There is no room for writes; reads work, and writes are taken again when there is room.
+    /// The disk is full. Reads work, and writes are accepted again when there is room.
     DiskFull {
-        /// What is missing.
+        /// What is missing, and how much.
         reason: String,
     },
-    /// The database does not answer; reads and writes are taken again when it does.
+    /// The database does not answer; reads and writes are accepted again when it does.
     Unreachable {
-        /// What was seen of it.
+        /// The error that was seen.
         reason: String,
     },
-    /// A write failed; reads still work.
+    /// A write failed; reads still work, writes are refused until the process is restarted.
     ReadOnly {
         /// What failed.
         reason: String,
@@ -185,24 +187,25 @@ pub enum Health {
 
 /// A durable, fenced journal per session.
 ///
-/// An answer to a write is given only when the write is on disk. A reader sees acknowledged events
-/// only. Dropping an answer does not take the write back.
+/// A write returns only when it is on disk. Readers see acknowledged events only. Dropping the
+/// future of a write does not undo the write.
 pub trait Engine: Send + Sync + 'static {
-    /// Takes the session, which need not exist yet: all earlier claims are fenced from now on.
+    /// Claims the session, which need not exist yet, and fences all earlier claims.
     fn claim(&self, session: SessionId) -> Answer<'_, Claim>;
 
-    /// Appends events and answers with the number of the last of them.
+    /// Appends events and returns the number of the last of them.
     ///
-    /// Fails with `Fenced` if the epoch is not the session's latest, with `Conflict` if
-    /// `expected_seq` is not its last event, and then nothing is written.
+    /// Fails with `Fenced` if the epoch is not the session's latest, and with `Conflict` if
+    /// `expected_seq` is not its last event; nothing is written then.
     fn append(&self, append: Append) -> Answer<'_, u64>;
 
-    /// Reads at most `limit` events from number `from` on. Fewer come back at the end of the
-    /// journal, or where they would be over 64 MiB together.
+    /// Reads at most `limit` events from number `from` on. Returns fewer at the end of the journal,
+    /// or if they would be over 64 MiB together.
     fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>>;
 
-    /// The first event of each of these sessions; none for one that has no events. What an engine
-    /// can do at one time is overridden: a list of sessions asks for as many as it shows.
+    /// Returns the first event of each of these sessions, `None` for one without events. The
+    /// default reads them one after the other; an engine that can read them together overrides it,
+    /// because a list of sessions reads as many as it shows.
     fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
         Box::pin(async move {
             let mut firsts = Vec::with_capacity(sessions.len());
@@ -213,8 +216,8 @@ pub trait Engine: Send + Sync + 'static {
         })
     }
 
-    /// The last event of each of these sessions; none for one that has no events. What an engine can
-    /// do at one time is overridden, as above.
+    /// Returns the last event of each of these sessions, `None` for one without events. Engines
+    /// override it as they do [`Engine::first_events`].
     fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
         Box::pin(async move {
             let mut lasts = Vec::with_capacity(sessions.len());
@@ -225,7 +228,7 @@ pub trait Engine: Send + Sync + 'static {
         })
     }
 
-    /// Keeps a state checkpoint in place of the one before it.
+    /// Stores a state checkpoint, which replaces the previous one.
     fn put_checkpoint(
         &self,
         session: SessionId,
@@ -233,17 +236,17 @@ pub trait Engine: Send + Sync + 'static {
         checkpoint: Checkpoint,
     ) -> Answer<'_, ()>;
 
-    /// The latest state checkpoint, if there is one.
+    /// Returns the latest state checkpoint, if there is one.
     fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>>;
 
-    /// One session, if it exists.
+    /// Returns the metadata of one session, if it exists.
     fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>>;
 
-    /// At most `limit` sessions in the order of their ids, those after `after` only.
+    /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`.
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
 
-    /// At most `limit` sessions from the largest id back, those before `before` only. What an engine
-    /// can read backwards is overridden: this reads all sessions before it.
+    /// Returns at most `limit` sessions in descending order of their ids, starting before `before`.
+    /// The default reads all sessions before it; an engine that can read backwards overrides it.
     fn newest_sessions(
         &self,
         before: Option<SessionId>,
@@ -266,44 +269,46 @@ pub trait Engine: Send + Sync + 'static {
         })
     }
 
-    /// Removes a session, fences its writers, and keeps what is left of it, all or nothing; answers
-    /// whether there was one. What is left of [`DELETED_USAGE`] itself stands alone in it then.
+    /// Deletes a session, fences its writers and keeps its usage, all in one write; returns whether
+    /// it existed. When [`DELETED_USAGE`] itself is deleted, the usage passed here becomes its only
+    /// entry.
     ///
-    /// Fails with `Conflict` if `expected_seq` is not its last event, and then nothing is written.
+    /// Fails with `Conflict` if `expected_seq` is not its last event; nothing is written then.
     fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool>;
 
-    /// How much room it takes; an engine without a disk takes none.
+    /// Returns the size of the store; zero for an engine without a disk.
     fn space(&self) -> Answer<'_, Space> {
         Box::pin(async { Ok(Space::default()) })
     }
 
-    /// Gives back the room of what was deleted or is outdated: when it returns nothing of that is on
-    /// disk any more. Reads and writes go on, but for a moment at its end. It copies no more than so
-    /// many bytes in a second, where that is bounded, and goes on to its end if nobody waits for it.
+    /// Frees the space of deleted and outdated data; when it returns, none of that is on disk any
+    /// more. Reads and writes continue, except for a moment at the end. It copies at most this many
+    /// bytes per second, if there is such a limit, and runs to its end even if the future is
+    /// dropped.
     ///
-    /// Fails with `DiskFull` where there is no room for a copy of what is live, with `Corrupt` where
-    /// that cannot be read, and then nothing is changed.
+    /// Fails with `DiskFull` if there is no room for a copy of the live data, and with `Corrupt` if
+    /// that cannot be read; nothing is changed then.
     fn vacuum(&self, _bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
         Box::pin(async { Ok(Vacuumed::default()) })
     }
 
-    /// The programs that use it together, where several may.
+    /// The programs that share the store, if the engine supports several.
     fn cluster(&self) -> Option<&dyn Cluster> {
         None
     }
 
-    /// Whether it takes writes.
+    /// Returns whether writes are accepted.
     fn health(&self) -> Health;
 
-    /// Waits until writes are taken, of a store that could not be opened to write; any other answers
-    /// at once.
+    /// Waits until writes are accepted, if the store could not be opened for writing; otherwise
+    /// returns at once.
     fn writable(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Ends the engine when all accepted writes and the reads under way are answered, and lets go
-    /// of all it holds: the same directory can be opened again at once, whoever still has this
-    /// engine. Later calls fail with `Closed`.
+    /// Closes the engine once all accepted writes and all reads in progress have returned, and
+    /// releases all its resources: the same directory can be opened again at once, even if this
+    /// engine is still referenced. Later calls fail with `Closed`.
     fn close(&self) -> Answer<'_, ()>;
 }
 

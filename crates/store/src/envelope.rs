@@ -1,5 +1,5 @@
-//! The frame around every record on disk, in an archive and in a log: it says what it is, for which
-//! key, and whether it is whole, so that a record can be trusted (or found again) on its own.
+//! The frame around every record on disk, in an archive and in a log. It has the record's kind, its
+//! key and a checksum, so a record can be verified, and found again, on its own.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -28,7 +28,7 @@ pub(crate) const HEADER_BYTES: usize = 36;
 /// Bytes an envelope adds to its body.
 pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + 4;
 
-/// What an envelope holds.
+/// The kind of record in an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -65,7 +65,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key a chunk carries: the first 24 bytes of its hash.
+    /// The key of a chunk: the first 24 bytes of its hash.
     pub(crate) fn of_chunk(hash: &[u8; 32]) -> Self {
         let mut session = [0; 16];
         session.copy_from_slice(&hash[..16]);
@@ -78,7 +78,7 @@ impl Key {
     }
 }
 
-/// A whole, checked envelope.
+/// A complete envelope whose checksum was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Envelope<'a> {
     pub(crate) kind: Kind,
@@ -96,7 +96,7 @@ pub(crate) fn seal<T: Serialize>(kind: Kind, key: Key, row: &T) -> Result<Vec<u8
     Ok(bytes)
 }
 
-/// Frames a row behind what is there; leaves `bytes` as they are if that fails.
+/// Frames a row and appends it to `bytes`; leaves `bytes` unchanged if that fails.
 ///
 /// # Errors
 /// As [`seal`].
@@ -115,14 +115,14 @@ pub(crate) fn seal_onto<T: Serialize>(
     encoded
 }
 
-/// Frames bytes that are no row.
+/// Frames bytes that are not a row.
 pub(crate) fn seal_bytes(kind: Kind, key: Key, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len() + OVERHEAD_BYTES);
     seal_body_onto(&mut bytes, kind, key, |bytes| bytes.extend_from_slice(body));
     bytes
 }
 
-/// Frames, behind what is there, the body that `put` puts behind it.
+/// Frames the body that `put` appends to `bytes`.
 pub(crate) fn seal_body_onto(
     bytes: &mut Vec<u8>,
     kind: Kind,
@@ -134,7 +134,7 @@ pub(crate) fn seal_body_onto(
     close_frame(bytes, start);
 }
 
-/// Puts a header of length 0 behind what is there; gives where it starts.
+/// Appends a header with length 0; returns its offset.
 fn open_frame(bytes: &mut Vec<u8>, kind: Kind, key: Key) -> usize {
     let start = bytes.len();
     let mut header = [0; HEADER_BYTES];
@@ -148,8 +148,8 @@ fn open_frame(bytes: &mut Vec<u8>, kind: Kind, key: Key) -> usize {
     start
 }
 
-/// Fills in the length of the body behind a header, and adds the checksum. Bodies are far below
-/// 4 GiB: the codec's limit sees to it.
+/// Fills in the length of the body after a header, and appends the checksum. Bodies are far below 4
+/// GiB, which the codec's limit ensures.
 fn close_frame(bytes: &mut Vec<u8>, start: usize) {
     let len = u32::try_from(bytes.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
     bytes[start + 32..start + HEADER_BYTES].copy_from_slice(&len.to_be_bytes());
@@ -157,8 +157,8 @@ fn close_frame(bytes: &mut Vec<u8>, start: usize) {
     bytes.extend_from_slice(&crc.to_be_bytes());
 }
 
-/// The envelopes that stand one behind the other, by their announced lengths alone. What is no
-/// envelope comes as one last piece.
+/// Splits consecutive envelopes by the lengths in their headers alone. Bytes that are not an
+/// envelope are returned as one last piece.
 pub(crate) fn split(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let len = bytes.first_chunk().and_then(announced_len);
@@ -169,7 +169,7 @@ pub(crate) fn split(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether the header of an envelope says that it is of this kind and carries this key.
+/// Whether the header of an envelope has this kind and this key.
 pub(crate) fn carries(bytes: &[u8], kind: Kind, key: Key) -> bool {
     bytes.first_chunk::<HEADER_BYTES>().is_some_and(|header| {
         header[7] == kind as u8
@@ -178,16 +178,17 @@ pub(crate) fn carries(bytes: &[u8], kind: Kind, key: Key) -> bool {
     })
 }
 
-/// The whole length of the envelope that starts here, read from its header alone.
+/// The total length of the envelope that starts here, read from its header alone.
 pub(crate) fn announced_len(header: &[u8; HEADER_BYTES]) -> Option<usize> {
     let len = u32::from_be_bytes([header[32], header[33], header[34], header[35]]);
     (header[..4] == MAGIC).then_some(len as usize + OVERHEAD_BYTES)
 }
 
-/// Opens an envelope that must fill these bytes exactly.
+/// Opens an envelope that must have exactly this length.
 ///
 /// # Errors
-/// What is wrong with it. A newer format is told from damage only where the checksum holds.
+/// The fault of the envelope. A newer format is distinguished from damage only if the checksum is
+/// correct.
 pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, Fault> {
     let header = bytes
         .first_chunk::<HEADER_BYTES>()
@@ -231,7 +232,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, Fault> {
 /// Opens an envelope that must be of this kind and carry this key.
 ///
 /// # Errors
-/// As [`open`], or that it is somebody else's record.
+/// As [`open`], or that it is another record.
 pub(crate) fn open_as(bytes: &[u8], kind: Kind, key: Key) -> Result<&[u8], Fault> {
     let envelope = open(bytes)?;
     if envelope.kind != kind || envelope.key != key {

@@ -1,4 +1,4 @@
-//! What can go wrong, with the numbers and names a person needs to act on it.
+//! The errors of the store, with the numbers and names that a person needs to act on them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ mod fault;
 /// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A store operation that did not happen.
+/// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else wrote first: read from `last_seq + 1` and decide again.
+    /// Another writer was first: read from `last_seq + 1` and decide again.
     #[error(
         "session {session} is at event {last_seq}, not at {expected_seq}: read the events after {expected_seq} and try again"
     )]
     Conflict {
         /// The session.
         session: SessionId,
-        /// Where the caller believed it to be.
+        /// The last event that the caller expected.
         expected_seq: u64,
-        /// Where it is.
+        /// The last event of the session.
         last_seq: u64,
     },
-    /// The caller's claim is over: a later claim owns the session.
+    /// The caller's claim has ended, because a later claim owns the session.
     #[error(
         "session {session} was claimed again (epoch {current}, yours is {epoch}): stop writing, and claim it anew if it is to be yours"
     )]
@@ -38,7 +38,7 @@ pub enum Error {
         session: SessionId,
         /// The caller's epoch.
         epoch: u64,
-        /// The epoch that holds the session; 0 if it was never claimed or is deleted.
+        /// The current epoch of the session; 0 if it was never claimed or is deleted.
         current: u64,
     },
     /// Another program works on the session.
@@ -51,10 +51,10 @@ pub enum Error {
         session: SessionId,
         /// The program that owns it.
         owner: String,
-        /// Where that one is reached, if anywhere.
+        /// The address of that program, if it has one.
         address: Option<String>,
     },
-    /// The session's open turns need what the programs that looked at it lack.
+    /// No program that tried so far has all that the session's open turns need.
     #[error(
         "session {session} waits for a program that has all that its open turns need: an agent kind, a \
          tool server or a provider's key; the logs of the others say what they lack"
@@ -63,7 +63,7 @@ pub enum Error {
         /// The session.
         session: SessionId,
     },
-    /// This program is being drained: it takes no sessions that it does not own.
+    /// This program is being drained, so it accepts no sessions that it does not own.
     #[error(
         "this program is being drained and takes no new work: session {session} is another's to take"
     )]
@@ -71,7 +71,7 @@ pub enum Error {
         /// The session.
         session: SessionId,
     },
-    /// A write failed before; nothing is written any more until the process starts again.
+    /// An earlier write failed; nothing is written any more until the process is restarted.
     #[error(
         "the store is read-only since {reason}: nothing acknowledged is lost; mend the cause and start again"
     )]
@@ -79,34 +79,35 @@ pub enum Error {
         /// What failed.
         reason: String,
     },
-    /// It could not be opened to write; later writes are taken when it can be.
+    /// The store could not be opened for writing; later writes are accepted when it can be.
     #[error(
         "the store takes no writes for now: {reason}; mend that, writing goes on by itself then and nothing acknowledged is lost"
     )]
     Unwritable {
-        /// What is in the way.
+        /// What prevents it.
         reason: String,
     },
-    /// There is no room for a write. Nothing of it was written; later ones are taken when there is.
+    /// The disk has no room for a write. Nothing was written; later writes are accepted when there
+    /// is room.
     #[error(
         "the disk of {} is full: {} are free, {} are needed; free some space, writing goes on by itself then and nothing acknowledged is lost",
         path.display(), Mib(*free_bytes), Mib(*needed_bytes)
     )]
     DiskFull {
-        /// What was to be written.
+        /// The file or directory to write.
         path: PathBuf,
-        /// The room that was wanted for it.
+        /// The space that is needed.
         needed_bytes: u64,
-        /// The room that the file system has.
+        /// The space that is free in the file system.
         free_bytes: u64,
     },
-    /// The database does not answer, or the connection broke before it did: what was sent is on disk
-    /// or not.
+    /// The database does not answer, or the connection broke before it did. A write may or may not
+    /// be on disk.
     #[error(
         "the database does not answer ({reason}): check that it runs and that `store.url` names it; writing goes on by itself when it answers, and nothing acknowledged is lost"
     )]
     Unreachable {
-        /// What was seen of it.
+        /// The error that was seen.
         reason: String,
     },
     /// The database cannot be used.
@@ -115,7 +116,7 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
-    /// A payload over the limit.
+    /// A payload is over the limit.
     #[error("{what} of {size_bytes} bytes is over the store's limit of {limit_bytes}: split it")]
     TooLarge {
         /// Which value.
@@ -125,13 +126,13 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
-    /// An append of no events.
+    /// An append without events.
     #[error("an append to session {session} carries no event")]
     EmptyAppend {
         /// The session.
         session: SessionId,
     },
-    /// A checkpoint of events that are not there.
+    /// A checkpoint that covers events which do not exist.
     #[error(
         "a checkpoint of session {session} covers event {seq}, but its last event is {last_seq}"
     )]
@@ -143,7 +144,7 @@ pub enum Error {
         /// The last event of the session.
         last_seq: u64,
     },
-    /// A record that is not what was written.
+    /// A record is damaged.
     #[error("{record} is damaged: {fault}; run `unisono doctor` to see the extent and to repair")]
     Corrupt {
         /// Which record.
@@ -151,7 +152,7 @@ pub enum Error {
         /// What is wrong with it.
         fault: Fault,
     },
-    /// A record that this version cannot read, because a newer one wrote it.
+    /// A record that this version cannot read because a newer version wrote it.
     #[error(
         "{record} was written by a newer version of unisono ({what}): nothing is damaged; use the newer version"
     )]
@@ -201,33 +202,33 @@ pub enum Error {
     NotAStore {
         /// The directory.
         path: PathBuf,
-        /// How that was seen.
+        /// How that was recognised.
         why: String,
     },
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("cannot {doing} {}: {source}{}", path.display(), hint(source))]
     Io {
         /// What was tried.
         doing: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Its answer.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The engine below refused or panicked.
+    /// The storage library failed or panicked.
     #[error("the storage engine failed to {doing}: {reason}; run `unisono doctor`")]
     Engine {
         /// What was tried.
         doing: &'static str,
-        /// What it said.
+        /// Its error message.
         reason: String,
     },
-    /// No answer in time.
+    /// The operation timed out.
     #[error("no answer within {} s while trying to {doing}: the disk may be stuck", after.as_secs())]
     TimedOut {
         /// What was tried.
         doing: &'static str,
-        /// How long was waited.
+        /// The time that was waited.
         after: Duration,
     },
     /// The store was closed.
@@ -241,12 +242,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// An archive that cannot be imported; nothing of it was stored.
+    /// An archive is damaged and cannot be imported; nothing of it was stored.
     #[error(
         "the archive is damaged at byte {offset}: {reason}; nothing of it was stored, take another copy"
     )]
     BadArchive {
-        /// Where.
+        /// The offset of the damage, in bytes.
         offset: u64,
         /// What is wrong.
         reason: String,
@@ -260,7 +261,7 @@ pub enum Error {
         /// The archive.
         path: PathBuf,
     },
-    /// An archive of sessions that are already here; nothing of it was stored.
+    /// An archive has sessions that exist already; nothing of it was stored.
     #[error(
         "session {session} of the archive is already in the store: nothing was stored; delete it first, or import into another store"
     )]
@@ -279,7 +280,7 @@ impl Error {
         }
     }
 
-    /// Whether room on the disk is what is missing.
+    /// Whether the disk is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -289,14 +290,14 @@ impl Error {
         }
     }
 
-    /// Whether a write may be taken later by the same process, once it has read what is there.
+    /// Whether the same process may retry the write later, after it has read the current state.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         let passes = matches!(self, Self::Unwritable { .. } | Self::Unreachable { .. });
         passes || self.is_disk_full()
     }
 
-    /// Whether the session is for another program to work on.
+    /// Whether another program has to work on the session.
     #[must_use]
     pub fn is_owned_elsewhere(&self) -> bool {
         matches!(
@@ -305,8 +306,8 @@ impl Error {
         )
     }
 
-    /// Whether the store cannot be written, but may well be read: the disk is full or mounted
-    /// read-only, or the caller has no right to write.
+    /// Whether the store cannot be written but may be readable: the disk is full or mounted
+    /// read-only, or the caller has no permission to write.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         let kinds = [
@@ -319,7 +320,7 @@ impl Error {
         }
     }
 
-    /// A record that cannot be read, for this fault.
+    /// The error for a record that cannot be read because of this fault.
     pub(crate) fn unreadable(record: Record, fault: Fault) -> Self {
         match fault {
             Fault::Newer { what } => Self::NewerRecord { record, what },
@@ -329,7 +330,7 @@ impl Error {
     }
 }
 
-/// What to do about an I/O error, where that is known.
+/// The advice for an I/O error, if there is any.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -344,8 +345,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Whether room on the disk is what is missing: the disk, a quota or the size of a file is at its
-/// limit.
+/// Whether the disk is full, or a quota or the size limit of a file is reached.
 #[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(

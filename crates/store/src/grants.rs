@@ -1,9 +1,8 @@
-//! The daemon's level of the budget tree on disk: a journal beside those of the sessions, in the
-//! same store.
+//! The daemon's level of the budget tree, kept in a journal of the store's own.
 //!
-//! It has the last id there is, which no session has, and [`Journal`] shows it to nobody. What was
-//! written is folded into a state checkpoint whenever it is opened, so that opening costs what
-//! was written since.
+//! The journal has the highest possible id, which no session has, and [`Journal`] does not list it.
+//! When it is opened, its entries are folded into a state checkpoint, so opening it takes time only
+//! for the entries since the last checkpoint.
 
 use unisono_session::budget::{Broker, Grant};
 
@@ -14,27 +13,27 @@ use crate::record;
 
 /// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX);
-/// Entries read at a time.
+/// Number of entries read at a time.
 const PAGE: usize = 4_096;
-/// Entries after which the state is written down when the journal is opened.
+/// Number of entries after which opening the journal writes a state checkpoint.
 const FOLD_AFTER: u64 = 1_024;
 
-/// The journal of grants, held by one process at a time; where several programs use the store, all of
-/// them write to it, and one that is not up to date writes nothing.
+/// The journal of grants. One process at a time writes to it. If several programs share the store,
+/// all of them may write, and a program that has not read the latest entries cannot.
 #[derive(Debug)]
 pub struct Grants {
     journal: Journal,
-    /// None until it could be taken.
+    /// `None` until the journal could be claimed.
     epoch: Option<u64>,
     last: u64,
 }
 
 impl Grants {
-    /// Takes the journal, and gives what it says. Where the store takes no writes for now, it is
-    /// taken with the first that is written.
+    /// Claims the journal and returns its content. If the store accepts no writes at the moment,
+    /// the journal is claimed with the first write.
     ///
     /// # Errors
-    /// The store takes no writes, or failed; an entry cannot be read.
+    /// The store accepts no writes, or failed; an entry cannot be read.
     pub async fn open(journal: &Journal) -> Result<(Grants, Broker)> {
         let engine = journal.engine();
         let taken = match engine.cluster() {
@@ -70,7 +69,7 @@ impl Grants {
         Ok((grants, broker))
     }
 
-    /// What the journal says, without taking it.
+    /// Returns the content of the journal without claiming it.
     ///
     /// # Errors
     /// The store failed; an entry cannot be read.
@@ -78,7 +77,7 @@ impl Grants {
         Ok(fold(journal, u64::MAX).await?.0)
     }
 
-    /// Takes in what other programs wrote.
+    /// Applies the entries that other programs wrote.
     ///
     /// # Errors
     /// The store failed; an entry cannot be read.
@@ -93,11 +92,11 @@ impl Grants {
         Ok(())
     }
 
-    /// Writes grants down; they are on disk when it returns.
+    /// Writes grants; they are on disk when it returns.
     ///
     /// # Errors
-    /// `Fenced` or `Conflict`: another process has taken the journal, or written to it, and nothing
-    /// is written. Or the store takes no writes, or failed.
+    /// `Fenced` or `Conflict` if another process has claimed the journal or written to it; nothing
+    /// is written then. Or the store accepts no writes, or failed.
     pub async fn append(&mut self, grants: &[Grant]) -> Result<()> {
         if grants.is_empty() {
             return Ok(());
@@ -121,7 +120,8 @@ impl Grants {
     }
 }
 
-/// The budget broker up to an entry, and how many of them its newest state checkpoint covers.
+/// The budget broker after the entries up to `last`, and how many of them its newest state
+/// checkpoint covers.
 async fn fold(journal: &Journal, last: u64) -> Result<(Broker, u64)> {
     let engine = journal.engine();
     let (mut broker, mut folded) = (Broker::default(), 0);
@@ -136,7 +136,7 @@ async fn fold(journal: &Journal, last: u64) -> Result<(Broker, u64)> {
     Ok((broker, folded))
 }
 
-/// The right to write to one of the store's own journals beside other programs.
+/// Claims one of the store's own journals, to which other programs may write as well.
 pub(crate) async fn join(engine: &dyn Engine, journal: SessionId) -> Result<Claim> {
     match engine.session(journal).await? {
         Some(info) => Ok(Claim {
@@ -147,7 +147,7 @@ pub(crate) async fn join(engine: &dyn Engine, journal: SessionId) -> Result<Clai
     }
 }
 
-/// Applies the entries from `next` to `last`, and answers with the number of the last there is.
+/// Applies the entries from `next` to `last`, and returns the number of the journal's last entry.
 async fn apply(journal: &Journal, broker: &mut Broker, mut next: u64, last: u64) -> Result<u64> {
     let engine = journal.engine();
     while next <= last {
@@ -178,7 +178,7 @@ fn decode(bytes: &[u8]) -> std::result::Result<Vec<Grant>, Fault> {
 
 #[cfg(test)]
 mod tests {
-    //! What was written is there again, and no session is seen where there is none.
+    //! Tests that grants are read back as written, and that the journal is not listed as a session.
 
     use std::sync::Arc;
 

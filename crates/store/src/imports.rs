@@ -1,9 +1,10 @@
-//! Imports that are stored in several appends are all or nothing: a journal of the store's own says
-//! which sessions are being made, from before their first event until after their last. Whoever opens
-//! the store takes back those that are still in it.
+//! Makes imports that are stored in several appends all or nothing. A journal of the store's own
+//! lists the sessions of unfinished imports, from before their first event until after their last.
+//! Whoever opens the store deletes the sessions that are still listed.
 //!
-//! Each entry is the whole list; the journal goes when the list is empty. In the process that stores
-//! them they are hidden: nobody sees, claims or indexes half a conversation.
+//! Each entry of the journal is the complete list; the journal is deleted when the list is empty.
+//! In the process that imports them the sessions are hidden: an unfinished conversation is not
+//! listed, claimed or indexed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +18,10 @@ use crate::record;
 /// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
 
-/// How often the list is read again that another program changes at the same time.
+/// Number of attempts to change the list while other programs change it.
 const TRIES: usize = 64;
 
-/// The sessions that are not whole.
+/// Returns the sessions of unfinished imports.
 ///
 /// # Errors
 /// The engine's, or the list cannot be read.
@@ -38,7 +39,7 @@ pub(crate) async fn unfinished(engine: &dyn Engine) -> Result<BTreeSet<SessionId
     })
 }
 
-/// Writes down that these sessions are being made.
+/// Adds these sessions to the list of unfinished imports.
 ///
 /// # Errors
 /// The engine's.
@@ -46,7 +47,7 @@ pub(crate) async fn begin(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -
     change(engine, |list| list | sessions).await
 }
 
-/// Writes down that these sessions are whole, or gone.
+/// Removes these sessions from the list of unfinished imports: they are complete, or deleted.
 ///
 /// # Errors
 /// The engine's.
@@ -54,7 +55,8 @@ pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> 
     change(engine, |list| list - sessions).await
 }
 
-/// The same of all there are, and adds this to what is left of deleted sessions: both in one write.
+/// Removes all sessions from the list, and adds this to the usage of deleted sessions, both in one
+/// write.
 ///
 /// # Errors
 /// The engine's.
@@ -66,7 +68,7 @@ pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>)
     engine.delete_session(deletion).await.map(drop)
 }
 
-/// Removes what there is of these sessions. Their names stay in the list unless all of it is gone.
+/// Deletes these sessions. They stay in the list unless all of them are deleted.
 ///
 /// # Errors
 /// The engine's.
@@ -77,7 +79,7 @@ pub(crate) async fn take_back(engine: &dyn Engine, sessions: &BTreeSet<SessionId
     end(engine, sessions).await
 }
 
-/// Changes the list. Where another program changes it at the same time, it is read again.
+/// Changes the list; reads it again and retries if another program changes it at the same time.
 async fn change(
     engine: &dyn Engine,
     change: impl Fn(&BTreeSet<SessionId>) -> BTreeSet<SessionId>,
@@ -118,7 +120,7 @@ fn decode(bytes: &[u8]) -> std::result::Result<BTreeSet<SessionId>, Fault> {
 /// The imports of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
-    /// Held by who changes the list on disk.
+    /// Locked while the list on disk is changed.
     writing: tokio::sync::Mutex<()>,
     hidden: Mutex<Hidden>,
     changed: watch::Sender<()>,
@@ -127,16 +129,16 @@ pub(crate) struct Imports {
 #[derive(Debug, Default)]
 struct Hidden {
     under_way: BTreeSet<SessionId>,
-    /// Those that were given up, and could not be taken back yet.
+    /// Sessions of abandoned imports that could not be deleted yet.
     left: BTreeSet<SessionId>,
 }
 
-/// An import under way; given up when it is dropped.
+/// An import in progress; abandoned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Import<'i> {
     imports: &'i Imports,
     session: SessionId,
-    /// Whether all that there is of the session is of this import.
+    /// Whether everything in the session comes from this import.
     is_ours: bool,
 }
 
@@ -146,17 +148,17 @@ impl Imports {
         self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody may see a session.
+    /// Whether a session is hidden.
     pub(crate) fn hides(&self, session: SessionId) -> bool {
         let hidden = self.hidden();
         hidden.under_way.contains(&session) || hidden.left.contains(&session)
     }
 
-    /// Begins the import of a session that has no events, for who has claimed it. Nobody else can
-    /// write to it until the import has ended.
+    /// Begins the import of a session that has no events, for the caller, which has claimed it.
+    /// Nobody else can write to it until the import has ended.
     ///
     /// # Errors
-    /// It was claimed again, or has events; or the engine's.
+    /// The session was claimed again, or has events; or the engine's.
     pub(crate) async fn begin<'i>(
         &'i self,
         engine: &Arc<dyn Engine>,
@@ -191,14 +193,15 @@ impl Imports {
         Ok(import)
     }
 
-    /// Waits while a session is being made; takes back one that was given up.
+    /// Waits until the import of a session has ended; deletes the session if the import was
+    /// abandoned.
     ///
     /// # Errors
-    /// It cannot be taken back.
+    /// It cannot be deleted.
     pub(crate) async fn settled(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
         let mut changed = self.changed.subscribe();
         while self.hidden().under_way.contains(&session) {
-            // The sender is here.
+            // This function holds the sender, so the channel cannot be closed.
             let _ = changed.changed().await;
         }
         if !self.hidden().left.contains(&session) {
@@ -208,15 +211,15 @@ impl Imports {
         self.remove(engine, session).await
     }
 
-    /// Takes back what the list on disk has, as far as that is possible now; the rest is hidden.
-    /// Answers how many sessions it had.
+    /// Deletes the sessions in the list on disk, as far as that is possible now; the others are
+    /// hidden. Returns the number of sessions in the list.
     pub(crate) async fn sweep(&self, engine: &Arc<dyn Engine>) -> Result<usize> {
         let _writing = self.writing.lock().await;
         let mut found = unfinished(engine.as_ref()).await?;
         found.retain(|session| !self.hidden().under_way.contains(session));
         if let Some(cluster) = engine.cluster() {
             for session in found.clone() {
-                // Another program makes it, or will take it back.
+                // Another program is importing it, or will delete it.
                 if cluster.owner(session).await?.is_some() {
                     found.remove(&session);
                 }
@@ -247,10 +250,10 @@ impl Imports {
 }
 
 impl Import<'_> {
-    /// What came of it: all of it is on disk, or nothing of it is to be left.
+    /// Ends the import with its result: either all of it is on disk, or none of it is kept.
     ///
     /// # Errors
-    /// It failed, or could not be ended.
+    /// The import failed, or could not be ended.
     pub(crate) async fn end<T>(self, engine: &Arc<dyn Engine>, stored: Result<T>) -> Result<T> {
         let _writing = self.imports.writing.lock().await;
         let sessions = BTreeSet::from([self.session]);

@@ -1,4 +1,4 @@
-//! The journal of sessions: an engine that speaks in events.
+//! The journal of sessions: encodes and decodes events over an engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,16 +18,17 @@ use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
 use crate::{deleted_usage, grants};
 
-/// The first events of a session that are more than this are stored in parts of about this size.
+/// If the first events of a session are larger than this, they are stored in parts of about this
+/// size.
 const PART_BYTES: usize = 2 << 20;
 
-/// The events of all sessions, durable as the engine below makes them.
+/// The events of all sessions, as durable as the engine makes them.
 ///
 /// Cheap to clone; the clones share the engine.
 #[derive(Clone)]
 pub struct Journal {
     engine: Arc<dyn Engine>,
-    /// Held by who sums up what is left of deleted sessions.
+    /// Locked while the usage of deleted sessions is summed up.
     summing: Arc<Mutex<()>>,
     imports: Arc<Imports>,
 }
@@ -41,7 +42,7 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// A journal on this engine.
+    /// Creates a journal on this engine.
     pub fn new(engine: Arc<dyn Engine>) -> Journal {
         Journal {
             engine,
@@ -50,47 +51,48 @@ impl Journal {
         }
     }
 
-    /// The right to sum up, unless somebody has it.
+    /// Locks the summing of usage, unless it is locked already.
     pub(crate) fn summing(&self) -> Option<MutexGuard<'_, ()>> {
         self.summing.try_lock().ok()
     }
 
-    /// The engine below: for archives, and for what is not an event.
+    /// The underlying engine, for archives and for data that is not an event.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }
 
-    /// Takes the session, which need not exist yet: all earlier claims are fenced from now on.
+    /// Claims the session, which need not exist yet, and fences all earlier claims.
     ///
     /// # Errors
-    /// The store takes no writes, or failed.
+    /// The store accepts no writes, or failed.
     pub async fn claim(&self, session: SessionId) -> Result<Claim> {
         let session = session.into();
         self.imports.settled(&self.engine, session).await?;
         self.engine.claim(session).await
     }
 
-    /// Takes back what imports left that were cut short, by a crash or by a failure, and that no other
-    /// program works on. What cannot be taken back now is hidden. Answers how many sessions there were. To be
-    /// called before anything else, and when another program is gone.
+    /// Deletes the sessions of unfinished imports that no other program works on. Those that cannot
+    /// be deleted now are hidden. Returns their number. Call it before anything else, and when
+    /// another program is gone.
     ///
     /// # Errors
-    /// The store failed, or what was noted of them cannot be read.
+    /// The store failed, or the list of unfinished imports cannot be read.
     pub async fn sweep(&self) -> Result<usize> {
         self.imports.sweep(&self.engine).await
     }
 
-    /// Appends events, all or none, and answers with the number of the last of them once they are
-    /// on disk. After them so many turns of the session are open: see [`Journal::has_open_turns`].
+    /// Appends events, all or none, and returns the number of the last of them once they are on
+    /// disk. `open_turns` is the number of open turns of the session after them: see
+    /// [`Journal::has_open_turns`].
     ///
-    /// The first events of a session may be a whole conversation: more than some 2 MiB are encoded
-    /// and stored a part at a time, and nobody sees the session before its last part is there.
+    /// The first events of a session may be a whole conversation. More than about 2 MiB are encoded
+    /// and stored in parts, and the session is not visible before its last part is stored.
     ///
     /// # Errors
     /// [`Error::Fenced`] if `epoch` is not the session's latest, [`Error::Conflict`] if
     /// `expected_seq` is not its last event, [`Error::Encode`] or [`Error::TooLarge`] for an event
-    /// that cannot be written, [`Error::EmptyAppend`] for none: then nothing is written. Or the
-    /// store takes no writes, or failed.
+    /// that cannot be written, [`Error::EmptyAppend`] without events; nothing is written then. Or
+    /// the store accepts no writes, or failed.
     pub async fn append(
         &self,
         session: SessionId,
@@ -131,12 +133,12 @@ impl Journal {
         Ok(last)
     }
 
-    /// Reads at most `limit` events with their numbers, from number `from` on. Fewer come back at
-    /// the end of the journal, or where they would be over 64 MiB together; none only at its end.
+    /// Reads at most `limit` events with their numbers, from number `from` on. Returns fewer at the
+    /// end of the journal, or if they would be over 64 MiB together, and none only at its end.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] names an event that is damaged, [`Error::NewerRecord`] one that a newer
-    /// version wrote. Or the store failed.
+    /// [`Error::Corrupt`] names a damaged event, [`Error::NewerRecord`] one that a newer version
+    /// wrote. Or the store failed.
     pub async fn read(
         &self,
         session: SessionId,
@@ -148,8 +150,8 @@ impl Journal {
         decoded.collect()
     }
 
-    /// The same, with no more events than take `bytes` together on disk; the first of them always
-    /// comes.
+    /// As [`Journal::read`], limited to events of `bytes` together on disk; at least one event is
+    /// returned if there is any.
     ///
     /// # Errors
     /// As of [`Journal::read`].
@@ -170,7 +172,7 @@ impl Journal {
         fitting.map(|event| decoded(session, event)).collect()
     }
 
-    /// The first event of each of these sessions, by one read; none for one that has no events.
+    /// Reads the first event of each of these sessions together; `None` for one without events.
     ///
     /// # Errors
     /// As of [`Journal::read`], of any of them.
@@ -195,8 +197,8 @@ impl Journal {
         Ok(info.is_some_and(|info| info.last_seq > 0))
     }
 
-    /// At most `limit` sessions in the order of their ids, those after `after` only. One that was
-    /// claimed and has no event yet is among them.
+    /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`. A
+    /// session that was claimed and has no event yet is included.
     ///
     /// # Errors
     /// The store failed.
@@ -207,7 +209,7 @@ impl Journal {
     ) -> Result<Vec<SessionInfo>> {
         let mut after = after.map(Into::into);
         let mut sessions = Vec::new();
-        // What is not seen leaves room on its page.
+        // Hidden sessions do not count towards the limit.
         while sessions.len() < limit {
             let page = self.engine.sessions(after, limit - sessions.len()).await?;
             let Some(last) = page.last() else { break };
@@ -218,8 +220,8 @@ impl Journal {
         Ok(sessions)
     }
 
-    /// The same from the largest id back, which the newest session has: at most `limit` sessions,
-    /// those before `before` only. Costs no more for those that are older.
+    /// Returns at most `limit` sessions in descending order of their ids, starting before `before`;
+    /// the newest session has the largest id. Older pages take no more time than newer ones.
     ///
     /// # Errors
     /// The store failed.
@@ -241,13 +243,13 @@ impl Journal {
         Ok(sessions)
     }
 
-    /// Whether a journal is a session's, and all of it there.
+    /// Whether a journal is that of a session, and the session is not hidden.
     fn is_seen(&self, journal: engine::SessionId) -> bool {
         is_of_a_session(journal) && !self.imports.hides(journal)
     }
 
-    /// Whether turns of a session are open, by its last event alone; none where that does not tell,
-    /// because a repair cut the journal: then its fold does.
+    /// Whether a session has open turns, read from its last event alone. `None` if that event does
+    /// not say so, because a repair cut the journal: fold the journal then.
     ///
     /// # Errors
     /// The store failed, or the event cannot be read.
@@ -256,8 +258,8 @@ impl Journal {
         Ok(has_open_turns(last.pop().flatten()))
     }
 
-    /// Those of these sessions that may have open turns, by the last event of each alone. One that
-    /// does not tell is among them.
+    /// Returns those of these sessions that may have open turns, read from the last event of each
+    /// alone. A session whose last event does not say so is included.
     ///
     /// # Errors
     /// As [`Journal::has_open_turns`].
@@ -268,7 +270,8 @@ impl Journal {
         Ok(unfinished.map(|(info, _)| info.session.into()).collect())
     }
 
-    /// The sessions that may have open turns: nothing costs the length of a journal.
+    /// Returns the sessions that may have open turns. Reads one event of each session, however long
+    /// its journal is.
     ///
     /// # Errors
     /// As [`Journal::has_open_turns`].
@@ -284,29 +287,30 @@ impl Journal {
         }
     }
 
-    /// The programs that use the store together, where several may.
+    /// The programs that share the store, if the engine supports several.
     pub fn cluster(&self) -> Option<&dyn Cluster> {
         self.engine.cluster()
     }
 
-    /// Removes a session and fences its writers; answers whether there was one. What its models
-    /// were used for is kept with it: see [`Journal::deleted`]. Costs one read of its journal.
+    /// Deletes a session and fences its writers; returns whether it existed. Its model usage is
+    /// kept: see [`Journal::deleted`]. Reads its journal once.
     ///
     /// # Errors
-    /// The store takes no writes, or failed; [`Error::Conflict`] if somebody keeps writing to it.
+    /// The store accepts no writes, or failed; [`Error::Conflict`] if the session is being written
+    /// to without a pause.
     pub async fn delete(&self, session: SessionId) -> Result<bool> {
         deleted_usage::delete(self, session).await
     }
 
-    /// What sessions used that were deleted.
+    /// Returns the usage of deleted sessions.
     ///
     /// # Errors
-    /// The store failed, or what was kept cannot be read.
+    /// The store failed, or an entry cannot be read.
     pub async fn deleted(&self) -> Result<Deleted> {
         deleted_usage::read(self).await
     }
 
-    /// How much room it takes.
+    /// Returns the size of the store.
     ///
     /// # Errors
     /// The store failed.
@@ -314,28 +318,28 @@ impl Journal {
         self.engine.space().await
     }
 
-    /// Gives back the room of what was deleted or is outdated: see [`Engine::vacuum`].
+    /// Frees the space of deleted and outdated data: see [`Engine::vacuum`].
     ///
     /// # Errors
-    /// There is no room for a copy of what is live, or the store failed.
+    /// There is no room for a copy of the live data, or the store failed.
     pub async fn vacuum(&self, bytes_per_second: Option<u64>) -> Result<Vacuumed> {
         self.engine.vacuum(bytes_per_second).await
     }
 
-    /// Whether it takes writes.
+    /// Returns whether writes are accepted.
     pub fn health(&self) -> Health {
         self.engine.health()
     }
 
-    /// Waits until writes are taken, where the store could not be opened to write.
+    /// Waits until writes are accepted, if the store could not be opened for writing.
     ///
     /// # Errors
-    /// It is closed.
+    /// The store is closed.
     pub async fn writable(&self) -> Result<()> {
         self.engine.writable().await
     }
 
-    /// Ends the engine when all accepted writes are answered. Later calls fail with
+    /// Closes the engine once all accepted writes have returned. Later calls fail with
     /// [`Error::Closed`].
     ///
     /// # Errors
@@ -357,41 +361,42 @@ impl From<engine::SessionId> for SessionId {
     }
 }
 
-/// Whether a journal is a session's, and not the store's own.
+/// Whether a journal is that of a session, and not one of the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
     let own = [grants::ID, DELETED_USAGE, imports::ID, engine::STARTS];
     !own.contains(&journal)
 }
 
-/// What the last event of a session says of its open turns.
+/// Whether the session has open turns, according to its last event.
 fn has_open_turns(last: Option<engine::Event>) -> Option<bool> {
     match last.map(|event| record::open_turns(&event.payload)) {
         Some(OpenTurns::Known(open)) => Some(open > 0),
         Some(OpenTurns::Unknown) => None,
-        // Nothing was ever written, or somebody deletes it.
+        // The session has no events, or is being deleted.
         None => Some(false),
     }
 }
 
-/// Events that are to be stored.
+/// Events to store, in parts.
 struct Parts<'e> {
     session: engine::SessionId,
     epoch: u64,
-    /// Those that are left.
+    /// The events that are not stored yet.
     events: &'e [Event],
-    /// The open turns after the last of them.
+    /// The number of open turns after the last event.
     open: OpenTurns,
 }
 
 impl Parts<'_> {
-    /// The next of them, up to about so many bytes.
+    /// The next events, up to about this many bytes.
     fn next(&mut self, expected_seq: u64, bytes: usize) -> Result<Append> {
         let (mut payloads, mut so_far) = (Vec::new(), 0);
         while let Some((event, rest)) = self.events.split_first() {
             if so_far >= bytes {
                 break;
             }
-            // What is said holds after all of them: where a repair left only some, nothing is said.
+            // The number is that after all events. If a repair keeps only some of them, it is
+            // missing from these.
             let open = match rest {
                 [] => self.open,
                 _ => OpenTurns::Unknown,
@@ -416,7 +421,7 @@ impl Parts<'_> {
     }
 }
 
-/// An event with its number.
+/// Decodes an event and returns it with its number.
 fn decoded(session: SessionId, event: engine::Event) -> Result<(u64, Event)> {
     let named = Record::Event {
         session: session.into(),

@@ -1,18 +1,20 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A store holds an append-only journal of opaque payloads per session, fenced by claims, with a
-//! hash chain over each. It acknowledges a write only when the write is on disk. What it cannot read
-//! it names; it never answers with a wrong value.
+//! A store holds an append-only journal of opaque payloads per session, fenced by claims, each with
+//! a hash chain. It acknowledges a write only when the write is on disk. Data that it cannot read
+//! it reports by name; it never returns a wrong value.
 //!
-//! - [`Memory`] forgets, for tests and throw-away sessions.
-//! - [`Disk`] is sled 0.34.7 under the discipline described in its module; [`doctor`], [`repair`] and
-//!   [`vacuum`] work on the directory of a closed one, [`ReadOnlyDisk`] on one that cannot be written.
-//! - `postgres::Postgres`, behind the feature `postgres`, keeps them in a database.
+//! - [`Memory`] keeps everything in memory, for tests and throw-away sessions.
+//! - [`Disk`] is sled 0.34.7, used under the rules described in its module; [`doctor`], [`repair`]
+//!   and [`vacuum`] work on the directory of a closed store, [`ReadOnlyDisk`] on one that cannot be
+//!   written.
+//! - `postgres::Postgres`, enabled by the feature `postgres`, keeps the journals in a PostgreSQL
+//!   database.
 //! - [`archive`] moves whole sessions between any two engines.
 //!
-//! [`Journal`] speaks in the events of sessions over any engine.
+//! [`Journal`] reads and writes the events of sessions over any engine.
 //!
-//! What belongs here: bytes on disk and their safety. What does not: what an event means.
+//! This crate is responsible for bytes on disk and their safety. It does not interpret events.
 
 mod admit;
 pub mod archive;

@@ -12,7 +12,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::row::Head;
 
-/// A store that forgets everything when it is dropped.
+/// A store in memory; its content is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct Memory {
     state: Mutex<State>,
@@ -32,13 +32,13 @@ struct Journal {
 }
 
 impl Memory {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The state behind its lock; no caller can leave it half-changed, so a poisoned lock is fine.
+    /// Locks the state. No caller can leave it half-changed, so a poisoned lock is ignored.
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.closed {
@@ -128,7 +128,7 @@ impl State {
         Ok(true)
     }
 
-    /// Keeps what is left of a session.
+    /// Adds the usage of a deleted session.
     fn keep(&mut self, deleted_usage: Vec<u8>) -> Result<()> {
         let head = self.head(DELETED_USAGE).filter(|head| !head.deleted);
         let claim = head.map(Head::claim);

@@ -1,10 +1,11 @@
 //! The PostgreSQL engine: sessions and events as rows.
 //!
-//! The epoch of a session's row is the fence. An append is one statement that moves the rows of its
-//! sessions, where epoch and last event are as the writer knows them, and writes the events of those;
-//! appends of many sessions go together. An acknowledgement is a commit. Where its answer is lost,
-//! what is there decides: nothing is written twice, and nothing that was written
-//! is refused. A database that is away is waited for, for a bounded time.
+//! The epoch in a session's row is the fence. An append is one statement, which updates the rows of
+//! its sessions if epoch and last event are as the writer expects, and inserts the events of the
+//! updated ones; appends of several sessions are combined. An append is acknowledged after the
+//! commit. If the answer is lost, the content of the database decides: nothing is written twice,
+//! and nothing that was written is reported as refused. If the database is unavailable, operations
+//! wait for it, for a limited time.
 
 mod batch;
 mod check;
@@ -47,16 +48,17 @@ use writer::Job;
 
 pub use options::{Options, place};
 
-/// Connections that read.
+/// Number of connections for reading.
 const READERS: usize = 3;
 
-/// How often a session is claimed whose owner leaves it meanwhile, or whose lease this program let pass.
+/// Number of attempts to claim a session whose owner releases it meanwhile, or whose lease this
+/// program let expire.
 const CLAIMED_AT_MOST: usize = 3;
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// Claims a session that has no owner, this member's, or one of a member that is gone; not one that waits
-/// ($4). A program that joined nobody claims any.
+/// Claims a session that has no owner, is owned by this member, or by a member that is gone, unless
+/// the session waits ($4) for a suitable member. A program that is not a member claims any session.
 const CLAIM: &str = "\
 INSERT INTO unisono_sessions AS known
     (session, epoch, last_seq, payload_bytes, deleted, created_unix_ms, updated_unix_ms, owner)
@@ -95,12 +97,12 @@ pub struct Postgres {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Vec<Link>,
-    /// Claims, checkpoints, deletions.
+    /// The connection for claims, checkpoints and deletions.
     changes: Link,
     next: AtomicUsize,
     is_closed: AtomicBool,
     directory: Mutex<Option<Lock>>,
-    /// Where other programs may use it at the same time.
+    /// This program's membership, if other programs may use the database at the same time.
     membership: Option<Arc<Membership>>,
 }
 
@@ -113,12 +115,12 @@ impl std::fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    /// Connects, and finds its tables or makes them.
+    /// Connects, and creates the tables if they do not exist.
     ///
     /// # Errors
-    /// `Held`: another program has the directory. `Unreachable`: nothing answers. `Database`: another
-    /// program has it, it lets nobody in, is too old, would lose what it
-    /// acknowledged, only reads, or its tables cannot be used.
+    /// `Held` if another program has the directory open. `Unreachable` if the database does not
+    /// answer. `Database` if another program uses the database, or the database refuses the login,
+    /// is too old, could lose acknowledged writes, is read-only, or has tables that cannot be used.
     pub async fn open(options: Options) -> Result<Postgres> {
         let directory = options.directory.as_deref().map(take).transpose()?;
         let mut client = link::connect(&options).await?;
@@ -150,7 +152,7 @@ impl Postgres {
         })
     }
 
-    /// The statements that make the tables, for a role that may.
+    /// The SQL statements that create the tables, to be run by a role that may do so.
     #[must_use]
     pub const fn schema() -> &'static str {
         schema::DDL
@@ -163,7 +165,7 @@ impl Postgres {
         }
     }
 
-    /// Why nothing comes back: what was seen last of the database, or that.
+    /// The error for a missing answer: the last error of the database, or `why` if there was none.
     fn unreachable(&self, why: &str) -> Error {
         Error::Unreachable {
             reason: self.away.reason().unwrap_or_else(|| why.to_owned()),
@@ -202,14 +204,15 @@ impl Postgres {
         Err(self.unreachable("this program's own beats do not come through"))
     }
 
-    /// Claims a session for a member; none where it is another's.
+    /// Claims a session for a member; `None` if another member owns it.
     async fn claim_for(
         &self,
         session: SessionId,
         member: Option<Uuid>,
         lease_ms: i64,
     ) -> Result<Option<Claim>> {
-        // A claim whose answer was lost is made again: the one before it is over then.
+        // If the answer to a claim is lost, the session is claimed again, which ends the earlier
+        // claim.
         let until = Instant::now() + self.options.patience;
         loop {
             let held = self.changes.session(until).await?;
@@ -293,7 +296,7 @@ impl Postgres {
     async fn deleted(&self, deletion: Deletion) -> Result<bool> {
         admit::check_deletion(&deletion)?;
         self.check_open()?;
-        // A transaction needs a connection that nobody else speaks on.
+        // A transaction needs a connection of its own.
         let mut client = link::connect(&self.options).await?;
         let transaction = client.transaction().await.map_err(failed("begin"))?;
         if !remove::session(&transaction, &deletion).await? {
@@ -341,12 +344,13 @@ impl Postgres {
     }
 }
 
-/// Whether a journal is the store's own: all members write to it, kept apart by its epochs alone.
+/// Whether a journal is one of the store's own. All members write to these, and only the epochs
+/// keep their writes apart.
 fn is_of_the_store(journal: SessionId) -> bool {
     [DELETED_USAGE, grants::ID, imports::ID, STARTS].contains(&journal)
 }
 
-/// Makes a directory that is its owner's alone, and takes it.
+/// Creates a directory that only its owner can access, and locks it.
 fn take(directory: &Path) -> Result<Lock> {
     let made = private::create_dir_all(directory);
     made.map_err(|source| Error::Io {
@@ -357,7 +361,7 @@ fn take(directory: &Path) -> Result<Lock> {
     Lock::take(directory)
 }
 
-/// A number of a row; none is negative.
+/// Reads a number from a row; none of them is negative.
 fn unsigned(row: &Row, column: usize) -> u64 {
     u64::try_from(row.get::<_, i64>(column)).unwrap_or_default()
 }

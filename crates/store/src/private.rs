@@ -1,8 +1,9 @@
-//! Files that only their owner may read: directories 0700, files 0600, whatever the umask is.
+//! Files that only their owner may read: directories 0700, files 0600, independent of the umask.
 //!
-//! A conversation is in the journal, in the search index, in exports and in what is kept beside
-//! them; everything that writes one of these opens it here. What a library opens by itself is
-//! narrowed afterwards, inside a directory that is closed to others from the start.
+//! Conversations are in the journal, in the search index, in exports and in the files beside them;
+//! all code that writes one of these opens the file with this module. The permissions of files that
+//! a library creates are restricted afterwards, inside a directory that is closed to others from
+//! the start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;
-/// The rights of group and others.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Makes a directory, and those above it that are missing.
+/// Creates a directory, and its missing parents.
 ///
 /// # Errors
 /// As [`fs::create_dir_all`].
@@ -25,7 +26,7 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Makes a file that does not exist yet.
+/// Creates a file that does not exist yet.
 ///
 /// # Errors
 /// `AlreadyExists`, and as [`File::create`].
@@ -34,7 +35,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// Makes a file, or empties the one that is there.
+/// Creates a file, or truncates an existing one.
 ///
 /// # Errors
 /// As [`File::create`].
@@ -42,17 +43,18 @@ pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(FILE);
     let file = options.open(path)?;
-    // The mode counts for a new file only.
+    // The mode applies to a new file only.
     narrow_one(path, &file.metadata()?)?;
     Ok(file)
 }
 
-/// Takes the rights of group and others from a directory and from all that is in it, the directory
-/// first. The path itself may be a link; links below it are not followed. Answers how many of them
-/// others could reach: nothing in a directory that was closed to them.
+/// Removes the permissions of group and others from a directory and from everything in it, the
+/// directory first. The path itself may be a link; links below it are not followed. Returns the
+/// number of files and directories that others could reach; 0 in a directory that was closed to
+/// them.
 ///
 /// # Errors
-/// A directory cannot be read, or something belongs to somebody else; the rest is narrowed first.
+/// A directory cannot be read, or a file belongs to another user; all others are restricted first.
 pub fn narrow(path: &Path) -> io::Result<u64> {
     narrow_below(&fs::canonicalize(path)?)
 }
@@ -67,7 +69,7 @@ fn narrow_below(path: &Path) -> io::Result<u64> {
     for entry in fs::read_dir(path)? {
         match entry.and_then(|entry| narrow_below(&entry.path())) {
             Ok(more) => narrowed += more,
-            // Removed meanwhile.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => failed = Some(error),
         }
@@ -76,8 +78,8 @@ fn narrow_below(path: &Path) -> io::Result<u64> {
     failed.map_or(Ok(if reached { narrowed } else { 0 }), Err)
 }
 
-/// The first thing in a directory that group or others have rights to. The path itself may be a
-/// link; links below it are not followed.
+/// The first file or directory below a directory to which group or others have permissions. The
+/// path itself may be a link; links below it are not followed.
 ///
 /// # Errors
 /// A directory cannot be read.
@@ -106,7 +108,7 @@ fn exposed_below(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Whether there was something to take.
+/// Restricts one file; returns whether others had permissions.
 fn narrow_one(path: &Path, meta: &fs::Metadata) -> io::Result<bool> {
     if meta.is_symlink() || meta.mode() & OTHERS == 0 {
         return Ok(false);

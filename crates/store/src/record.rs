@@ -1,12 +1,12 @@
-//! Facts as the bytes of a payload, and back.
+//! Encodes facts as payloads, and decodes them.
 //!
-//! A payload is the mark of this format (two bytes), for an event how many turns are open (see
-//! [`OpenTurns`]), and the value by its [`layout`]. What each type has in it is listed in
+//! A payload is the mark of this format (two bytes), for an event the number of open turns (see
+//! [`OpenTurns`]), and the value in its [`layout`]. The fields of each type are listed in
 //! [`mod@context`] and [`mod@session`]: those lists are the format.
 //!
-//! - A field is added at the end of its list, behind the semicolon; a variant takes the next number.
-//!   Nothing else is changed, moved or removed, and [`FORMAT`] stays.
-//! - Only what is written so is read: what decodes encodes to the same bytes again.
+//! - A field is added at the end of its list, after the semicolon; a variant gets the next number.
+//!   Nothing else is changed, moved or removed, and [`FORMAT`] stays the same.
+//! - Only the canonical encoding is accepted: a decoded payload encodes to the same bytes again.
 
 mod context;
 pub(crate) mod layout;
@@ -24,13 +24,13 @@ pub(crate) use open_turns::OpenTurns;
 
 /// The first byte of every payload. Payloads before format 1 started with 0.
 const MARK: u8 = b'u';
-/// The format this build writes and reads. A field or a variant more is no other format.
+/// The format that this build writes and reads. Added fields and variants do not change it.
 pub(crate) const FORMAT: u8 = 1;
 
-/// The payload of an event, and what is known of its session after it.
+/// Encodes an event, with the number of open turns of its session after it.
 ///
 /// # Errors
-/// The reason, as text, if it is too large or could not be read back.
+/// The reason, as text, if it is too large or could not be decoded again.
 pub(crate) fn encode(event: &event::Event, open: OpenTurns) -> Result<Vec<u8>, String> {
     let mut payload = begun();
     payload.extend_from_slice(&open.to_bytes());
@@ -38,23 +38,23 @@ pub(crate) fn encode(event: &event::Event, open: OpenTurns) -> Result<Vec<u8>, S
     fits(payload)
 }
 
-/// What an event's payload says of its session's open turns; unknown where its place in an append,
-/// or its format, does not tell.
+/// The number of open turns in an event's payload; unknown if the event was not the last of its
+/// append, or the payload has another format.
 pub(crate) fn open_turns(payload: &[u8]) -> OpenTurns {
     let body = body(payload).ok().and_then(OpenTurns::split);
     body.map_or(OpenTurns::Unknown, |(open, _)| open)
 }
 
-/// The event of a payload.
+/// Decodes an event.
 ///
 /// # Errors
-/// What is wrong with it: another format, or bytes that [`encode`] did not write.
+/// The fault of the payload: another format, or bytes that [`encode`] did not write.
 pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
     let (_, event) = OpenTurns::split(body(payload)?).ok_or(Fault::Truncated)?;
     whole(event)
 }
 
-/// The payload of a journal of the store's own.
+/// Encodes an entry of one of the store's own journals.
 ///
 /// # Errors
 /// As [`encode`].
@@ -64,7 +64,7 @@ pub(crate) fn encode_own<T: Layout>(value: &T) -> Result<Vec<u8>, String> {
     fits(payload)
 }
 
-/// The same of an entry; the error names it.
+/// As [`encode_own`], with an error that names the entry.
 ///
 /// # Errors
 /// As [`encode`].
@@ -79,7 +79,7 @@ pub(crate) fn encode_entry<T: Layout>(
     })
 }
 
-/// What is in such a payload.
+/// Decodes an entry of one of the store's own journals.
 ///
 /// # Errors
 /// As [`decode`].
@@ -87,7 +87,7 @@ pub(crate) fn decode_own<T: Layout>(payload: &[u8]) -> Result<T, Fault> {
     whole(body(payload)?)
 }
 
-/// What is behind the mark.
+/// The bytes after the mark.
 fn body(payload: &[u8]) -> Result<&[u8], Fault> {
     match payload {
         [MARK, FORMAT, body @ ..] => Ok(body),
@@ -101,7 +101,7 @@ fn body(payload: &[u8]) -> Result<&[u8], Fault> {
     }
 }
 
-/// The value that fills these bytes.
+/// Decodes a value that must have exactly this length.
 fn whole<T: Layout>(mut bytes: &[u8]) -> Result<T, Fault> {
     let value = T::take(&mut bytes)?;
     match bytes {
@@ -110,7 +110,7 @@ fn whole<T: Layout>(mut bytes: &[u8]) -> Result<T, Fault> {
     }
 }
 
-/// A payload with its mark, and room for most events.
+/// A new payload with its mark, and capacity for most events.
 fn begun() -> Vec<u8> {
     const ROOM_BYTES: usize = 512;
     let mut payload = Vec::with_capacity(ROOM_BYTES);
@@ -118,7 +118,7 @@ fn begun() -> Vec<u8> {
     payload
 }
 
-/// The payload, if it is not too large. It gives back what it did not need.
+/// Returns the payload if it is not too large, without its unused capacity.
 fn fits(mut payload: Vec<u8>) -> Result<Vec<u8>, String> {
     if payload.len() as u64 > ROW_LIMIT_BYTES {
         return Err(format!("it is over {ROW_LIMIT_BYTES} bytes"));

@@ -1,6 +1,6 @@
-//! The rows inside the envelopes, format 1, and the hash chain between them.
+//! The rows in the envelopes, format 1, and the hash chain between them.
 //!
-//! Field order is the format. A change makes a new row type for a new kind of record.
+//! The order of fields is the format. A change needs a new row type with a new kind of record.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,20 @@ use crate::envelope::Key;
 /// A BLAKE3 hash.
 pub(crate) type Hash = [u8; 32];
 
-/// What is known of a session without reading its events; written with every change to it.
+/// The state of a session without its events; written with every change of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// The latest claim.
     pub(crate) epoch: u64,
-    /// The claim that began this life of the session: records of earlier epochs are of a deleted one.
+    /// The claim with which the session was created. If an earlier session with this id was
+    /// deleted, its records have lower epochs.
     pub(crate) born_epoch: u64,
     pub(crate) last_seq: u64,
     pub(crate) last_hash: Hash,
     pub(crate) payload_bytes: u64,
     pub(crate) created_unix_ms: u64,
     pub(crate) updated_unix_ms: u64,
-    /// A tombstone: kept so that old claims stay fenced.
+    /// Whether this is a tombstone, which is kept so that old claims stay fenced.
     pub(crate) deleted: bool,
 }
 
@@ -35,8 +36,8 @@ pub(crate) struct EventRow {
 }
 
 impl EventRow {
-    /// Puts the row of an event with its payload in place behind what is there: the very bytes that
-    /// the codec makes of it, which handles every byte of the hash by itself and the whole row twice.
+    /// Appends the row of an event with an inline payload. Writes exactly the bytes that the codec
+    /// would, which processes every byte of the hash separately and the whole row twice.
     pub(crate) fn put_inline(bytes: &mut Vec<u8>, stamp: &Stamp, payload: &[u8]) {
         const INLINE: u32 = 0;
         bytes.extend_from_slice(&stamp.epoch.to_le_bytes());
@@ -48,13 +49,13 @@ impl EventRow {
     }
 }
 
-/// What is known of an event beside its payload.
+/// The metadata of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     /// The claim it was written under.
     pub(crate) epoch: u64,
     pub(crate) at_unix_ms: u64,
-    /// The chain's hash before it.
+    /// The hash of the chain before the event.
     pub(crate) previous: Hash,
 }
 
@@ -65,13 +66,13 @@ pub(crate) struct CheckpointRow {
     pub(crate) body: Body,
 }
 
-/// Where the events of a session lie: the block of each, from the first event of the page on.
+/// The locations of a session's events: the block of each, from the first event of the page on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PageRow {
     pub(crate) blocks: Vec<u64>,
 }
 
-/// A payload, in place or as the chunks it was cut into.
+/// A payload, inline or as references to the chunks it was split into.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Body {
     Inline(Block),
@@ -86,7 +87,7 @@ pub(crate) struct ArchiveEnd {
     pub(crate) digest: Hash,
 }
 
-/// The chain's hash before the first event.
+/// The hash of the chain before the first event.
 pub(crate) fn genesis(session: SessionId) -> Hash {
     blake3::derive_key("unisono store 2026 journal chain v1", session.0.as_bytes())
 }
@@ -96,7 +97,8 @@ pub(crate) fn digest(payload: &[u8]) -> Hash {
     *blake3::hash(payload).as_bytes()
 }
 
-/// The chain's hash after an event: of the hash before it, its number, and its payload's hash.
+/// The hash of the chain after an event: of the previous hash, the event's number, and its
+/// payload's hash.
 pub(crate) fn link(previous: &Hash, seq: u64, payload: &Hash) -> Hash {
     let mut linked = [0; 72];
     linked[..32].copy_from_slice(previous);
@@ -119,7 +121,7 @@ impl AsRef<Self> for Head {
 }
 
 impl Head {
-    /// The head after a claim; `before` is the head so far, tombstone or not.
+    /// The head after a claim; `before` is the current head, which may be a tombstone.
     pub(crate) fn claimed(session: SessionId, before: Option<Self>, now_unix_ms: u64) -> Self {
         let epoch = before.as_ref().map_or(0, |head| head.epoch) + 1;
         match before {
@@ -137,7 +139,7 @@ impl Head {
         }
     }
 
-    /// The head of the same life before its first event.
+    /// The head of the same session before its first event.
     pub(crate) fn start(&self, session: SessionId) -> Self {
         Self {
             last_seq: 0,
@@ -164,12 +166,12 @@ impl Head {
         }
     }
 
-    /// Adds an event and gives its number and its stamp.
+    /// Adds an event and returns its number and its stamp.
     pub(crate) fn push(&mut self, payload: &[u8], at_unix_ms: u64) -> (u64, Stamp) {
         self.push_digest(digest(payload), payload.len(), at_unix_ms)
     }
 
-    /// As [`Self::push`], where the payload's hash is known.
+    /// As [`Self::push`], for a payload whose hash is known.
     pub(crate) fn push_digest(
         &mut self,
         digest: Hash,

@@ -1,11 +1,12 @@
-//! What began turns by itself: schedules and triggers, in a journal of the store's own.
+//! Turns that are started automatically, by schedules and triggers. They are recorded in a journal
+//! of the store's own.
 //!
-//! That a turn is about to begin is written down before it is handed to its session, with the session
-//! and the key under which it is handed in. A process that ends between the two is followed by one
-//! that hands it in again, under the same key: it is the same turn.
+//! Before a turn is submitted to its session, the intention is recorded with the session and the
+//! key under which the turn is submitted. If the process ends between the two, the next one submits
+//! the turn again under the same key, so it is started only once.
 //!
-//! Where several processes use the store, all of them write to it: each reads what the others wrote
-//! before it decides, and one that is not up to date writes nothing.
+//! If several processes share the store, all of them write to this journal: each reads the others'
+//! entries before it decides, and a process that has not read the latest entry cannot write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,116 +20,117 @@ use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
-/// Entries read at a time.
+/// Number of entries read at a time.
 const PAGE: usize = 4_096;
-/// Entries after which the state is written down when the journal is opened.
+/// Number of entries after which opening the journal writes a state checkpoint.
 const FOLD_AFTER: u64 = 1_024;
-/// Starts of one source that are kept: the newest. A trigger knows so many requests again.
+/// Number of starts kept for one source, the newest ones. A trigger recognises repeated requests
+/// among these.
 pub const KEPT: usize = 1_000;
 
-/// Something that happened to a source of turns.
+/// An entry of the journal: an event of a source of turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The schedule or trigger: `schedule:daily`.
+    /// The schedule or trigger, such as `schedule:daily`.
     pub source: Arc<str>,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What.
+    /// The event.
     pub fact: StartFact,
 }
 
-/// What happened to a source of turns.
+/// An event of a source of turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartFact {
-    /// From now on it follows this rule: earlier times count for nothing.
+    /// It has a new rule from now on; earlier instants of the rule are ignored.
     Follows {
-        /// The rule, as a person has written it.
+        /// The rule as the user wrote it.
         rule: Arc<str>,
     },
-    /// A turn is about to be handed in.
+    /// A turn is about to be submitted.
     Intended {
-        /// Under this key.
+        /// The key under which it is submitted.
         key: Arc<str>,
-        /// For this instant of its rule; none: somebody asked.
+        /// The instant of its rule; `None` if a user requested it.
         scheduled: Option<Timestamp>,
-        /// To this session.
+        /// The session to which it is submitted.
         session: SessionId,
     },
-    /// It was handed in.
+    /// The turn was submitted.
     Started {
         /// Its key.
         key: Arc<str>,
         /// The turn.
         turn: TurnId,
     },
-    /// It was refused, and is not handed in again.
+    /// The turn was refused, and is not submitted again.
     Failed {
         /// Its key.
         key: Arc<str>,
         /// Why.
         reason: Arc<str>,
     },
-    /// Nothing was handed in for an instant of its rule.
+    /// No turn was submitted for an instant of its rule.
     Skipped {
         /// The instant.
         scheduled: Timestamp,
         /// Why.
         reason: Arc<str>,
     },
-    /// It begins no turns by itself.
+    /// It is paused and starts no turns automatically.
     Paused,
-    /// It begins turns again: what passed meanwhile counts for nothing.
+    /// It starts turns again; the instants that passed meanwhile are ignored.
     Resumed,
 }
 
-/// A turn that was to begin.
+/// The start of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The key under which it is handed in.
+    /// The key under which the turn is submitted.
     pub key: Arc<str>,
-    /// The instant of the rule; none: somebody asked.
+    /// The instant of the rule; `None` if a user requested it.
     pub scheduled: Option<Timestamp>,
     /// When it was decided.
     pub at: Timestamp,
     /// Its session.
     pub session: SessionId,
-    /// How far it came.
+    /// Its progress.
     pub progress: Progress,
 }
 
-/// How far a start came.
+/// The progress of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is about to be handed in.
+    /// The turn is about to be submitted.
     Intended,
-    /// It was.
+    /// The turn was submitted.
     Started(TurnId),
-    /// It was refused.
+    /// The turn was refused.
     Failed(Arc<str>),
 }
 
-/// What is known of a source of turns.
+/// The state of a source of turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// The rule it follows; none: it has none.
+    /// Its rule, if it has one.
     pub rule: Option<Arc<str>>,
-    /// Instants of its rule up to this one are settled.
+    /// All instants of its rule up to this one are handled.
     pub settled: Timestamp,
-    /// Whether it begins no turns by itself.
+    /// Whether it is paused.
     pub paused: bool,
-    /// The newest instant for which nothing was handed in, and why.
+    /// The newest instant for which no turn was submitted, and the reason.
     pub skipped: Option<(Timestamp, Arc<str>)>,
-    /// The newest turns, the oldest first.
+    /// The newest starts, the oldest of them first.
     pub starts: Vec<Start>,
 }
 
 impl Source {
-    /// The turn that is handed in under that key.
+    /// The start with this key.
     pub fn start(&self, key: &str) -> Option<&Start> {
         self.starts.iter().rev().find(|start| &*start.key == key)
     }
 
-    /// The one that is about to be handed in.
+    /// The start whose turn is about to be submitted, if there is one.
     pub fn intended(&self) -> Option<&Start> {
         let mut newest = self.starts.iter().rev();
         newest.find(|start| start.progress == Progress::Intended)
@@ -198,21 +200,21 @@ layout! {
     struct Source { rule, settled, paused, skipped, starts }
 }
 
-/// Those of all sources, by name.
+/// The states of all sources, by name.
 pub type Sources = BTreeMap<Arc<str>, Source>;
 
-/// The journal of what began turns by itself.
+/// The journal of automatically started turns.
 #[derive(Debug)]
 pub struct Starts {
     journal: Journal,
-    /// None until it could be taken, and after another process took it.
+    /// `None` until the journal was claimed, and after another process claimed it.
     epoch: Option<u64>,
     last: u64,
     sources: Sources,
 }
 
 impl Starts {
-    /// Reads the journal; it is taken with the first entry that is written.
+    /// Reads the journal; it is claimed with the first entry that is written.
     ///
     /// # Errors
     /// The store failed; an entry cannot be read.
@@ -226,7 +228,7 @@ impl Starts {
         })
     }
 
-    /// What the journal says, without taking it.
+    /// Returns the content of the journal without claiming it.
     ///
     /// # Errors
     /// The store failed; an entry cannot be read.
@@ -234,21 +236,21 @@ impl Starts {
         Ok(fold(journal).await?.0)
     }
 
-    /// What is known of a source.
+    /// The state of a source.
     pub fn source(&self, name: &str) -> Option<&Source> {
         self.sources.get(name)
     }
 
-    /// What is known of all.
+    /// The states of all sources.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// Takes the journal if it is not ours, and reads what others have written to it. Answers
-    /// whether anything was.
+    /// Claims the journal if this process does not own it, and reads the entries of others. Returns
+    /// whether there were any.
     ///
     /// # Errors
-    /// The store takes no writes, or failed; an entry cannot be read.
+    /// The store accepts no writes, or failed; an entry cannot be read.
     pub async fn take(&mut self) -> Result<bool> {
         if self.journal.cluster().is_some() {
             return self.catch_up().await;
@@ -273,7 +275,7 @@ impl Starts {
         Ok(is_new)
     }
 
-    /// Reads what other processes wrote meanwhile.
+    /// Reads the entries that other processes wrote meanwhile.
     async fn catch_up(&mut self) -> Result<bool> {
         let epoch = join(self.journal.engine().as_ref(), ID).await?.epoch;
         let last = read_on(&self.journal, &mut self.sources, self.last).await?;
@@ -283,11 +285,12 @@ impl Starts {
         Ok(is_new)
     }
 
-    /// Writes an entry down; it is on disk when it returns. The journal has been [taken](Starts::take).
+    /// Writes an entry; it is on disk when it returns. The journal must have been
+    /// [claimed](Starts::take).
     ///
     /// # Errors
-    /// Another process has taken the journal: take it again, and decide by what it says. Or the
-    /// store takes no writes, or failed.
+    /// Another process has claimed the journal: claim it again, and decide again by its content. Or
+    /// the store accepts no writes, or failed.
     pub async fn append(&mut self, entry: Entry) -> Result<()> {
         let Some(epoch) = self.epoch else {
             return Err(Error::Conflict {
@@ -309,7 +312,7 @@ impl Starts {
                 Ok(())
             }
             Err(error) => {
-                // Whoever goes on takes it again.
+                // The next writer has to claim it again.
                 self.epoch = None;
                 Err(error)
             }
@@ -326,7 +329,8 @@ fn apply(sources: &mut Sources, entry: &Entry) {
     source.apply(entry.at, &entry.fact);
 }
 
-/// What the journal says, its last entry, and how many its newest state checkpoint covers.
+/// The content of the journal, the number of its last entry, and how many entries its newest state
+/// checkpoint covers.
 async fn fold(journal: &Journal) -> Result<(Sources, u64, u64)> {
     let engine = journal.engine();
     let (mut sources, mut folded) = (Sources::new(), 0);
@@ -341,7 +345,7 @@ async fn fold(journal: &Journal) -> Result<(Sources, u64, u64)> {
     Ok((sources, last, folded))
 }
 
-/// Applies the entries after `last`, and answers with the number of the last there is.
+/// Applies the entries after `last`, and returns the number of the journal's last entry.
 async fn read_on(journal: &Journal, sources: &mut Sources, mut last: u64) -> Result<u64> {
     loop {
         let page = journal.engine().read(ID, last + 1, PAGE).await?;
@@ -370,7 +374,8 @@ fn decode(bytes: &[u8]) -> std::result::Result<Entry, Fault> {
 
 #[cfg(test)]
 mod tests {
-    //! What was written is there again, and nobody writes what another process has not seen.
+    //! Tests that entries are read back as written, and that no process writes without having read
+    //! the entries of others.
 
     use super::*;
     use crate::disk::Disk;

@@ -26,7 +26,7 @@ use unisono_context::compaction::Mode;
 use unisono_context::{SessionId, TurnId};
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
-use unisono_model::client::Share;
+use unisono_model::client::LimitShare;
 use unisono_runtime::mcp::Offer;
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
@@ -105,7 +105,7 @@ pub struct Local {
     servers: Servers,
     warmth: CacheWarmth,
     /// Of the providers' limits, among the programs on one database.
-    share: Share,
+    share: LimitShare,
     /// The logged notices about models: each is logged once.
     noticed: Noticed,
     #[cfg(feature = "otel")]
@@ -158,7 +158,7 @@ impl Local {
             metrics: Metrics::default(),
             servers: Servers::default(),
             warmth: CacheWarmth::default(),
-            share: Share::default(),
+            share: LimitShare::default(),
             noticed: Noticed::default(),
             #[cfg(feature = "otel")]
             traces: None,

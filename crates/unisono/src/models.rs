@@ -14,8 +14,8 @@ use unisono_context::{Ppm, Snapshot, Tokens};
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
-use unisono_model::client::{Client, Share};
-use unisono_model::language::remote::Nowhere;
+use unisono_model::client::{Client, LimitShare};
+use unisono_model::language::remote::NoTransport;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
 use unisono_runtime::{Extensions, measure};
 use unisono_session::agent::{Definition, Kind, Team};
@@ -76,7 +76,7 @@ pub(crate) fn build(
     extensions: &Extensions,
     calibrations: &Calibrations,
     warmth: &CacheWarmth,
-    share: &Share,
+    share: &LimitShare,
 ) -> Models {
     let loaded = &setup.loaded;
     let factory = Mutex::new(ModelFactory {
@@ -91,7 +91,7 @@ pub(crate) fn build(
         warmth: warmth.clone(),
         share: share.clone(),
     });
-    Models::default().made_by(move |name| {
+    Models::default().with_factory(move |name| {
         let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
         factory.chain(name)
     })
@@ -196,7 +196,7 @@ pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) ->
         entry.is_ok_and(|entry| entry.estimated)
     });
     let calibration = |name: &Arc<str>| {
-        let known = learnt.of(name);
+        let known = learnt.get(name);
         Calibration {
             model: name.clone(),
             ratio: ppm(known.ratio()),
@@ -226,7 +226,7 @@ pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
 
 /// The limits of an agent's model: from the catalogue, or as its provider reported.
 pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
-    let window = learnt.of(&agent.model).window(agent.limits.window);
+    let window = learnt.get(&agent.model).window(agent.limits.window);
     match window == agent.limits.window {
         true => agent.limits,
         false => agent.limits.of_window(window),
@@ -244,7 +244,7 @@ pub async fn count(
     snapshot: Arc<Snapshot>,
 ) -> Result<u64, String> {
     let (learnt, warmth) = (Calibrations::default(), CacheWarmth::default());
-    let models = build(setup, extensions, &learnt, &warmth, &Share::default());
+    let models = build(setup, extensions, &learnt, &warmth, &LimitShare::default());
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;
@@ -276,7 +276,7 @@ pub fn on_paper<'d>(
         let provider = setup.loaded.providers.get(&entry.model.provider);
         match entry.dialect.or(provider.map(|access| access.dialect)) {
             Some(dialect) => {
-                let model = Remote::new(entry, Nowhere(dialect), catalogue.clone());
+                let model = Remote::new(entry, NoTransport(dialect), catalogue.clone());
                 all.with(name.clone(), model)
             }
             None => all,
@@ -302,7 +302,7 @@ struct ModelFactory {
     chains: BTreeMap<String, Arc<dyn LanguageModel>>,
     calibrations: Calibrations,
     warmth: CacheWarmth,
-    share: Share,
+    share: LimitShare,
 }
 
 impl ModelFactory {
@@ -346,13 +346,13 @@ impl ModelFactory {
         // A model may use another dialect than its provider's other models.
         let client = match entry.dialect {
             Some(dialect) if dialect != client.settings().dialect => {
-                Arc::new(client.speaking(dialect))
+                Arc::new(client.with_dialect(dialect))
             }
             _ => client,
         };
         let remote = Remote::new(entry, client, self.catalogue.clone());
-        let remote = remote.calibrated_by(self.calibrations.clone());
-        Arc::new(remote.warmed_by(self.warmth.clone()))
+        let remote = remote.with_calibrations(self.calibrations.clone());
+        Arc::new(remote.with_cache_warmth(self.warmth.clone()))
     }
 
     fn client(&mut self, provider: &str) -> Result<Arc<Client>, String> {
@@ -362,7 +362,7 @@ impl ModelFactory {
         let access = self.providers.get(provider);
         let made = match access.map(|access| &access.settings) {
             Some(Ok(settings)) => {
-                let client = Client::sharing(settings.clone(), self.share.clone());
+                let client = Client::with_share(settings.clone(), self.share.clone());
                 client.map_err(|error| error.to_string())
             }
             Some(Err(lacks)) => Err(format!("provider `{provider}`: {lacks}")),

@@ -363,7 +363,7 @@ fn providers(app: &App, setup: &Setup) {
 /// Models that go or are not known, and a catalogue that is too old to know.
 fn catalogue(app: &App, setup: &Setup) {
     let today = notices::today();
-    if let Some(days) = setup.loaded.catalogue.stale(today) {
+    if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
         app.out.warn(format_args!(
             "the catalogue of models is {days} days old: prices and dates in it may have changed; take \
              a newer version, or a catalogue of your own (models.catalogue)"
@@ -382,7 +382,7 @@ fn known_of_models(setup: &Setup) -> Value {
     );
     json!({
         "generated": catalogue.generated().map(|day| day.to_string()),
-        "stale_days": catalogue.stale(today),
+        "stale_days": catalogue.outdated_days(today),
         "models": notices.collect::<Vec<_>>(),
     })
 }

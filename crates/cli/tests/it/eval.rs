@@ -181,9 +181,9 @@ fn what_cannot_be_used_is_told_with_its_line() {
         ),
         (
             format!("{PROBE}\n{PROBE}"),
-            vec!["probes.jsonl:2: a probe `p1` was there before"],
+            vec!["probes.jsonl:2: a probe `p1` occurs twice"],
         ),
-        (String::new(), vec!["probes.jsonl: it holds no probe"]),
+        (String::new(), vec!["probes.jsonl: it has no probe"]),
     ];
     for (probes, words) in rows {
         place.write("probes.jsonl", probes);

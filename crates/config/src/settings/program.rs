@@ -49,7 +49,7 @@ impl Program {
                     )
                 }
                 Some(provider) if !provider.is_empty() => {
-                    all = all.with_own(name, window, max_output);
+                    all = all.with_program_model(name, window, max_output);
                     continue;
                 }
                 _ => format!("model `{name}` has to be named provider/model"),

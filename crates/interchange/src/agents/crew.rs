@@ -1,4 +1,4 @@
-//! The tasks of a CrewAI crew, done one after the other: an agent with a pipeline.
+//! The tasks of a CrewAI crew in sequence: an agent with a pipeline.
 //!
 //! The agents of a crew are in `agents.yaml`, its tasks in `tasks.yaml` beside it. Their order,
 //! agents and process are in the [`script`] above. A single file may also have `agents`, `tasks`
@@ -7,23 +7,26 @@
 use std::path::Path;
 
 use super::formats;
-use super::rule::{Rule, id, loss};
-use super::script::{self, Kind, Program, SEQUENTIAL};
+use super::rule::{Rule, id, key_change};
+use super::script::{self, CrewClass, MethodKind, SEQUENTIAL};
 use super::source::{self, Document};
 use super::write::Draft;
-use super::{Agents, Error, Format, Lost, included};
+use super::{Agents, Error, Format, KeyChange, read_included};
 use unisono_config::document::{Entry, Table, Value};
 
 const TASKS: &str = "tasks.yaml";
 const PROCESS: &str = "process";
-/// Where a crew is built, mostly.
+/// The usual name of the program that builds a crew.
 const SCRIPT: &str = "crew.py";
-/// What is only in a program that builds one.
+/// A word that only a program that builds a crew contains.
 const BUILDS: &str = "tasks_config";
 
-/// The keys of a task that do not carry over, and why.
-const LOST: [(&str, &str); 13] = [
-    ("tools", "tools are an agent's: name them in its definition"),
+/// The keys of a task that do not carry over, with the reasons.
+const LOST_KEYS: [(&str, &str); 13] = [
+    (
+        "tools",
+        "tools belong to agents: list them in an agent's definition",
+    ),
     (
         "async_execution",
         "stages of a pipeline work one after the other: agents that are to work at once are named \
@@ -31,20 +34,20 @@ const LOST: [(&str, &str); 13] = [
     ),
     (
         "human_input",
-        "nobody is asked about an answer; calls of tools wait for a person where `approve` says so",
+        "answers need no approval; tool calls wait for approval if `approve` says so",
     ),
     (
         "output_file",
-        "agents here write no files; `unisono run --json` has what each answered",
+        "agents do not write files; `unisono run --json` has what each answered",
     ),
-    ("create_directory", "agents here write no files"),
+    ("create_directory", "agents do not write files"),
     (
         "output_json",
-        "write an `output_schema` for the agent where its answer has to have a shape",
+        "write an `output_schema` for the agent if its answer must have a structure",
     ),
     (
         "output_pydantic",
-        "write an `output_schema` for the agent where its answer has to have a shape",
+        "write an `output_schema` for the agent if its answer must have a structure",
     ),
     (
         "guardrail",
@@ -62,27 +65,30 @@ const LOST: [(&str, &str); 13] = [
         "max_retries",
         "`retries` of the agent count for all its attempts",
     ),
-    ("callback", "there are no hooks around an agent's calls"),
+    (
+        "callback",
+        "hooks around an agent's calls are not supported",
+    ),
     ("converter_cls", "it has no counterpart"),
 ];
 
-/// What a crew is made of.
+/// A crew.
 #[derive(Debug)]
 pub(super) struct Crew {
     name: String,
     tasks: Table,
-    /// Where the tasks are, before their keys.
-    at: &'static str,
+    /// The prefix of a task's key in reports.
+    key_prefix: &'static str,
     process: String,
-    /// Keys of the crew itself.
-    own: Vec<Entry>,
-    /// The class that makes the crew, where a program does.
-    program: Option<Program>,
-    /// Tasks of the file that no crew of the program does.
+    /// The settings of the crew itself.
+    settings: Vec<Entry>,
+    /// The class that builds the crew, if there is a program.
+    program: Option<CrewClass>,
+    /// Tasks of the file that no crew of the program uses.
     unused: Vec<String>,
 }
 
-/// The crews of a document, or of the files around it; none where it has no tasks.
+/// The crews of a document, or of the files next to it; empty without tasks.
 ///
 /// # Errors
 /// Its tasks cannot be read.
@@ -101,21 +107,25 @@ pub(super) fn find(path: &Path, document: &Document) -> Result<Vec<Crew>, Error>
         return Ok(vec![Crew {
             name,
             tasks: tasks.clone(),
-            at: "tasks.",
+            key_prefix: "tasks.",
             process: process.unwrap_or(SEQUENTIAL).to_owned(),
-            own: own.cloned().collect(),
+            settings: own.cloned().collect(),
             program: None,
             unused: Vec::new(),
         }]);
     }
-    let Ok(text) = included(base, TASKS) else {
+    let Ok(text) = read_included(base, TASKS) else {
         return Ok(Vec::new());
     };
     let tasks = source::parse(&base.join(TASKS), &text)?.table;
-    Ok(made(&name, &tasks, script::crews(&program(top))))
+    Ok(crews_of_classes(
+        &name,
+        &tasks,
+        script::crews(&program(top)),
+    ))
 }
 
-/// What a crew in that directory is called.
+/// The name of a crew in this directory.
 fn name(top: &Path) -> String {
     let directory = top.canonicalize().ok();
     let directory = directory.as_deref().and_then(Path::file_name);
@@ -124,23 +134,25 @@ fn name(top: &Path) -> String {
     name.unwrap_or_else(|| "crew".to_owned())
 }
 
-/// The program beside a crew's settings that builds it; empty where there is none.
+/// The program next to a crew's settings that builds it; empty if there is none.
 fn program(top: &Path) -> String {
-    if let Ok(script) = included(top, SCRIPT) {
+    if let Ok(script) = read_included(top, SCRIPT) {
         return script;
     }
     let files = std::fs::read_dir(top).into_iter().flatten().flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
     names.sort();
-    let mut scripts = names.iter().filter_map(|name| included(top, name).ok());
+    let mut scripts = names
+        .iter()
+        .filter_map(|name| read_included(top, name).ok());
     scripts
         .find(|script| script.contains(BUILDS))
         .unwrap_or_default()
 }
 
-/// The crews that a program makes of tasks; one with all of them where it makes none.
-fn made(name: &str, tasks: &Table, mut programs: Vec<Program>) -> Vec<Crew> {
+/// The crews that the classes of a program build; one crew with all tasks if they build none.
+fn crews_of_classes(name: &str, tasks: &Table, mut programs: Vec<CrewClass>) -> Vec<Crew> {
     let process = programs.iter().find_map(|program| program.process.clone());
     programs.retain(|program| !program.tasks.is_empty());
     let is_done = |key: &str| {
@@ -156,23 +168,23 @@ fn made(name: &str, tasks: &Table, mut programs: Vec<Program>) -> Vec<Crew> {
     }
     let several = programs.len() > 1;
     if programs.is_empty() {
-        programs.push(Program {
+        programs.push(CrewClass {
             process,
-            ..Program::default()
+            ..CrewClass::default()
         });
     }
     let crews = programs.into_iter().map(|program| Crew {
         name: match several {
-            true => id(&apart(&program.name)),
+            true => id(&hyphenated(&program.name)),
             false => name.to_owned(),
         },
         tasks: tasks.clone(),
-        at: "tasks.yaml ",
+        key_prefix: "tasks.yaml ",
         process: program
             .process
             .clone()
             .unwrap_or_else(|| SEQUENTIAL.to_owned()),
-        own: Vec::new(),
+        settings: Vec::new(),
         program: Some(program),
         unused: std::mem::take(&mut unused),
     });
@@ -180,7 +192,7 @@ fn made(name: &str, tasks: &Table, mut programs: Vec<Program>) -> Vec<Crew> {
 }
 
 /// `LampCrew` as `Lamp-Crew`.
-fn apart(class: &str) -> String {
+fn hyphenated(class: &str) -> String {
     let mut out = String::new();
     for c in class.chars() {
         if c.is_uppercase() && !out.is_empty() {
@@ -191,7 +203,7 @@ fn apart(class: &str) -> String {
     out
 }
 
-/// The agents of a crew's own file.
+/// The agents in a crew's file.
 pub(super) fn agents(document: &Document) -> &Table {
     let own = document.table.table("agents");
     own.filter(|_| document.table.table("tasks").is_some())
@@ -199,8 +211,8 @@ pub(super) fn agents(document: &Document) -> &Table {
 }
 
 impl Crew {
-    /// Adds the agent whose pipeline the crew is to those it is made of; where it cannot be one, the
-    /// first of them says so.
+    /// Adds an agent with the crew's pipeline to the crew's agents. If there can be none, the first
+    /// of them gets a note.
     pub(super) fn join(self, agents: &mut Agents) {
         let mut ids: Vec<String> = agents.iter().flatten().map(|one| one.id.clone()).collect();
         let mut draft = Draft::new(&self.name);
@@ -208,9 +220,9 @@ impl Crew {
             draft.id += "-crew";
         }
         ids.sort();
-        for entry in &self.own {
+        for entry in &self.settings {
             let line = entry.place.at.map(|(line, _)| line);
-            draft.lost.push(loss(
+            draft.lost.push(key_change(
                 &entry.key,
                 line,
                 "a crew has no settings of its own here",
@@ -229,17 +241,18 @@ impl Crew {
         match why_not {
             Some(why) => {
                 if let Some(first) = agents.iter_mut().flatten().next() {
-                    first.lost.push(loss(PROCESS, None, &why));
+                    first.lost.push(key_change(PROCESS, None, &why));
                 }
             }
             None => {
-                draft.description = format!("Has {} work one after the other", named(&draft));
+                draft.description =
+                    format!("Has {} work one after the other", stage_agents(&draft));
                 agents.push(draft.finish(Format::CrewAi));
             }
         }
     }
 
-    /// Says of each agent what its method in the program gives it, which is not run.
+    /// Reports the arguments that the program's method gives each agent: the program is not run.
     fn report_arguments(&self, agents: &mut Agents) {
         let Some(program) = &self.program else {
             return;
@@ -252,14 +265,14 @@ impl Crew {
             let keys = formats::keys(Format::CrewAi).iter();
             let matter = keys.filter(|(_, rule)| *rule != Rule::Dropped);
             let names = matter.map(|(name, _)| *name).chain(["mcps", "apps"]);
-            for name in program.arguments(Kind::Agent, key, names) {
+            for name in program.arguments(MethodKind::Agent, key, names) {
                 let why = match formats::rule(Format::CrewAi, name) {
                     Some(Rule::Lost(why)) => why,
                     _ => "the program is not run: write it into the agent's definition",
                 };
-                let told = loss(&format!("@agent {key}.{name}"), None, why);
-                if !agent.lost.contains(&told) {
-                    agent.lost.push(told);
+                let note = key_change(&format!("@agent {key}.{name}"), None, why);
+                if !agent.lost.contains(&note) {
+                    agent.lost.push(note);
                 }
             }
         }
@@ -267,10 +280,10 @@ impl Crew {
 
     fn stages(&self, ids: &[String], draft: &mut Draft) {
         for key in &self.unused {
-            let key = format!("{}{key}", self.at);
+            let key = format!("{}{key}", self.key_prefix);
             draft
                 .lost
-                .push(loss(&key, None, "no crew of the program does it"));
+                .push(key_change(&key, None, "no crew of the program does it"));
         }
         let tasks = self.ordered(draft);
         for at in 0..tasks.len() {
@@ -286,20 +299,20 @@ impl Crew {
         }
     }
 
-    /// Says what the program gives a task that does not carry over.
+    /// Reports the program's arguments of a task that do not carry over.
     fn report_task_arguments(&self, task: &str, draft: &mut Draft) {
-        let names = LOST.iter().map(|(name, _)| *name);
+        let names = LOST_KEYS.iter().map(|(name, _)| *name);
         let program = self.program.as_ref();
-        let given = program.map(|program| program.arguments(Kind::Task, task, names));
+        let given = program.map(|program| program.arguments(MethodKind::Task, task, names));
         for name in given.unwrap_or_default() {
-            let known = LOST.iter().find(|(known, _)| *known == name);
+            let known = LOST_KEYS.iter().find(|(known, _)| *known == name);
             let why = known.map_or("this key is not known", |(_, why)| why);
             let key = format!("@task {task}.{name}");
-            draft.lost.push(loss(&key, None, why));
+            draft.lost.push(key_change(&key, None, why));
         }
     }
 
-    /// The tasks as the program does them; all in the order of the file where it names none of them.
+    /// The tasks in the order of the program; all tasks in the order of the file if it names none.
     fn ordered(&self, draft: &mut Draft) -> Vec<(&Entry, &Table)> {
         let tasks = self
             .tasks
@@ -322,7 +335,7 @@ impl Crew {
             if !steps.is_empty() {
                 let how =
                     "the program names its tasks otherwise: they are in the order of the file";
-                draft.changed.push(loss("order", None, how));
+                draft.changed.push(key_change("order", None, how));
             }
             return tasks;
         }
@@ -330,14 +343,14 @@ impl Crew {
             .iter()
             .filter(|step| tasks.iter().all(|(entry, _)| entry.key != step.key));
         for step in missing {
-            let key = format!("{}{}", self.at, step.key);
+            let key = format!("{}{}", self.key_prefix, step.key);
             let why = "the program does it, and the file does not say what it is";
-            draft.lost.push(loss(&key, None, why));
+            draft.lost.push(key_change(&key, None, why));
         }
         named
     }
 
-    /// One task as a stage behind those before it.
+    /// Adds a task as the next stage.
     fn stage(
         &self,
         (entry, task): (&Entry, &Table),
@@ -345,9 +358,9 @@ impl Crew {
         ids: &[String],
         draft: &mut Draft,
     ) {
-        let told = |key: &str, why: &str| -> Lost {
+        let note = |key: &str, why: &str| -> KeyChange {
             let line = entry.place.at.map(|(line, _)| line);
-            loss(&format!("{}{}{key}", self.at, entry.key), line, why)
+            key_change(&format!("{}{}{key}", self.key_prefix, entry.key), line, why)
         };
         let text = |key: &str| task.get(key).and_then(|node| node.value.as_text());
         let program = self.program.as_ref();
@@ -355,10 +368,10 @@ impl Crew {
         let agent = by.map(id).filter(|agent| ids.contains(agent));
         let Some(agent) = agent else {
             let why = match by {
-                Some(name) => format!("it is no stage: the crew has no agent `{name}`"),
-                None => "it is no stage: it names no agent".to_owned(),
+                Some(name) => format!("it is not a stage: the crew has no agent `{name}`"),
+                None => "it is not a stage: it names no agent".to_owned(),
             };
-            return draft.lost.push(told("", &why));
+            return draft.lost.push(note("", &why));
         };
         for below in task.iter() {
             let key = format!(".{}", below.key);
@@ -367,18 +380,18 @@ impl Crew {
                 "context" => match &below.node.value {
                     Value::List(items) => {
                         let items = items.iter().filter_map(|item| item.value.as_text());
-                        context(&items.collect::<Vec<_>>(), before, draft, |why| {
-                            told(&key, why)
+                        report_context(&items.collect::<Vec<_>>(), before, draft, |why| {
+                            note(&key, why)
                         });
                     }
-                    _ => draft.lost.push(told(&key, "it is no list of tasks")),
+                    _ => draft.lost.push(note(&key, "it is not a list of tasks")),
                 },
                 other => {
-                    let known = LOST.iter().find(|(name, _)| *name == other);
+                    let known = LOST_KEYS.iter().find(|(name, _)| *name == other);
                     let is_off = below.node.value == Value::Bool(false);
                     if !is_off {
                         let why = known.map_or("this key is not known", |(_, why)| why);
-                        draft.lost.push(told(&key, why));
+                        draft.lost.push(note(&key, why));
                     }
                 }
             }
@@ -386,25 +399,31 @@ impl Crew {
         if task.get("context").is_none()
             && let Some(named) = program.and_then(|program| program.context_of(&entry.key))
         {
-            context(&named, before, draft, |why| told(".context", why));
+            report_context(&named, before, draft, |why| note(".context", why));
         }
-        let mut said = text("description").unwrap_or_default().trim().to_owned();
+        let mut task_text = text("description").unwrap_or_default().trim().to_owned();
         if let Some(expected) = text("expected_output") {
-            said = format!("{said}\n\nThe answer is: {}", expected.trim());
+            task_text = format!("{task_text}\n\nThe answer is: {}", expected.trim());
         }
-        if said.contains('{') {
+        if task_text.contains('{') {
             let why = "placeholders in braces stay as they are: write what they stand for";
-            draft.changed.push(told("", why));
+            draft.changed.push(note("", why));
         }
-        draft.pipeline.push(match said.trim() {
+        draft.pipeline.push(match task_text.trim() {
             "" => agent,
-            said => format!("{agent}={said}"),
+            task_text => format!("{agent}={task_text}"),
         });
     }
 }
 
-/// What a task is given of others: a stage is given what all before it came back with.
-fn context(named: &[&str], before: &[&str], draft: &mut Draft, told: impl Fn(&str) -> Lost) {
+/// Reports differences in the results that a task gets: a stage gets the results of all earlier
+/// stages.
+fn report_context(
+    named: &[&str],
+    before: &[&str],
+    draft: &mut Draft,
+    note: impl Fn(&str) -> KeyChange,
+) {
     let later: Vec<&str> = named
         .iter()
         .copied()
@@ -412,16 +431,16 @@ fn context(named: &[&str], before: &[&str], draft: &mut Draft, told: impl Fn(&st
         .collect();
     if !later.is_empty() {
         let why = format!("not done before it: {}", later.join(", "));
-        draft.lost.push(told(&why));
+        draft.lost.push(note(&why));
     }
     if before.iter().any(|name| !named.contains(name)) {
-        let why = "it is given what all stages before it came back with, not of these alone";
-        draft.changed.push(told(why));
+        let why = "it receives the results of all earlier stages, not only of these";
+        draft.changed.push(note(why));
     }
 }
 
-/// The agents of the stages, for people.
-fn named(draft: &Draft) -> String {
+/// The agents of the stages, for messages.
+fn stage_agents(draft: &Draft) -> String {
     let names = draft
         .pipeline
         .iter()

@@ -1,22 +1,22 @@
 //! The delegates of an agent: `Task(a, b)` among its tools, or `permission.task`.
 
-use super::rule::{DELEGATE, Setting, Taken, id};
+use super::rule::{DELEGATE, Importer, SourceKey, id};
 use super::write::Draft;
 use unisono_config::document::{Table, Value};
 
-/// Names under which programs have the tool that gives tasks to others.
+/// The names of the delegation tool in other programs.
 const DELEGATES: [&str; 5] = ["task", "agent", "custom-agent", "runsubagent", "delegate"];
 /// Any agent.
 const ANY: &str = "*";
 
-/// Whether a tool is the one that gives tasks to others.
+/// Whether a tool is the delegation tool.
 pub(super) fn is_delegation(tool: &str) -> bool {
     let bare = tool.split(['(', '/']).next().unwrap_or(tool).trim();
     DELEGATES.contains(&bare.to_lowercase().as_str())
 }
 
 /// The agents that a tool names in its parentheses.
-pub(super) fn named(tool: &str) -> Vec<String> {
+pub(super) fn named_agents(tool: &str) -> Vec<String> {
     let inner = tool.split_once('(').map(|(_, rest)| rest.trim_end());
     let inner = inner.map(|rest| rest.strip_suffix(')').unwrap_or(rest));
     let names = inner.unwrap_or_default().split(',').map(str::trim);
@@ -24,7 +24,7 @@ pub(super) fn named(tool: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The items of a text with commas; those in parentheses separate nothing.
+/// The comma-separated items of a text; commas in parentheses do not separate.
 pub(super) fn items(text: &str) -> Vec<String> {
     let (mut items, mut depth) = (vec![String::new()], 0_usize);
     for c in text.chars() {
@@ -43,9 +43,9 @@ pub(super) fn items(text: &str) -> Vec<String> {
     items.filter(|item| !item.is_empty()).collect()
 }
 
-impl Setting<'_> {
-    /// Gives an agent the tool `delegate`, for these agents alone where some are named.
-    pub(super) fn delegates(&self, names: &[String], key: &Taken<'_>, draft: &mut Draft) {
+impl Importer<'_> {
+    /// Gives an agent the tool `delegate`, limited to the named agents if there are any.
+    pub(super) fn delegates(&self, names: &[String], key: &SourceKey<'_>, draft: &mut Draft) {
         draft.tool(DELEGATE);
         let ids = names
             .iter()
@@ -64,9 +64,9 @@ impl Setting<'_> {
         draft.delegates.extend(here);
     }
 
-    /// Takes `permission.task`: an answer for all agents, or one for each name or pattern, of which
-    /// the last that fits counts.
-    pub(super) fn may_delegate(&self, rights: &Table, key: &Taken<'_>, draft: &mut Draft) {
+    /// Converts `permission.task`: a rule for all agents, or one for each name or pattern, of which
+    /// the last match counts.
+    pub(super) fn may_delegate(&self, rights: &Table, key: &SourceKey<'_>, draft: &mut Draft) {
         let Some(node) = rights.get("task") else {
             return;
         };
@@ -88,7 +88,7 @@ impl Setting<'_> {
                 "nobody is asked before a task is given to another agent",
             );
         }
-        // What stands before a rule for all is overruled by it.
+        // A rule for all overrides the rules before it.
         let any = rules.iter().rposition(|(name, _)| *name == ANY);
         let rest = &rules[any.map_or(0, |at| at + 1)..];
         let is_pattern = |name: &str| name.contains(['*', '?']);
@@ -120,7 +120,7 @@ impl Setting<'_> {
                 }
             }
             false if !allowed.is_empty() => self.delegates(&allowed, key, draft),
-            // What it does not have needs no denying.
+            // A missing permission need not be denied.
             false => {}
         }
     }
@@ -146,9 +146,12 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(items(text), expected, "{text:?}");
         }
-        assert_eq!(named("Task(worker, researcher)"), ["worker", "researcher"]);
-        assert_eq!(named("Task(worker"), ["worker"]);
-        assert!(named("Task").is_empty() && named("Task()").is_empty());
+        assert_eq!(
+            named_agents("Task(worker, researcher)"),
+            ["worker", "researcher"]
+        );
+        assert_eq!(named_agents("Task(worker"), ["worker"]);
+        assert!(named_agents("Task").is_empty() && named_agents("Task()").is_empty());
         assert!(is_delegation("Task(a)") && is_delegation("agent") && !is_delegation("Read"));
     }
 }

@@ -7,14 +7,14 @@ use super::Format;
 use super::source::Document;
 use unisono_config::document::Value;
 
-/// Directories without agents of a person's own.
+/// Directories that are not searched.
 const SKIPPED: [&str; 5] = [".git", "node_modules", "target", ".venv", "__pycache__"];
-/// Files that are no agents, though they lie beside some.
+/// Names of files next to agents that are not agents.
 const NO_AGENTS: [&str; 5] = ["readme", "agents", "claude", "gemini", "changelog"];
-/// How deep directories are searched.
+/// The maximum depth of the search.
 const DEPTH: usize = 6;
 
-/// The directories and files of each program, as their paths end or contain.
+/// The directories of each program.
 const PLACES: [(&str, Format); 5] = [
     (".claude", Format::Claude),
     (".codex", Format::Codex),
@@ -55,7 +55,7 @@ fn search(directory: &Path, own: &Path, depth: usize, found: &mut Vec<PathBuf>) 
     Ok(())
 }
 
-/// Whether a file is where agents are, and is called like one.
+/// Whether the place and the name of a file are those of an agent.
 fn may_define(path: &Path, name: &str, named: bool) -> bool {
     let stem = name.split('.').next().unwrap_or_default().to_lowercase();
     let ending = path
@@ -111,7 +111,7 @@ pub(super) fn format(path: &Path, document: &Document) -> Option<Format> {
         }
         "toml" if has("developer_instructions") => Some(Format::Codex),
         "toml" if has("prompts") => Some(Format::Gemini),
-        // A page about agents may lie beside them.
+        // There may be a page about agents next to them.
         "md" if !["name", "description"].iter().any(|key| has(key)) => None,
         "md" => by_place(path).or_else(|| by_keys(&has)),
         _ => None,
@@ -131,7 +131,7 @@ fn by_place(path: &Path) -> Option<Format> {
     })
 }
 
-/// By the keys that only one of them has.
+/// By keys that only one format has.
 fn by_keys(has: &dyn Fn(&str) -> bool) -> Option<Format> {
     let any = |keys: &[&str]| keys.iter().any(|key| has(key));
     if any(&["mode", "permission", "steps", "maxSteps"]) {

@@ -5,14 +5,14 @@ use super::Format;
 use super::rule::NOTHING_TO_PERMIT;
 use super::rule::Rule::{self, *};
 
-/// A key, with dots between its parts, and what becomes of it.
+/// Keys, with dots between their parts, and their conversion.
 pub(super) type Keys = &'static [(&'static str, Rule)];
 
-const HOOKS: Rule = Lost("there are no hooks around an agent's calls");
-const LOOK: Rule = Dropped;
-const RIGHTS: Rule = Lost(NOTHING_TO_PERMIT);
-const EFFORT: Rule = Lost("how much a model thinks is not set per agent");
-const PASSED: Rule = Lost("it has no counterpart");
+const HOOKS: Rule = Lost("hooks around an agent's calls are not supported");
+const COSMETIC: Rule = Dropped;
+const PERMISSIONS: Rule = Lost(NOTHING_TO_PERMIT);
+const EFFORT: Rule = Lost("reasoning effort is not set per agent");
+const NO_COUNTERPART: Rule = Lost("it has no counterpart");
 
 /// The keys of a format.
 pub(super) fn keys(format: Format) -> Keys {
@@ -26,7 +26,7 @@ pub(super) fn keys(format: Format) -> Keys {
     }
 }
 
-/// What becomes of a key of a format, where it is known.
+/// The conversion of a key of a format, if it is known.
 pub(super) fn rule(format: Format, key: &str) -> Option<Rule> {
     let mut keys = keys(format).iter();
     keys.find(|(known, _)| *known == key).map(|(_, rule)| *rule)
@@ -38,20 +38,20 @@ const CLAUDE: Keys = &[
     ("tools", Tools),
     ("disallowedTools", Denied),
     ("model", Model(Some("anthropic"))),
-    ("maxTurns", Whole("max_model_calls")),
-    ("permissionMode", Asks),
+    ("maxTurns", Number("max_model_calls")),
+    ("permissionMode", ApprovalMode),
     ("skills", Skills),
     ("mcpServers", Servers),
     ("hooks", HOOKS),
     (
         "memory",
-        Lost("an agent remembers nothing between turns but the conversation"),
+        Lost("an agent keeps only the conversation between turns"),
     ),
     ("background", Dropped),
     ("effort", EFFORT),
     ("isolation", Lost("agents have no working directory")),
-    ("initialPrompt", Lost("its task is what it is told first")),
-    ("color", LOOK),
+    ("initialPrompt", Lost("its first message is its task")),
+    ("color", COSMETIC),
     ("disabled", Disabled),
 ];
 
@@ -62,14 +62,14 @@ const CODEX: Keys = &[
     ("model", Model(Some("openai"))),
     ("model_reasoning_effort", EFFORT),
     ("model_reasoning_summary", EFFORT),
-    ("model_verbosity", PASSED),
+    ("model_verbosity", NO_COUNTERPART),
     (
         "model_provider",
-        Lost("a model is named with its provider: provider/model"),
+        Lost("write a model with its provider: provider/model"),
     ),
-    ("sandbox_mode", RIGHTS),
-    ("sandbox_workspace_write", RIGHTS),
-    ("approval_policy", Asks),
+    ("sandbox_mode", PERMISSIONS),
+    ("sandbox_workspace_write", PERMISSIONS),
+    ("approval_policy", ApprovalMode),
     ("web_search", Lost("there is no such tool")),
     (
         "tools",
@@ -77,7 +77,7 @@ const CODEX: Keys = &[
     ),
     ("mcp_servers", Servers),
     ("skills", Skills),
-    ("nickname_candidates", LOOK),
+    ("nickname_candidates", COSMETIC),
 ];
 
 const COPILOT: Keys = &[
@@ -88,7 +88,7 @@ const COPILOT: Keys = &[
     ("target", Dropped),
     (
         "agents",
-        Lost("whom a lead may ask is chosen with `turn.agents` or --agents"),
+        Lost("the agents that a lead may ask are chosen with `turn.agents` or --agents"),
     ),
     (
         "handoffs",
@@ -103,8 +103,8 @@ const COPILOT: Keys = &[
         Lost("any agent may be given tasks; leave it out of `turn.agents` to keep it from them"),
     ),
     ("user-invocable", Lost("any agent may be asked by name")),
-    ("argument-hint", LOOK),
-    ("metadata", LOOK),
+    ("argument-hint", COSMETIC),
+    ("metadata", COSMETIC),
     ("mcp-servers", Servers),
     ("hooks", HOOKS),
 ];
@@ -116,26 +116,26 @@ const OPENCODE: Keys = &[
     ("system", Instructions),
     ("model", Model(None)),
     ("temperature", Temperature),
-    ("steps", Whole("max_model_calls")),
-    ("maxSteps", Whole("max_model_calls")),
+    ("steps", Number("max_model_calls")),
+    ("maxSteps", Number("max_model_calls")),
     ("tools", Switches),
-    ("permission", Rights),
-    ("permissions", Rights),
+    ("permission", Permissions),
+    ("permissions", Permissions),
     ("mode", Changed("any agent may answer and be given tasks")),
     ("top_p", Lost("only the temperature is set per agent")),
     ("variant", EFFORT),
-    ("options", PASSED),
+    ("options", NO_COUNTERPART),
     ("disable", Disabled),
     ("disabled", Disabled),
-    ("hidden", LOOK),
-    ("color", LOOK),
+    ("hidden", COSMETIC),
+    ("color", COSMETIC),
 ];
 
 const GEMINI: Keys = &[
     ("name", Name),
     ("description", Description),
     ("kind", Local),
-    ("display_name", LOOK),
+    ("display_name", COSMETIC),
     ("tools", Tools),
     ("model", Model(Some("gemini"))),
     ("model.model", Model(Some("gemini"))),
@@ -143,18 +143,18 @@ const GEMINI: Keys = &[
     ("model.top_p", Lost("only the temperature is set per agent")),
     ("model.thinking_budget", EFFORT),
     ("temperature", Temperature),
-    ("max_turns", Whole("max_model_calls")),
-    ("run.max_turns", Whole("max_model_calls")),
+    ("max_turns", Number("max_model_calls")),
+    ("run.max_turns", Number("max_model_calls")),
     ("timeout_mins", Minutes),
     ("run.timeout_mins", Minutes),
     ("prompts.system_prompt", Instructions),
-    ("prompts.query", Lost("its task is what it is told first")),
+    ("prompts.query", Lost("its first message is its task")),
     ("mcpServers", Servers),
     ("mcp_servers", Servers),
-    ("input", Lost("an agent is given a task in words")),
+    ("input", Lost("an agent's task is a text")),
     (
         "output",
-        Lost("write an `output_schema` where the answer has to have a shape"),
+        Lost("write an `output_schema` if the answer must have a structure"),
     ),
 ];
 
@@ -163,9 +163,9 @@ const CREWAI: Keys = &[
     ("goal", Goal),
     ("backstory", Backstory),
     ("llm", Model(None)),
-    ("max_iter", Whole("max_model_calls")),
+    ("max_iter", Number("max_model_calls")),
     ("max_execution_time", Seconds),
-    ("max_retry_limit", Whole("retries")),
+    ("max_retry_limit", Number("retries")),
     ("allow_delegation", Delegation),
     ("tools", Tools),
     (
@@ -176,30 +176,30 @@ const CREWAI: Keys = &[
     ),
     (
         "memory",
-        Lost("an agent remembers nothing between turns but the conversation"),
+        Lost("an agent keeps only the conversation between turns"),
     ),
     ("reasoning", EFFORT),
     ("max_reasoning_attempts", EFFORT),
-    ("allow_code_execution", RIGHTS),
-    ("code_execution_mode", RIGHTS),
+    ("allow_code_execution", PERMISSIONS),
+    ("code_execution_mode", PERMISSIONS),
     (
         "function_calling_llm",
         Lost("the agent's own model calls tools"),
     ),
     ("respect_context_window", Dropped),
-    ("system_template", PASSED),
-    ("prompt_template", PASSED),
-    ("response_template", PASSED),
-    ("use_system_prompt", PASSED),
+    ("system_template", NO_COUNTERPART),
+    ("prompt_template", NO_COUNTERPART),
+    ("response_template", NO_COUNTERPART),
+    ("use_system_prompt", NO_COUNTERPART),
     (
         "knowledge_sources",
-        Lost("what it has to know is in the conversation or its instructions"),
+        Lost("its knowledge comes from the conversation and its instructions"),
     ),
-    ("embedder", PASSED),
-    ("multimodal", PASSED),
-    ("inject_date", PASSED),
-    ("date_format", PASSED),
+    ("embedder", NO_COUNTERPART),
+    ("multimodal", NO_COUNTERPART),
+    ("inject_date", NO_COUNTERPART),
+    ("date_format", NO_COUNTERPART),
     ("step_callback", HOOKS),
     ("cache", Dropped),
-    ("verbose", LOOK),
+    ("verbose", COSMETIC),
 ];

@@ -3,86 +3,86 @@
 use std::io;
 
 use super::delegating;
-use super::served;
 use super::source::Agent;
+use super::tool_servers;
 use super::write::Draft;
-use super::{Error, Format, Imported, Known, Lost as Loss, formats};
+use super::{Error, Format, Imported, KeyChange, LocalNames, formats};
 use unisono_config::agents::{TOOLS, is_id};
 use unisono_config::document::{Entry, Value};
 
-/// What becomes of a key.
+/// The conversion of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     /// The agent's id.
     Name,
-    /// What people call it; its id is the file's name.
+    /// The display name; the id is the file's name.
     Title,
-    /// What it is for.
+    /// The description.
     Description,
-    /// What it is told.
+    /// The instructions.
     Instructions,
-    /// Three parts of what it is told.
+    /// Three parts of the instructions.
     Role,
     Goal,
     Backstory,
-    /// Its model; of that provider where the name does not say.
+    /// The model; of this provider if the name has none.
     Model(Option<&'static str>),
-    /// Tools by name: a list, or separated by commas.
+    /// Tools by name: a list, or comma-separated.
     Tools,
-    /// Tools that it must not have.
+    /// Denied tools.
     Denied,
     /// Tools by name, each on or off.
     Switches,
-    /// Servers of tools, by name.
+    /// MCP servers, by name.
     Servers,
     /// Skills, by name.
     Skills,
-    /// When a person is asked before a call.
-    Asks,
-    /// Which tools it may call, and which only if a person agrees.
-    Rights,
-    /// Whether it may give tasks to others.
+    /// When calls need approval.
+    ApprovalMode,
+    /// Permissions by tool: allowed, denied, or with approval.
+    Permissions,
+    /// Whether it may delegate.
     Delegation,
     /// A whole number under another key.
-    Whole(&'static str),
-    /// The time for one attempt.
+    Number(&'static str),
+    /// The timeout of an attempt.
     Minutes,
     Seconds,
     Temperature,
     /// Must be `local`.
     Local,
-    /// Whether it is not to be used.
+    /// Whether the agent is disabled.
     Disabled,
     /// It carries over in another form.
     Changed(&'static str),
-    /// It says nothing about how the agent works.
+    /// It has no effect on the agent's work.
     Dropped,
     /// It does not carry over.
     Lost(&'static str),
 }
 
-/// Why rights do not carry over.
-pub(super) const NOTHING_TO_PERMIT: &str = "agents here touch no files and run no commands; calls of servers' tools wait for a person where \
-     `approve` says so";
-/// The tool that gives tasks to others.
+/// Why permissions do not carry over.
+pub(super) const NOTHING_TO_PERMIT: &str = "agents do not change files or run commands; calls of \
+     servers' tools wait for approval if `approve` says so";
+/// The delegation tool.
 pub(super) const DELEGATE: &str = "delegate";
-/// Longest description.
+/// The maximum length of a description.
 const DESCRIPTION_CHARS: usize = 1_000;
 
-/// What agents are read against.
-pub(super) struct Setting<'s> {
+/// Converts agents.
+pub(super) struct Importer<'s> {
     pub(super) format: Format,
-    pub(super) known: Known<'s>,
+    pub(super) known: LocalNames<'s>,
     pub(super) include: &'s dyn Fn(&str) -> io::Result<String>,
 }
 
-impl Setting<'_> {
-    /// Reads one agent.
+impl Importer<'_> {
+    /// Converts one agent.
     pub(super) fn import(&self, agent: &Agent) -> Result<Imported, Error> {
         let mut draft = Draft::new(&agent.name);
         if agent.document.lenient {
             let reason = "it is not YAML and was read line by line; check the texts";
-            draft.changed.push(loss("front matter", None, reason));
+            draft.changed.push(key_change("front matter", None, reason));
         }
         if let Some(body) = &agent.document.body {
             draft.instructions = body.trim().to_owned();
@@ -93,7 +93,7 @@ impl Setting<'_> {
         draft.finish(self.format)
     }
 
-    fn skills(&self, key: &Taken<'_>, draft: &mut Draft) {
+    fn skills(&self, key: &SourceKey<'_>, draft: &mut Draft) {
         for name in key.names(draft) {
             if self.known.skills.contains(&name) {
                 draft.skills.insert(name);
@@ -120,10 +120,12 @@ impl Setting<'_> {
         }
         let line = entry.place.at.map(|(line, _)| line);
         let Some((_, rule)) = keys.iter().find(|(known, _)| *known == key) else {
-            draft.lost.push(loss(key, line, "this key is not known"));
+            draft
+                .lost
+                .push(key_change(key, line, "this key is not known"));
             return Ok(());
         };
-        let taken = Taken {
+        let taken = SourceKey {
             key,
             line,
             value: &entry.node.value,
@@ -131,7 +133,7 @@ impl Setting<'_> {
         self.apply(*rule, &taken, draft)
     }
 
-    fn apply(&self, rule: Rule, key: &Taken<'_>, draft: &mut Draft) -> Result<(), Error> {
+    fn apply(&self, rule: Rule, key: &SourceKey<'_>, draft: &mut Draft) -> Result<(), Error> {
         match rule {
             Rule::Lost(reason) => key.lost(draft, reason),
             Rule::Changed(how) => key.changed(draft, how),
@@ -155,21 +157,21 @@ impl Setting<'_> {
             Rule::Switches => self.switches(key, draft),
             Rule::Servers => self.servers().take(key, draft),
             Rule::Skills => self.skills(key, draft),
-            Rule::Asks => self.servers().asks(key, draft, NOTHING_TO_PERMIT),
-            Rule::Rights => {
+            Rule::ApprovalMode => self.servers().approval_mode(key, draft, NOTHING_TO_PERMIT),
+            Rule::Permissions => {
                 if let Value::Table(rights) = key.value {
                     self.may_delegate(rights, key, draft);
                 }
-                self.servers().rights(key, draft, NOTHING_TO_PERMIT);
+                self.servers().permissions(key, draft, NOTHING_TO_PERMIT);
             }
-            Rule::Delegation if key.is(true) => draft.tool(DELEGATE),
+            Rule::Delegation if key.is_bool(true) => draft.tool(DELEGATE),
             Rule::Delegation | Rule::Dropped => {}
-            Rule::Whole(name) => match key
+            Rule::Number(name) => match key
                 .number()
-                .filter(|n| n.fract() == 0.0 && *n >= least(name))
+                .filter(|n| n.fract() == 0.0 && *n >= min_value(name))
             {
-                Some(n) => draft.whole(name, n),
-                None => key.lost(draft, "it is no number that can stand here"),
+                Some(n) => draft.number(name, n),
+                None => key.lost(draft, "it is not a number that is valid here"),
             },
             Rule::Minutes => time(60.0, key, draft),
             Rule::Seconds => time(1.0, key, draft),
@@ -179,20 +181,20 @@ impl Setting<'_> {
             },
             Rule::Local if key.value.as_text() == Some("local") => {}
             Rule::Local => {
-                return Err(key.refused(
+                return Err(key.refusal(
                     draft,
-                    "it works elsewhere; write an agent of kind `command` that asks it",
+                    "it runs on another service; write an agent of kind `command` that calls it",
                 ));
             }
-            Rule::Disabled if key.is(true) => {
-                return Err(key.refused(draft, "it is switched off there"));
+            Rule::Disabled if key.is_bool(true) => {
+                return Err(key.refusal(draft, "it is switched off there"));
             }
             Rule::Disabled => {}
         }
         Ok(())
     }
 
-    fn name(&self, key: &Taken<'_>, draft: &mut Draft) {
+    fn name(&self, key: &SourceKey<'_>, draft: &mut Draft) {
         let Some(name) = key.text(draft) else { return };
         let id = id(&name);
         if id != name {
@@ -201,8 +203,8 @@ impl Setting<'_> {
         draft.id = id;
     }
 
-    /// The text, or the file that it names as `{file:path}`.
-    fn instructions(&self, key: &Taken<'_>, draft: &mut Draft) {
+    /// Converts instructions: a text, or `{file:path}`.
+    fn instructions(&self, key: &SourceKey<'_>, draft: &mut Draft) {
         let Some(text) = key.text(draft) else { return };
         let file = text
             .strip_prefix("{file:")
@@ -220,8 +222,8 @@ impl Setting<'_> {
         };
     }
 
-    fn model(&self, provider: Option<&str>, key: &Taken<'_>, draft: &mut Draft) {
-        // Some programs take a list and use the first they have.
+    fn model(&self, provider: Option<&str>, key: &SourceKey<'_>, draft: &mut Draft) {
+        // Some programs accept a list and use the first available model.
         let name = match key.value {
             Value::List(_) => key.names(draft).into_iter().next(),
             _ => key.text(draft),
@@ -247,8 +249,8 @@ impl Setting<'_> {
         }
     }
 
-    /// A model as `provider/model`. A name without a provider must be known: another program's short
-    /// name is no model that could be asked.
+    /// A model as `provider/model`. A name without a provider must be known: another program's
+    /// short name cannot be used.
     fn model_of(&self, provider: Option<&str>, name: &str) -> Option<String> {
         let bare = name.split(" (").next().unwrap_or(name).trim();
         let plain = bare.to_lowercase().replace(' ', "-");
@@ -267,7 +269,7 @@ impl Setting<'_> {
         if let Some(model) = exact {
             return Some(model.to_string());
         }
-        // `sonnet` is the newest of that name.
+        // `sonnet` is the newest model of that family.
         let family = format!("claude-{plain}-");
         let newest = self
             .known
@@ -282,29 +284,29 @@ impl Setting<'_> {
 }
 
 /// A key of an agent.
-pub(super) struct Taken<'t> {
+pub(super) struct SourceKey<'t> {
     key: &'t str,
     line: Option<u32>,
     pub(super) value: &'t Value,
 }
 
-impl Taken<'_> {
+impl SourceKey<'_> {
     pub(super) fn lost(&self, draft: &mut Draft, reason: &str) {
-        draft.lost.push(loss(self.key, self.line, reason));
+        draft.lost.push(key_change(self.key, self.line, reason));
     }
 
     pub(super) fn changed(&self, draft: &mut Draft, how: &str) {
-        draft.changed.push(loss(self.key, self.line, how));
+        draft.changed.push(key_change(self.key, self.line, how));
     }
 
-    fn refused(&self, draft: &Draft, reason: &str) -> Error {
+    fn refusal(&self, draft: &Draft, reason: &str) -> Error {
         Error::Refused {
             name: draft.id.clone(),
             reason: reason.to_owned(),
         }
     }
 
-    /// The text; what is none is lost.
+    /// The text; another value is reported as lost.
     fn text(&self, draft: &mut Draft) -> Option<String> {
         match self.value {
             Value::Null => None,
@@ -316,11 +318,11 @@ impl Taken<'_> {
         }
     }
 
-    /// The items of a list, or of a text with commas.
+    /// The items of a list or of a comma-separated text.
     pub(super) fn names(&self, draft: &mut Draft) -> Vec<String> {
         match self.value {
             Value::List(items) => {
-                // A list without quotes is split at every comma.
+                // An unquoted list is split at every comma.
                 let items = items.iter().filter_map(|item| item.value.as_text());
                 delegating::items(&items.collect::<Vec<_>>().join(", "))
             }
@@ -342,7 +344,7 @@ impl Taken<'_> {
         }
     }
 
-    fn is(&self, wanted: bool) -> bool {
+    fn is_bool(&self, wanted: bool) -> bool {
         match self.value {
             Value::Bool(value) => *value == wanted,
             Value::Text(text) => text.trim() == if wanted { "true" } else { "false" },
@@ -351,50 +353,50 @@ impl Taken<'_> {
     }
 }
 
-pub(super) fn loss(key: &str, line: Option<u32>, reason: &str) -> Loss {
-    Loss {
+pub(super) fn key_change(key: &str, line: Option<u32>, reason: &str) -> KeyChange {
+    KeyChange {
         key: key.to_owned(),
         line,
         reason: reason.to_owned(),
     }
 }
 
-/// The least value of a key of ours.
-fn least(key: &str) -> f64 {
+/// The minimum value of a key.
+fn min_value(key: &str) -> f64 {
     if key == "retries" { 0.0 } else { 1.0 }
 }
 
-fn time(seconds: f64, key: &Taken<'_>, draft: &mut Draft) {
+fn time(seconds: f64, key: &SourceKey<'_>, draft: &mut Draft) {
     match key
         .number()
         .map(|n| (n * seconds).round())
         .filter(|n| *n >= 1.0)
     {
         Some(seconds) => draft.timeout_seconds = Some(seconds),
-        None => key.lost(draft, "it is no time"),
+        None => key.lost(draft, "it is not a duration"),
     }
 }
 
-impl Setting<'_> {
-    fn servers(&self) -> served::Servers<'_> {
-        served::Servers(self.known.servers)
+impl Importer<'_> {
+    fn servers(&self) -> tool_servers::Servers<'_> {
+        tool_servers::Servers(self.known.servers)
     }
 
-    /// The tool here that does the same, or is the same server's.
-    fn ours(&self, name: &str) -> Option<String> {
-        let built_in = ours(name).map(str::to_owned);
+    /// The corresponding tool here, built in or of the same server.
+    fn local_tool(&self, name: &str) -> Option<String> {
+        let built_in = local_tool(name).map(str::to_owned);
         built_in.or_else(|| self.servers().tool(name))
     }
 
-    /// Takes the tools that there are here.
-    fn tools(&self, names: &[String], key: &Taken<'_>, draft: &mut Draft) {
+    /// Converts the tools that exist here.
+    fn tools(&self, names: &[String], key: &SourceKey<'_>, draft: &mut Draft) {
         let mut lost = Vec::new();
         for name in names {
             if delegating::is_delegation(name) {
-                self.delegates(&delegating::named(name), key, draft);
+                self.delegates(&delegating::named_agents(name), key, draft);
                 continue;
             }
-            match self.ours(name) {
+            match self.local_tool(name) {
                 Some(tool) => draft.tool(&tool),
                 None => lost.push(name.as_str()),
             }
@@ -406,12 +408,12 @@ impl Setting<'_> {
     }
 
     fn denied(&self, names: &[String], draft: &mut Draft) {
-        // A tool that is not there needs no denying.
-        let tools = names.iter().filter_map(|name| self.ours(name));
+        // A missing tool need not be denied.
+        let tools = names.iter().filter_map(|name| self.local_tool(name));
         draft.denied.extend(tools);
     }
 
-    fn switches(&self, key: &Taken<'_>, draft: &mut Draft) {
+    fn switches(&self, key: &SourceKey<'_>, draft: &mut Draft) {
         let Value::Table(table) = key.value else {
             return self.tools(&key.names(draft), key, draft);
         };
@@ -424,8 +426,8 @@ impl Setting<'_> {
     }
 }
 
-/// The tool of ours that does the same.
-fn ours(name: &str) -> Option<&'static str> {
+/// The corresponding built-in tool.
+fn local_tool(name: &str) -> Option<&'static str> {
     let bare = name
         .split(['(', '/'])
         .next()
@@ -438,7 +440,7 @@ fn ours(name: &str) -> Option<&'static str> {
     TOOLS.into_iter().find(|tool| *tool == bare)
 }
 
-/// The nearest name that an agent can have here.
+/// The most similar valid id.
 pub(super) fn id(name: &str) -> String {
     let plain = name.trim().to_lowercase();
     if is_id(&plain) {

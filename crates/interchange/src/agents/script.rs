@@ -4,18 +4,18 @@
 //! keys of `agents.yaml` and `tasks.yaml` that they name, the agent of a task, and the tasks whose
 //! results it reads. The rest of the program is ignored.
 
-/// The classes of a program, in its order, and first what stands in none.
-pub(super) fn crews(script: &str) -> Vec<Program> {
-    let mut all = vec![Program::default()];
+/// The classes of a program in order, after a first one for the code outside of classes.
+pub(super) fn crews(script: &str) -> Vec<CrewClass> {
+    let mut all = vec![CrewClass::default()];
     for method in methods(script) {
         match method {
-            Part::Class(name) => all.push(Program {
+            ScriptPart::Class(name) => all.push(CrewClass {
                 name,
-                ..Program::default()
+                ..CrewClass::default()
             }),
-            Part::Method { kind, name, body } => {
+            ScriptPart::Method { kind, name, body } => {
                 if let Some(program) = all.last_mut() {
-                    program.take(kind, name, &body);
+                    program.add_method(kind, name, &body);
                 }
             }
         }
@@ -23,21 +23,20 @@ pub(super) fn crews(script: &str) -> Vec<Program> {
     all
 }
 
-/// How tasks are done where nothing is said.
+/// The default process.
 pub(super) const SEQUENTIAL: &str = "sequential";
 
-/// A class that makes a crew.
+/// A class that builds a crew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Program {
+pub(super) struct CrewClass {
     pub(super) name: String,
-    /// How the tasks are done: `sequential`, `hierarchical`; none: nothing is said.
+    /// The process: `sequential`, `hierarchical`; `None`: not specified.
     pub(super) process: Option<String>,
-    /// Its methods that make agents, and the keys of these in `agents.yaml`.
+    /// Its methods that make agents, with the agents' keys in `agents.yaml`.
     pub(super) agents: Vec<(String, String)>,
     pub(super) tasks: Vec<Step>,
-    /// What each of those methods says in its program, without comments and spaces: the key of its
-    /// agent or task, and the text.
-    pub(super) said: Vec<(Kind, String, String)>,
+    /// The body of each such method without comments and spaces, with the key of its agent or task.
+    pub(super) bodies: Vec<(MethodKind, String, String)>,
 }
 
 /// A method that makes a task.
@@ -49,12 +48,12 @@ pub(super) struct Step {
     pub(super) key: String,
     /// The method that makes its agent.
     agent: Option<String>,
-    /// The methods that make the tasks whose results it is given; none: nothing is said.
+    /// The methods that make the tasks whose results it gets; `None`: not specified.
     context: Option<Vec<String>>,
 }
 
-impl Program {
-    /// The key in `agents.yaml` of the agent that does a task.
+impl CrewClass {
+    /// The key in `agents.yaml` of a task's agent.
     pub(super) fn agent_of(&self, task: &str) -> Option<&str> {
         let step = self.tasks.iter().find(|step| step.key == task)?;
         let method = step.agent.as_deref()?;
@@ -62,7 +61,7 @@ impl Program {
         Some(made.map_or(method, |(_, key)| key))
     }
 
-    /// The keys in `tasks.yaml` of the tasks whose results a task is given, where it says so.
+    /// The keys in `tasks.yaml` of the tasks whose results a task gets, if specified.
     pub(super) fn context_of(&self, task: &str) -> Option<Vec<&str>> {
         let step = self.tasks.iter().find(|step| step.key == task)?;
         let methods = step.context.as_ref()?.iter();
@@ -79,16 +78,17 @@ impl Program {
         )
     }
 
-    /// Which of the arguments the program gives to an agent or a task; those that are off aside.
+    /// The arguments of `names` that the program gives an agent or a task, except `False` and
+    /// `None`.
     pub(super) fn arguments<'a>(
         &self,
-        of: Kind,
+        of: MethodKind,
         key: &str,
         names: impl Iterator<Item = &'a str>,
     ) -> Vec<&'a str> {
-        let said = self.said.iter().rev();
-        let mut said = said.filter(|(kind, of_key, _)| *kind == of && of_key == key);
-        let Some((_, _, body)) = said.next() else {
+        let bodies = self.bodies.iter().rev();
+        let mut bodies = bodies.filter(|(kind, of_key, _)| *kind == of && of_key == key);
+        let Some((_, _, body)) = bodies.next() else {
             return Vec::new();
         };
         let is_given = |name: &&str| {
@@ -98,7 +98,7 @@ impl Program {
         names.filter(is_given).collect()
     }
 
-    fn take(&mut self, kind: Kind, name: String, body: &str) {
+    fn add_method(&mut self, kind: MethodKind, name: String, body: &str) {
         if let Some((_, rest)) = body.split_once("Process.") {
             let process = self.process.get_or_insert_default();
             if process.is_empty() {
@@ -106,20 +106,20 @@ impl Program {
             }
         }
         match kind {
-            Kind::Agent => {
-                let key = keyed(body, "agents_config").unwrap_or_else(|| name.clone());
-                self.said.push((kind, key.clone(), body.to_owned()));
+            MethodKind::Agent => {
+                let key = config_key(body, "agents_config").unwrap_or_else(|| name.clone());
+                self.bodies.push((kind, key.clone(), body.to_owned()));
                 self.agents.push((name, key));
             }
-            Kind::Task => {
+            MethodKind::Task => {
                 let step = Step {
-                    key: keyed(body, "tasks_config").unwrap_or_else(|| name.clone()),
-                    agent: argument(body, "agent").and_then(made),
-                    context: argument(body, "context").map(all_made),
+                    key: config_key(body, "tasks_config").unwrap_or_else(|| name.clone()),
+                    agent: argument(body, "agent").and_then(called_method),
+                    context: argument(body, "context").map(called_methods),
                     method: name,
                 };
-                self.said.push((kind, step.key.clone(), body.to_owned()));
-                // A later method of that name takes the place of the one before.
+                self.bodies.push((kind, step.key.clone(), body.to_owned()));
+                // A later method replaces an earlier one of the same name.
                 match self
                     .tasks
                     .iter_mut()
@@ -129,33 +129,33 @@ impl Program {
                     None => self.tasks.push(step),
                 }
             }
-            Kind::Other => {}
+            MethodKind::Other => {}
         }
     }
 }
 
-/// What a method makes.
+/// The kind of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MethodKind {
     Agent,
     Task,
     Other,
 }
 
-enum Part {
+enum ScriptPart {
     Class(String),
-    /// A method, and its text without comments and spaces.
+    /// A method and its body without comments and spaces.
     Method {
-        kind: Kind,
+        kind: MethodKind,
         name: String,
         body: String,
     },
 }
 
-/// The classes and methods of a program, in its order.
-fn methods(script: &str) -> Vec<Part> {
-    let mut kind = Kind::Other;
-    let mut parts = vec![Part::Method {
+/// The classes and methods of a program, in order.
+fn methods(script: &str) -> Vec<ScriptPart> {
+    let mut kind = MethodKind::Other;
+    let mut parts = vec![ScriptPart::Method {
         kind,
         name: String::new(),
         body: String::new(),
@@ -164,32 +164,32 @@ fn methods(script: &str) -> Vec<Part> {
         let line = without_comment(line).trim();
         if let Some(decorator) = line.strip_prefix('@') {
             kind = match word(decorator) {
-                "agent" => Kind::Agent,
-                "task" => Kind::Task,
-                // One decorator may stand below another.
+                "agent" => MethodKind::Agent,
+                "task" => MethodKind::Task,
+                // There may be several decorators.
                 _ => kind,
             };
         } else if let Some(rest) = line.strip_prefix("class ") {
-            parts.push(Part::Class(word(rest).to_owned()));
-            kind = Kind::Other;
+            parts.push(ScriptPart::Class(word(rest).to_owned()));
+            kind = MethodKind::Other;
         } else if let Some(rest) = line
             .strip_prefix("def ")
             .or_else(|| line.strip_prefix("async def "))
         {
-            parts.push(Part::Method {
+            parts.push(ScriptPart::Method {
                 kind,
                 name: word(rest).to_owned(),
                 body: String::new(),
             });
-            kind = Kind::Other;
-        } else if let Some(Part::Method { body, .. }) = parts.last_mut() {
+            kind = MethodKind::Other;
+        } else if let Some(ScriptPart::Method { body, .. }) = parts.last_mut() {
             body.extend(line.chars().filter(|c| !c.is_whitespace()));
         }
     }
     parts
 }
 
-/// A line up to its comment; a `#` in quotes begins none.
+/// A line up to its comment; a `#` in quotes is not a comment.
 fn without_comment(line: &str) -> &str {
     let mut quote = None;
     for (at, c) in line.char_indices() {
@@ -203,14 +203,14 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// The name that a text begins with.
+/// The name at the beginning of a text.
 fn word(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
     &text[..end.unwrap_or(text.len())]
 }
 
 /// The key in `table["key"]`, or `table.get("key")`.
-fn keyed(body: &str, table: &str) -> Option<String> {
+fn config_key(body: &str, table: &str) -> Option<String> {
     let (_, rest) = body.split_once(table)?;
     let rest = rest
         .strip_prefix('[')
@@ -220,7 +220,7 @@ fn keyed(body: &str, table: &str) -> Option<String> {
     Some(key.to_owned())
 }
 
-/// What follows `name=` among the arguments of a call.
+/// The text after `name=` in the arguments of a call.
 fn argument<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     let named = format!("{name}=");
     let begins = |at: &usize| {
@@ -231,17 +231,17 @@ fn argument<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     Some(&body[at + named.len()..])
 }
 
-/// The method that is called first: `self.name()`.
-fn made(text: &str) -> Option<String> {
+/// The first called method: `self.name()`.
+fn called_method(text: &str) -> Option<String> {
     let name = word(text.strip_prefix("self.")?);
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// The methods that are called in a list.
-fn all_made(text: &str) -> Vec<String> {
+/// The called methods in a list.
+fn called_methods(text: &str) -> Vec<String> {
     let list = text.strip_prefix('[').unwrap_or_default();
     let list = list.split(']').next().unwrap_or_default();
-    list.split(',').filter_map(made).collect()
+    list.split(',').filter_map(called_method).collect()
 }
 
 #[cfg(test)]
@@ -314,9 +314,9 @@ class Fog:
         assert_eq!(fog.agent_of("horn"), None);
         let names = ["tools", "llm", "reasoning", "memory", "async_execution"];
         let given = |kind, key| lamp.arguments(kind, key, names.into_iter());
-        assert_eq!(given(Kind::Agent, "keeper"), ["tools", "llm"]);
-        assert_eq!(given(Kind::Task, "log_task"), ["async_execution"]);
-        assert!(given(Kind::Agent, "log_task").is_empty());
+        assert_eq!(given(MethodKind::Agent, "keeper"), ["tools", "llm"]);
+        assert_eq!(given(MethodKind::Task, "log_task"), ["async_execution"]);
+        assert!(given(MethodKind::Agent, "log_task").is_empty());
     }
 
     #[test]

@@ -13,19 +13,19 @@ pub(super) struct Document {
     pub(super) table: Table,
     /// The text below the front matter of a Markdown file.
     pub(super) body: Option<String>,
-    /// Whether its front matter was read line by line, because it is not YAML.
+    /// Whether its front matter was parsed line by line, because it is not YAML.
     pub(super) lenient: bool,
 }
 
 /// One agent of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    /// What it is called where it says nothing else.
+    /// Its default name.
     pub(super) name: String,
     pub(super) document: Document,
 }
 
-/// Reads a file by its ending.
+/// Parses a file according to its extension.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
     let origin = Origin::File(path.to_owned());
     let text = text.trim_start_matches('\u{feff}');
@@ -38,7 +38,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
     let read = match ending.unwrap_or_default() {
         "toml" => document::from_toml(origin, text).map(whole),
         "yaml" | "yml" => document::from_yaml(origin, text).map(whole),
-        // JSON is YAML, comments aside.
+        // JSON without comments is YAML.
         "json" | "jsonc" => document::from_yaml(origin, &without_comments(text)).map(whole),
         "md" if !text.starts_with("---") => return Err(Error::NoFrontMatter),
         _ => match document::from_markdown(origin.clone(), text) {
@@ -79,8 +79,8 @@ pub(super) fn agents(format: Format, path: &Path, document: Document) -> Vec<Age
             name: entry.key.clone(),
             document: Document {
                 table: match format {
-                    // Keys of JSON do not know their line.
-                    Format::OpenCode => table.iter().cloned().map(nowhere).collect(),
+                    // Positions in JSON are not reliable.
+                    Format::OpenCode => table.iter().cloned().map(without_position).collect(),
                     _ => table.clone(),
                 },
                 body: None,
@@ -92,13 +92,13 @@ pub(super) fn agents(format: Format, path: &Path, document: Document) -> Vec<Age
     tables.collect()
 }
 
-fn nowhere(mut entry: Entry) -> Entry {
+fn without_position(mut entry: Entry) -> Entry {
     entry.place.at = None;
     entry
 }
 
-/// Front matter that is not YAML, such as an unquoted description with a colon in it, as the
-/// programs that wrote it read it: a key begins a line, what follows is its text.
+/// Parses front matter that is not YAML, such as an unquoted description with a colon, like the
+/// programs that wrote it: a key begins a line, the rest is its text.
 fn line_by_line(origin: Origin, text: &str) -> Option<Document> {
     let origin = Arc::new(origin);
     let rest = text.strip_prefix("---")?.trim_start_matches([' ', '\r']);
@@ -150,7 +150,7 @@ fn unquoted(text: &str) -> &str {
     quoted('"').or_else(|| quoted('\'')).unwrap_or(text)
 }
 
-/// JSON without `//` and `/* */`: each becomes as many spaces, so that places stay.
+/// Replaces comments in JSON by spaces, so that positions do not change.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);
@@ -176,7 +176,7 @@ fn without_comments(text: &str) -> String {
             quoted ^= c == '"' && !escaped;
             escaped = false;
         }
-        // YAML takes no tabs between tokens.
+        // YAML allows no tabs between tokens.
         out.push(if c == '\t' && !quoted { ' ' } else { c });
         rest = &rest[c.len_utf8()..];
     }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_leave_json_and_texts_stay() {
+    fn comments_are_removed_and_texts_kept() {
         let json = "{ // one\n\t\"a\": \"x // \\\" y\", /* two\n */ \"b\": 1 }";
         let plain = without_comments(json);
         assert!(

@@ -1,4 +1,4 @@
-//! Examples of each format, our own, and what becomes of them.
+//! Examples of each format, written for these tests, and the results of importing them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agents/testdata")
 }
 
-/// Without servers of tools.
-fn known(catalogue: &Catalogue) -> Known<'_> {
+/// Imports without tool servers.
+fn known(catalogue: &Catalogue) -> LocalNames<'_> {
     static NONE: BTreeSet<String> = BTreeSet::new();
-    Known {
+    LocalNames {
         catalogue,
         servers: &NONE,
         skills: &NONE,
@@ -23,8 +23,8 @@ fn known(catalogue: &Catalogue) -> Known<'_> {
     }
 }
 
-/// All that is known of what was read, for a golden file.
-fn told(path: &Path, format: Option<Format>) -> String {
+/// The complete result of an import, for a golden file.
+fn text(path: &Path, format: Option<Format>) -> String {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = match read(path, format, known(&catalogue)) {
         Ok(agents) => agents,
@@ -41,7 +41,7 @@ fn told(path: &Path, format: Option<Format>) -> String {
         };
         out += &format!("== {} ({})\n", agent.id, agent.format.name());
         for (word, list) in [("lost", &agent.lost), ("changed", &agent.changed)] {
-            for Lost { key, line, reason } in list {
+            for KeyChange { key, line, reason } in list {
                 let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
                 out += &format!("{word} {key}:{line}: {reason}\n");
             }
@@ -76,14 +76,14 @@ fn every_format_becomes_a_definition_and_a_list_of_losses() {
             "crewai/crew.yaml",
             "harbour/config/agents.yaml",
         ] {
-            let told = told(&examples().join(name), None);
-            assert_snapshot!(name.replace(['/', '.'], "-"), told);
+            let text = text(&examples().join(name), None);
+            assert_snapshot!(name.replace(['/', '.'], "-"), text);
         }
     });
 }
 
 #[test]
-fn what_was_read_is_right_here() {
+fn converted_agents_are_valid_definitions() {
     let place = tempfile::tempdir().unwrap();
     let catalogue = Catalogue::built_in().unwrap();
     std::fs::create_dir_all(place.path().join("agents")).unwrap();
@@ -101,7 +101,7 @@ fn what_was_read_is_right_here() {
             written += 1;
         }
     }
-    // Only what lies in a known place is found in a directory that nobody named as one of agents.
+    // Only files in the usual places are found in a directory that was not named as one of agents.
     assert_eq!(
         written, 7,
         "two crews, of which one has tasks, and the cashier"
@@ -148,7 +148,7 @@ fn what_was_read_is_right_here() {
 }
 
 #[test]
-fn what_is_no_agent_is_refused_by_name() {
+fn files_without_agents_are_rejected_by_name() {
     let catalogue = Catalogue::built_in().unwrap();
     let none = |_: &str| Err(io::Error::other("nothing is included"));
     let read = |path: &str, text: &str, format| {
@@ -190,25 +190,25 @@ fn what_is_no_agent_is_refused_by_name() {
 }
 
 #[test]
-fn a_file_that_is_named_is_read_from_beside_only() {
+fn included_files_are_read_only_from_the_same_directory() {
     let place = tempfile::tempdir().unwrap();
     let inside = place.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
     std::fs::write(inside.join("text"), "inside").unwrap();
     std::fs::write(place.path().join("secret"), "outside").unwrap();
-    assert_eq!(included(&inside, "./text").unwrap(), "inside");
-    assert!(included(&inside, "../secret").is_err());
+    assert_eq!(read_included(&inside, "./text").unwrap(), "inside");
+    assert!(read_included(&inside, "../secret").is_err());
     std::os::unix::fs::symlink(place.path().join("secret"), inside.join("link")).unwrap();
-    assert!(included(&inside, "link").is_err());
-    assert!(included(&inside, "/etc/hostname").is_err());
+    assert!(read_included(&inside, "link").is_err());
+    assert!(read_included(&inside, "/etc/hostname").is_err());
 }
 
 #[test]
-fn what_is_said_of_servers_carries_over_where_they_are_configured() {
+fn references_to_configured_servers_carry_over() {
     let catalogue = Catalogue::built_in().unwrap();
     let servers = ["archive", "atlas", "harbour", "scales"].map(str::to_owned);
     let servers = BTreeSet::from(servers);
-    let known = Known {
+    let known = LocalNames {
         catalogue: &catalogue,
         servers: &servers,
         agents: &servers,
@@ -237,14 +237,14 @@ fn what_is_said_of_servers_carries_over_where_they_are_configured() {
     );
     goldens().bind(|| {
         for (name, agent) in [("claude", claude), ("codex", codex), ("opencode", opencode)] {
-            let said = format!("{}{:#?}", agent.text, agent.lost);
-            assert_snapshot!(format!("servers-of-{name}"), said);
+            let text = format!("{}{:#?}", agent.text, agent.lost);
+            assert_snapshot!(format!("servers-of-{name}"), text);
         }
     });
 }
 
 #[test]
-fn a_crew_that_is_not_worked_through_in_order_says_so() {
+fn a_crew_with_another_process_is_reported() {
     let place = tempfile::tempdir().unwrap();
     let config = place.path().join("config");
     std::fs::create_dir(&config).unwrap();
@@ -281,11 +281,11 @@ fn a_crew_that_is_not_worked_through_in_order_says_so() {
     assert!(read().unwrap_err().to_string().contains("tasks.yaml"));
 }
 
-/// A definition as it is read where these agents are, or will be.
+/// Imports a definition into a system that has, or will have, these agents.
 fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = agents.iter().map(|name| (*name).to_owned()).collect();
-    let known = Known {
+    let known = LocalNames {
         agents: &agents,
         ..known(&catalogue)
     };
@@ -295,10 +295,10 @@ fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
 }
 
 #[test]
-fn skills_that_are_found_carry_over() {
+fn available_skills_carry_over() {
     let catalogue = Catalogue::built_in().unwrap();
     let skills = BTreeSet::from(["pdf-forms".to_owned()]);
-    let known = Known {
+    let known = LocalNames {
         skills: &skills,
         ..known(&catalogue)
     };
@@ -325,7 +325,7 @@ fn skills_that_are_found_carry_over() {
     );
 }
 
-fn reasons(lost: &[Lost]) -> String {
+fn reasons(lost: &[KeyChange]) -> String {
     let lines = lost
         .iter()
         .map(|lost| format!("{}: {}", lost.key, lost.reason));
@@ -333,7 +333,7 @@ fn reasons(lost: &[Lost]) -> String {
 }
 
 #[test]
-fn whom_an_agent_may_give_tasks_to_carries_over() {
+fn delegates_carry_over() {
     let claude = |tools: &str| {
         let text = format!("---\nname: boss\ndescription: x\ntools: {tools}\n---\nx");
         read_beside("x/.claude/agents/boss.md", &text, &["scout", "smith"])
@@ -395,14 +395,14 @@ fn whom_an_agent_may_give_tasks_to_carries_over() {
             "{at}: {}",
             agent.text
         );
-        let told = reasons(&agent.lost);
-        assert!(told.contains(lost), "{at}: {told}");
-        assert_eq!(told.is_empty(), lost.is_empty(), "{at}: {told}");
+        let text = reasons(&agent.lost);
+        assert!(text.contains(lost), "{at}: {text}");
+        assert_eq!(text.is_empty(), lost.is_empty(), "{at}: {text}");
     }
 }
 
 #[test]
-fn a_short_name_that_nobody_knows_is_no_model() {
+fn an_unknown_short_name_is_not_a_model() {
     let agent = |model: &str| {
         let text = format!("---\nname: a\ndescription: x\nmodel: {model}\n---\nx");
         read_beside("x/.claude/agents/a.md", &text, &[])
@@ -416,10 +416,10 @@ fn a_short_name_that_nobody_knows_is_no_model() {
     for model in ["opusplan", "turbo", "my-model-7"] {
         let unknown = agent(model);
         assert!(!unknown.text.contains("model:"), "{}", unknown.text);
-        let told = reasons(&unknown.lost);
+        let text = reasons(&unknown.lost);
         assert!(
-            told.contains(&format!("no model `{model}` is known")),
-            "{told}"
+            text.contains(&format!("no model `{model}` is known")),
+            "{text}"
         );
     }
     assert!(
@@ -430,13 +430,13 @@ fn a_short_name_that_nobody_knows_is_no_model() {
 }
 
 #[test]
-fn who_takes_the_place_of_a_built_in_agent_is_told() {
+fn replacing_a_built_in_agent_is_reported() {
     let text = "---\nname: lead\ndescription: x\n---\nx";
     let lead = read_beside("x/.claude/agents/lead.md", text, &[]);
-    let told = reasons(&lead.changed);
+    let text = reasons(&lead.changed);
     assert!(
-        told.contains("takes the place of the built-in agent `lead`"),
-        "{told}"
+        text.contains("takes the place of the built-in agent `lead`"),
+        "{text}"
     );
     let text = "---\nname: leader\ndescription: x\n---\nx";
     assert!(
@@ -447,7 +447,7 @@ fn who_takes_the_place_of_a_built_in_agent_is_told() {
 }
 
 #[test]
-fn a_crew_whose_program_says_who_does_what_has_its_process() {
+fn a_crew_follows_the_order_and_agents_of_its_program() {
     let place = tempfile::tempdir().unwrap();
     let top = place.path().join("Light House");
     std::fs::create_dir_all(top.join("config")).unwrap();
@@ -468,7 +468,7 @@ fn a_crew_whose_program_says_who_does_what_has_its_process() {
         \x20   @task\n    def log(self):\n        return Task(\n            config=self.tasks_config['log_task'],\n\
         \x20           agent=self.clerk(),\n            context=[self.trim()],\n        )\n\
         \x20   @crew\n    def crew(self):\n        return Crew(process=Process.sequential)\n";
-    // The file need not be called so.
+    // The file need not have the usual name.
     for (name, other) in [("crew.py", "main.py"), ("light_house_crew.py", "crew.py")] {
         std::fs::remove_file(top.join(other)).ok();
         write(name, script);
@@ -479,8 +479,8 @@ fn a_crew_whose_program_says_who_does_what_has_its_process() {
         assert_eq!(crew.id, "light-house");
         let stages = "pipeline:\n- keeper=Trim it\n- clerk_of_logs=Note it\n";
         assert!(crew.text.contains(stages), "{}", crew.text);
-        let told = reasons(&crew.lost);
-        assert_eq!(told, "tasks.yaml spare: no crew of the program does it");
+        let text = reasons(&crew.lost);
+        assert_eq!(text, "tasks.yaml spare: no crew of the program does it");
         assert!(crew.changed.is_empty(), "{:?}", crew.changed);
     }
 }

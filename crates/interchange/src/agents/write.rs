@@ -1,15 +1,15 @@
-//! One of our definitions as Markdown with front matter.
+//! Writes a definition as Markdown with front matter.
 
 use std::collections::BTreeSet;
 
 use serde_norway::{Mapping, Value};
 
-use super::rule::{id, loss};
-use super::{Error, Format, Imported, Lost};
+use super::rule::{id, key_change};
+use super::{Error, Format, Imported, KeyChange};
 use unisono_config::agents::DEFAULT_TOOLS;
 use unisono_config::agents::{EMBEDDED, is_id};
 
-/// An agent that is being read.
+/// An agent during its conversion.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub(super) id: String,
@@ -22,24 +22,24 @@ pub(super) struct Draft {
     pub(super) model: Option<String>,
     pub(super) temperature: Option<f64>,
     pub(super) timeout_seconds: Option<f64>,
-    /// Tools besides those that every agent has.
+    /// Tools in addition to the default ones.
     tools: Vec<String>,
     pub(super) denied: Vec<String>,
-    /// Servers all of whose tools it has.
+    /// Servers whose tools are all allowed.
     pub(super) servers: BTreeSet<String>,
-    /// Skills that it is told whole.
+    /// Skills whose full text it gets.
     pub(super) skills: BTreeSet<String>,
-    /// Calls that wait for a person.
+    /// Calls that need approval.
     pub(super) approve: Vec<String>,
-    /// Whether calls of all servers' tools do.
-    pub(super) asks: bool,
-    /// Whom alone it may give tasks to; none: anybody.
+    /// Whether calls of all servers' tools need approval.
+    pub(super) approve_all: bool,
+    /// The only permitted delegates; empty: any agent.
     pub(super) delegates: BTreeSet<String>,
-    whole: Vec<(&'static str, f64)>,
-    /// Those who work one after the other, each `agent` or `agent=task`.
+    numbers: Vec<(&'static str, f64)>,
+    /// The stages of its pipeline, each `agent` or `agent=task`.
     pub(super) pipeline: Vec<String>,
-    pub(super) lost: Vec<Lost>,
-    pub(super) changed: Vec<Lost>,
+    pub(super) lost: Vec<KeyChange>,
+    pub(super) changed: Vec<KeyChange>,
 }
 
 impl Draft {
@@ -57,11 +57,11 @@ impl Draft {
         }
     }
 
-    pub(super) fn whole(&mut self, key: &'static str, n: f64) {
-        self.whole.push((key, n));
+    pub(super) fn number(&mut self, key: &'static str, n: f64) {
+        self.numbers.push((key, n));
     }
 
-    /// The definition.
+    /// Converts the draft to a definition.
     pub(super) fn finish(mut self, format: Format) -> Result<Imported, Error> {
         let refused = |name: &str, reason: &str| Error::Refused {
             name: name.to_owned(),
@@ -73,8 +73,8 @@ impl Draft {
                 "its name has no letter or digit (a-z, 0-9)",
             ));
         }
-        self.of_parts();
-        self.asked_first();
+        self.combine_role_texts();
+        self.add_approvals();
         if self.description.is_empty() {
             let title = self.title.take().unwrap_or_default();
             let first = self
@@ -91,13 +91,13 @@ impl Draft {
                     ));
                 }
             };
-            self.changed.push(Lost {
+            self.changed.push(KeyChange {
                 key: "description".to_owned(),
                 line: None,
                 reason: "there is none; it is taken from its other texts".to_owned(),
             });
         }
-        // One that is nothing but its pipeline is told nothing.
+        // An agent that only runs a pipeline needs no instructions.
         if self.instructions.is_empty() && self.pipeline.is_empty() {
             self.instructions.clone_from(&self.description);
         }
@@ -107,7 +107,7 @@ impl Draft {
                 "it takes the place of the built-in agent `{}`; rename the file to keep that one",
                 self.id
             );
-            self.changed.push(loss("name", None, &reason));
+            self.changed.push(key_change("name", None, &reason));
         }
         let front = serde_norway::to_string(&self.front()).unwrap_or_default();
         Ok(Imported {
@@ -122,9 +122,9 @@ impl Draft {
         })
     }
 
-    /// An agent that asks a person first does so for all tools of servers.
-    fn asked_first(&mut self) {
-        if self.asks {
+    /// Adds approval rules for all tools of servers if the agent asks before calls.
+    fn add_approvals(&mut self) {
+        if self.approve_all {
             let served = self.tools.iter().filter(|tool| tool.contains("__"));
             self.approve.extend(served.cloned());
             let servers = self.servers.iter().map(|server| format!("{server}__*"));
@@ -134,8 +134,8 @@ impl Draft {
         self.approve.dedup();
     }
 
-    /// Description and instructions of an agent that is described by role, goal and backstory.
-    fn of_parts(&mut self) {
+    /// Combines role, goal and backstory to a description and instructions.
+    fn combine_role_texts(&mut self) {
         let (Some(role), goal) = (self.role.take(), self.goal.take()) else {
             return;
         };
@@ -144,7 +144,7 @@ impl Draft {
             .iter()
             .any(|text| text.contains('{'));
         if placeholder {
-            self.changed.push(Lost {
+            self.changed.push(KeyChange {
                 key: "role, goal, backstory".to_owned(),
                 line: None,
                 reason:
@@ -216,7 +216,7 @@ impl Draft {
             let all = self.pipeline.iter().map(|stage| stage.as_str().into());
             set("pipeline", Value::Sequence(all.collect()));
         }
-        for (key, n) in &self.whole {
+        for (key, n) in &self.numbers {
             set(key, Value::from(*n as u64));
         }
         if let Some(seconds) = self.timeout_seconds {

@@ -4,7 +4,7 @@ use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::attachment::{attachment, base64_bytes, of_url};
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -12,7 +12,7 @@ use unisono_config::diagnostic::suggestion;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Blocks that no other format has.
+/// Block types that only this format has.
 const OWN: [&str; 9] = [
     "tool_use",
     "tool_result",
@@ -25,7 +25,7 @@ const OWN: [&str; 9] = [
     "redacted_thinking",
 ];
 
-/// Whether a message with a `role` can only be one of these.
+/// Whether a message with a `role` can only be of this format.
 pub(super) fn is_own(message: &Object<'_>) -> bool {
     let blocks = message.get("content").filter(|content| content.is_array());
     let blocks = blocks.and_then(|content| content.array().ok());
@@ -54,16 +54,16 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     if parts.is_empty() {
         return Err(item.wrong("the message has no content"));
     }
-    for said in runs(as_role, parts) {
-        draft.push_or_system(item.raw(), said);
+    for message in runs(as_role, parts) {
+        draft.push_or_system(item.raw(), message);
     }
     Ok(())
 }
 
-/// A message as ours, which hold either results of tools or anything else.
-pub(super) fn runs(role: Role, parts: Vec<Part>) -> Vec<Drafted> {
+/// Splits a message: tool results become separate messages.
+pub(super) fn runs(role: Role, parts: Vec<Part>) -> Vec<DraftMessage> {
     let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
-    let mut runs: Vec<Drafted> = Vec::new();
+    let mut runs: Vec<DraftMessage> = Vec::new();
     for part in parts {
         let role = match is_result(&part) {
             true => Role::Tool,
@@ -71,7 +71,7 @@ pub(super) fn runs(role: Role, parts: Vec<Part>) -> Vec<Drafted> {
         };
         match runs.last_mut() {
             Some(run) if run.role == role => run.parts.push(part),
-            _ => runs.push(Drafted::new(role, vec![part])),
+            _ => runs.push(DraftMessage::new(role, vec![part])),
         }
     }
     runs
@@ -90,7 +90,7 @@ pub(super) fn system(value: Value<'_>) -> Result<'_, String> {
     Ok(texts?.join("\n\n"))
 }
 
-/// The parts of a content, in order. What we have no place for is left behind.
+/// The parts of a content, in order. Unsupported blocks are omitted.
 pub(super) fn parts<'t>(
     content: Value<'t>,
     draft: &mut Draft<'t, '_, '_>,
@@ -103,7 +103,7 @@ pub(super) fn parts<'t>(
         let part = value.object().and_then(|block| part(&block));
         match part {
             Ok(Some(Ok(part))) => all.push(Ok(part)),
-            Ok(Some(Err(lost))) => draft.leave(lost),
+            Ok(Some(Err(lost))) => draft.omit(lost),
             Ok(None) => {}
             Err(problem) => all.push(Err(problem)),
         }
@@ -115,7 +115,7 @@ fn kind<'t>(block: &Object<'t>) -> Option<std::borrow::Cow<'t, str>> {
     block.get("type").and_then(|kind| kind.text().ok())
 }
 
-/// A part, or what it is that has no place here; nothing where it says nothing.
+/// A part, or the kind of an unsupported block; `None` for an empty text.
 fn part<'t>(block: &Object<'t>) -> Result<'t, Option<std::result::Result<Part, String>>> {
     let kind = block.need("type")?.text()?;
     let part = match &*kind {
@@ -150,7 +150,7 @@ fn part<'t>(block: &Object<'t>) -> Result<'t, Option<std::result::Result<Part, S
     Ok(Some(Ok(part)))
 }
 
-/// What a tool answered: texts, names of files, and anything else as it is, a line each.
+/// The result of a tool: texts, file names, and other values verbatim, one per line.
 fn result_text(content: Value<'_>) -> Result<'_, std::sync::Arc<str>> {
     if content.is_text() {
         return Ok(content.text()?.into());
@@ -176,7 +176,7 @@ fn result_text(content: Value<'_>) -> Result<'_, std::sync::Arc<str>> {
     Ok(lines.join("\n").into())
 }
 
-/// `source` is base64 with its media type, a text, or an address.
+/// An attachment, whose `source` is base64 with its media type, a text, or a URL.
 fn file<'t>(block: &Object<'t>, kind: &str) -> Result<'t, Part> {
     let source = block.get("source").map(Value::object).transpose()?;
     let title = block.opt_text("title")?;

@@ -2,7 +2,7 @@
 
 use unisono_context::message::Part;
 
-/// What no more is known of than that it is bytes.
+/// The media type of unknown data.
 const BYTES: &str = "application/octet-stream";
 
 pub(super) fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
@@ -13,7 +13,7 @@ pub(super) fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
     }
 }
 
-/// A file of that kind, such as `image`, whose content is at or in `url`.
+/// A file of a kind such as `image` whose content is at or in `url`.
 pub(super) fn of_url(url: &str, kind: &str) -> Part {
     if let Some((mime, bytes)) = data_url(url) {
         return attachment(kind, mime, bytes);
@@ -34,7 +34,7 @@ pub(super) fn data_url(url: &str) -> Option<(&str, u64)> {
     Some((mime.unwrap_or(BYTES), base64_bytes(data)))
 }
 
-/// How many bytes a text in base64 stands for.
+/// The number of bytes that a base64 text encodes.
 pub(super) fn base64_bytes(data: &str) -> u64 {
     data.trim_end_matches('=').len() as u64 * 3 / 4
 }

@@ -4,24 +4,24 @@ use std::collections::HashMap;
 
 use unisono_context::MessageId;
 
-use super::draft::{Draft, Drafted, Parent};
+use super::draft::{Draft, DraftMessage, Parent};
 use super::json::Value;
 use super::source::Problem;
 
-/// A message as it was written, which becomes none, one or several of ours.
+/// A message of the file, which is converted to any number of messages.
 pub(super) struct Node<'t> {
     pub(super) id: String,
     pub(super) parent: Option<String>,
     pub(super) value: Value<'t>,
 }
 
-/// Reads a tree. The active path ends at `current`, or at the last message where there is none. It is
-/// read first and becomes `main`.
+/// Reads a tree. The active path ends at `current`, else at the last message. It is read first and
+/// becomes `main`.
 pub(super) fn read<'t>(
     nodes: &[Node<'t>],
     current: Option<&str>,
     draft: &mut Draft<'t, '_, '_>,
-    said: impl Fn(Value<'t>, &mut Draft<'t, '_, '_>) -> Result<Vec<Drafted>, Problem<'t>>,
+    convert: impl Fn(Value<'t>, &mut Draft<'t, '_, '_>) -> Result<Vec<DraftMessage>, Problem<'t>>,
 ) {
     let by_id = nodes.iter().enumerate();
     let by_id: HashMap<&str, usize> = by_id.map(|(at, node)| (node.id.as_str(), at)).collect();
@@ -30,7 +30,9 @@ pub(super) fn read<'t>(
         let named = node.parent.as_deref();
         let parent = named.and_then(|id| by_id.get(id).copied());
         if let (Some(id), None) = (named, parent) {
-            let reason = format!("the message before it, {id:?}, is not there; it begins anew");
+            let reason = format!(
+                "the message before it, {id:?}, is missing; it is treated as a first message"
+            );
             draft.warn(node.value.wrong(reason));
         }
         parents.push(parent);
@@ -42,11 +44,11 @@ pub(super) fn read<'t>(
     for &at in &order {
         ends[at] = parents[at].and_then(|parent| ends[parent]);
         let value = nodes[at].value;
-        match said(value, draft) {
+        match convert(value, draft) {
             Ok(messages) => {
                 for message in messages {
                     let parent = ends[at].map_or(Parent::Root, Parent::Message);
-                    let message = Drafted { parent, ..message };
+                    let message = DraftMessage { parent, ..message };
                     ends[at] = draft.place(value.raw(), message).or(ends[at]);
                 }
             }
@@ -56,12 +58,13 @@ pub(super) fn read<'t>(
     let mut read = vec![false; nodes.len()];
     order.iter().for_each(|at| read[*at] = true);
     if let Some(node) = read.iter().position(|read| !read).map(|at| &nodes[at]) {
-        draft.bad(node.value.wrong("the message comes before itself"));
+        draft.bad(node.value.wrong("the message is its own predecessor"));
     }
     draft.main = current.and_then(|at| ends[at]);
 }
 
-/// Those that have a beginning, each behind its parent, those on the path to `current` first.
+/// The nodes that are reachable from a root, each after its parent, those on the path to `current`
+/// first.
 fn order(parents: &[Option<usize>], current: Option<usize>) -> Vec<usize> {
     let mut children = vec![Vec::new(); parents.len()];
     for (at, parent) in parents.iter().enumerate() {
@@ -77,7 +80,7 @@ fn order(parents: &[Option<usize>], current: Option<usize>) -> Vec<usize> {
     }
     let roots = (0..parents.len()).filter(|at| parents[*at].is_none());
     let mut open: Vec<usize> = roots.collect();
-    // What is taken from the end comes first.
+    // Nodes are taken from the end.
     let arrange = |some: &mut [usize]| {
         some.reverse();
         some.sort_by_key(|at| is_active[*at]);

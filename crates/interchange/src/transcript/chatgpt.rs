@@ -7,7 +7,7 @@ use unisono_context::message::Part;
 
 use super::attachment::attachment;
 use super::branching::{self, Node};
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -32,8 +32,8 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     Ok(())
 }
 
-/// The message of a node. The first node has none, deleted ones have none either.
-fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Drafted>> {
+/// The message of a node. The first node and deleted ones have none.
+fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<DraftMessage>> {
     let node = value.object()?;
     let Some(message) = node.get("message") else {
         return Ok(Vec::new());
@@ -52,25 +52,25 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
         hidden.bool().ok()
     });
     if is_hidden == Some(true) {
-        draft.leave("hidden message");
+        draft.omit("hidden message");
         return Ok(Vec::new());
     }
-    let Some(said) = said(&message, parts, draft)? else {
+    let Some(draft_message) = draft_message(&message, parts, draft)? else {
         return Ok(Vec::new());
     };
-    Ok(vec![Drafted {
+    Ok(vec![DraftMessage {
         at: fields::seconds(&message, "create_time"),
         is_loose: true,
-        ..said
+        ..draft_message
     }])
 }
 
-/// Who says it, or which tool is called or answers.
-fn said<'t>(
+/// The message with its role, or a tool call or result.
+fn draft_message<'t>(
     message: &Object<'t>,
     parts: Vec<Part>,
     draft: &mut Draft<'t, '_, '_>,
-) -> Result<'t, Option<Drafted>> {
+) -> Result<'t, Option<DraftMessage>> {
     let author = message.need("author")?.object()?;
     let recipient = message.opt_text("recipient")?;
     let recipient = recipient.filter(|recipient| recipient != "all");
@@ -95,13 +95,13 @@ fn said<'t>(
             (Role::Tool, vec![result])
         }
         (unknown, _) => {
-            draft.leave(format!("{unknown:?} message"));
+            draft.omit(format!("{unknown:?} message"));
             return Ok(None);
         }
     };
-    Ok(Some(Drafted {
+    Ok(Some(DraftMessage {
         author: fields::author(&author),
-        ..Drafted::new(role, parts)
+        ..DraftMessage::new(role, parts)
     }))
 }
 
@@ -110,7 +110,7 @@ fn texts(parts: &[Part]) -> String {
     texts.join("\n")
 }
 
-/// The parts of a content: what it says, and what was attached.
+/// The parts of a content: texts and attachments.
 fn parts<'t>(
     content: &Object<'t>,
     metadata: Option<&Object<'t>>,
@@ -123,8 +123,8 @@ fn parts<'t>(
     let kind = content.opt_text("content_type")?.unwrap_or_default();
     let mut parts = Vec::new();
     match &*kind {
-        "thoughts" | "reasoning_recap" => draft.leave("reasoning block"),
-        "user_editable_context" | "model_editable_context" => draft.leave("custom instruction"),
+        "thoughts" | "reasoning_recap" => draft.omit("reasoning block"),
+        "user_editable_context" | "model_editable_context" => draft.omit("custom instruction"),
         _ => {
             let keys = ["text", "result", "parts"];
             match keys.into_iter().find_map(|key| content.get(key)) {
@@ -134,7 +134,7 @@ fn parts<'t>(
                         parts.extend(piece(value, !attached.is_empty(), draft)?);
                     }
                 }
-                _ => draft.leave(format!("{kind:?} content")),
+                _ => draft.omit(format!("{kind:?} content")),
             }
         }
     }
@@ -151,7 +151,7 @@ fn parts<'t>(
     Ok(parts)
 }
 
-/// A text, what was heard, or a file; the latter only where it does not stand beside the content.
+/// A text, a transcription, or a file; a file only if attachments are not listed separately.
 fn piece<'t>(
     value: Value<'t>,
     has_attached: bool,
@@ -169,7 +169,7 @@ fn piece<'t>(
     }
     let kind = object.opt_text("content_type")?.unwrap_or_default();
     let Some(pointer) = object.opt_text("asset_pointer")? else {
-        draft.leave(format!("{kind:?} content"));
+        draft.omit(format!("{kind:?} content"));
         return Ok(None);
     };
     if has_attached {

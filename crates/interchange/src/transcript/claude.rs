@@ -7,12 +7,12 @@ use unisono_context::message::Part;
 use super::anthropic;
 use super::attachment::attachment;
 use super::branching::{self, Node};
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 
-/// How the id begins that first messages name as the one before them.
+/// The beginning of the parent id of first messages.
 const NOTHING: &str = "00000000-0000-";
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
@@ -37,7 +37,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     Ok(())
 }
 
-fn message<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Drafted>> {
+fn message<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<DraftMessage>> {
     let message = value.object()?;
     let sender = message.need("sender")?;
     let role = match &*sender.text()? {
@@ -59,16 +59,16 @@ fn message<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Ve
         }
     }
     let at = fields::instant(&message, "created_at");
-    let said = anthropic::runs(role, parts).into_iter();
-    let said = said.map(|said| Drafted {
+    let messages = anthropic::runs(role, parts).into_iter();
+    let messages = messages.map(|message| DraftMessage {
         at,
         is_loose: true,
-        ..said
+        ..message
     });
-    Ok(said.collect())
+    Ok(messages.collect())
 }
 
-/// A file, and the text that was read out of it. Long texts that were pasted are files without a name.
+/// Adds a file and its extracted text. Long pasted texts are files without a name.
 fn attached<'t>(file: &Object<'t>, parts: &mut Vec<Part>) -> Result<'t, ()> {
     let name = file.opt_text("file_name")?.unwrap_or_default();
     let text = file.opt_text("extracted_content")?.unwrap_or_default();

@@ -8,14 +8,14 @@ use unisono_context::Role;
 use unisono_context::message::{Part, ReportedUsage};
 
 use super::anthropic;
-use super::draft::{Draft, Drafted, Parent};
+use super::draft::{Draft, DraftMessage, Parent};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Tokens of a request: the new ones, those that were put into the cache, and those from it.
+/// The input tokens of a request: new ones, cache writes, and cache reads.
 const INPUT: [&str; 3] = [
     "input_tokens",
     "cache_creation_input_tokens",
@@ -40,52 +40,52 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         return Ok(());
     }
     if let Some(left) = left_behind(&object, &kind, draft) {
-        draft.leave(left);
-        return stand_in(&object, draft);
+        draft.omit(left);
+        return inherit_turn(&object, draft);
     }
     let message = object.need("message")?.object()?;
     let parts = anthropic::parts(message.need("content")?, draft)?;
     if parts.is_empty() {
-        return stand_in(&object, draft);
+        return inherit_turn(&object, draft);
     }
     let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
-    let (role, is_asked) = match &*kind {
+    let (role, is_input) = match &*kind {
         "user" => (Role::User, !parts.iter().any(is_result)),
         _ => (Role::Assistant, false),
     };
-    let mut parent = match is_asked {
-        true => asked_after(&object, draft)?,
+    let mut parent = match is_input {
+        true => parent_of_input(&object, draft)?,
         false => Parent::Previous,
     };
     let usage = match role {
-        Role::Assistant => spent(&message, draft)?,
+        Role::Assistant => reported_usage(&message, draft)?,
         _ => None,
     };
     let at = fields::instant(&object, "timestamp");
-    for said in anthropic::runs(role, parts) {
-        let said = Drafted {
+    for message_part in anthropic::runs(role, parts) {
+        let message_part = DraftMessage {
             parent: std::mem::take(&mut parent),
             at,
-            usage: usage.filter(|_| said.role == Role::Assistant),
+            usage: usage.filter(|_| message_part.role == Role::Assistant),
             is_loose: true,
-            ..said
+            ..message_part
         };
-        let placed = draft.place(item.raw(), said);
+        let placed = draft.place(item.raw(), message_part);
         draft.main = placed.or(draft.main);
     }
     let main = draft.main;
-    match draft.earlier.turn_ends.last_mut() {
-        Some(end) if !is_asked => *end = main,
-        _ => draft.earlier.turn_ends.push(main),
+    match draft.line_context.turn_ends.last_mut() {
+        Some(end) if !is_input => *end = main,
+        _ => draft.line_context.turn_ends.push(main),
     }
     if let Some(id) = object.opt_text("uuid")? {
-        let turn = draft.earlier.turn_ends.len() - 1;
-        draft.earlier.turns.insert(id.into(), turn);
+        let turn = draft.line_context.turn_ends.len() - 1;
+        draft.line_context.turns.insert(id.into(), turn);
     }
     Ok(())
 }
 
-/// What a line is that has no place in a conversation; none: it has.
+/// The kind of a line that is not part of the conversation; `None` for one that is.
 fn left_behind(object: &Object<'_>, kind: &str, draft: &mut Draft<'_, '_, '_>) -> Option<String> {
     if !matches!(kind, "user" | "assistant") {
         return Some(format!("{kind:?} line"));
@@ -94,9 +94,9 @@ fn left_behind(object: &Object<'_>, kind: &str, draft: &mut Draft<'_, '_, '_>) -
         let value = object.get(key);
         value.is_some_and(|value| value.raw() == "true")
     };
-    let is_side = says("isSidechain");
-    // A file of a sub-agent has no others.
-    if is_side != *draft.earlier.is_side.get_or_insert(is_side) {
+    let is_sub_agent = says("isSidechain");
+    // The file of a sub-agent has only its own lines.
+    if is_sub_agent != *draft.line_context.is_sub_agent.get_or_insert(is_sub_agent) {
         return Some("sub-agent message".to_owned());
     }
     let notes = [
@@ -108,38 +108,41 @@ fn left_behind(object: &Object<'_>, kind: &str, draft: &mut Draft<'_, '_, '_>) -
     note.map(|(_, what)| what.to_owned())
 }
 
-/// The tokens of the request that a line came of, once for all of its lines.
-fn spent<'t>(
+/// The usage of a line's request, reported for the first of its lines only.
+fn reported_usage<'t>(
     message: &Object<'t>,
     draft: &mut Draft<'t, '_, '_>,
 ) -> Result<'t, Option<ReportedUsage>> {
     let request = message.opt_text("id")?.map(String::from);
-    let is_told = request.is_some() && request == draft.earlier.request;
-    draft.earlier.request = request;
-    let usage = message.get("usage").filter(|_| !is_told);
+    let is_reported = request.is_some() && request == draft.line_context.request;
+    draft.line_context.request = request;
+    let usage = message.get("usage").filter(|_| !is_reported);
     let usage = usage.map(Value::object).transpose()?;
     Ok(usage.and_then(|usage| fields::usage(&usage, &INPUT, &["output_tokens"])))
 }
 
-/// What a person's message follows: the message before it, or where they went back to.
-fn asked_after<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Parent> {
+/// The parent of a user's message: the previous message, or the point to which the user went back.
+fn parent_of_input<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Parent> {
     let Some(parent) = object.opt_text("parentUuid")? else {
         return Ok(Parent::Root);
     };
-    let turn = draft.earlier.turns.get(&*parent).copied();
-    let earlier = turn.filter(|turn| turn + 1 < draft.earlier.turn_ends.len());
-    let end = earlier.and_then(|turn| draft.earlier.turn_ends[turn]);
+    let turn = draft.line_context.turns.get(&*parent).copied();
+    let line_context = turn.filter(|turn| turn + 1 < draft.line_context.turn_ends.len());
+    let end = line_context.and_then(|turn| draft.line_context.turn_ends[turn]);
     Ok(end.map_or(Parent::Previous, Parent::Message))
 }
 
-/// A line that is left behind stands for the turn that it follows.
-fn stand_in<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+/// Assigns an omitted line to the turn that it follows.
+fn inherit_turn<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let parent = object.opt_text("logicalParentUuid")?;
     let parent = parent.or(object.opt_text("parentUuid")?);
-    let known = parent.and_then(|parent| draft.earlier.turns.get(&*parent).copied());
-    let now = draft.earlier.turn_ends.len().saturating_sub(1);
+    let known = parent.and_then(|parent| draft.line_context.turns.get(&*parent).copied());
+    let now = draft.line_context.turn_ends.len().saturating_sub(1);
     if let Some(id) = object.opt_text("uuid")? {
-        draft.earlier.turns.insert(id.into(), known.unwrap_or(now));
+        draft
+            .line_context
+            .turns
+            .insert(id.into(), known.unwrap_or(now));
     }
     Ok(())
 }

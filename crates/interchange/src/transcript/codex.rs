@@ -5,14 +5,14 @@ use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::attachment::of_url;
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// How messages begin that the program writes in a person's name.
+/// The beginnings of messages that the program writes in the user's name.
 const CONTEXT: [&str; 4] = [
     "<environment_context>",
     "<user_instructions>",
@@ -32,28 +32,31 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     let payload = object.need("payload")?.object()?;
     match &*kind {
         "response_item" => {
-            if let Some(said) = said(&payload, draft)? {
+            if let Some(draft_message) = draft_message(&payload, draft)? {
                 let at = fields::instant(&object, "timestamp");
                 let is_loose = true;
                 draft.push(
                     item.raw(),
-                    Drafted {
+                    DraftMessage {
                         at,
                         is_loose,
-                        ..said
+                        ..draft_message
                     },
                 );
             }
         }
-        "event_msg" => spent(&payload, draft),
-        "compacted" => draft.leave("compaction summary"),
+        "event_msg" => reported_usage(&payload, draft),
+        "compacted" => draft.omit("compaction summary"),
         "session_meta" => {}
-        other => draft.leave(format!("{other:?} line")),
+        other => draft.omit(format!("{other:?} line")),
     }
     Ok(())
 }
 
-fn said<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Option<Drafted>> {
+fn draft_message<'t>(
+    item: &Object<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Option<DraftMessage>> {
     let kind = item.text("type")?;
     let call = |name: &str, arguments| {
         let id = item.opt_text("call_id")?.or(item.opt_text("id")?);
@@ -62,7 +65,7 @@ fn said<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Opti
             name: name.into(),
             arguments,
         };
-        Ok(Some(Drafted::new(Role::Assistant, vec![part])))
+        Ok(Some(DraftMessage::new(Role::Assistant, vec![part])))
     };
     match &*kind {
         "message" => message(item, draft),
@@ -81,26 +84,29 @@ fn said<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Opti
                 content: output(item.need("output")?)?.into(),
                 is_error: false,
             };
-            Ok(Some(Drafted::new(Role::Tool, vec![part])))
+            Ok(Some(DraftMessage::new(Role::Tool, vec![part])))
         }
         "reasoning" => {
-            draft.leave("reasoning block");
+            draft.omit("reasoning block");
             Ok(None)
         }
         other => {
-            draft.leave(format!("{other:?} item"));
+            draft.omit(format!("{other:?} item"));
             Ok(None)
         }
     }
 }
 
-fn message<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Option<Drafted>> {
+fn message<'t>(
+    item: &Object<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Option<DraftMessage>> {
     let role = item.need("role")?;
     let role = match &*role.text()? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "developer" | "system" => {
-            draft.leave("program instruction");
+            draft.omit("program instruction");
             return Ok(None);
         }
         unknown => return Err(role.wrong(format!("unknown role {unknown:?}"))),
@@ -113,7 +119,7 @@ fn message<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, O
         } else if let Some(url) = piece.opt_text("image_url")? {
             parts.push(of_url(&url, "image"));
         } else {
-            draft.leave("piece of content");
+            draft.omit("piece of content");
         }
     }
     let is_context = |part: &Part| match part {
@@ -124,12 +130,12 @@ fn message<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, O
         parts.retain(|part| {
             let is_context = is_context(part);
             if is_context {
-                draft.leave("context text");
+                draft.omit("context text");
             }
             !is_context
         });
     }
-    Ok((!parts.is_empty()).then(|| Drafted::new(role, parts)))
+    Ok((!parts.is_empty()).then(|| DraftMessage::new(role, parts)))
 }
 
 /// A text, texts in a list, or an object with `content`.
@@ -151,8 +157,8 @@ fn output(value: Value<'_>) -> Result<'_, String> {
     }
 }
 
-/// The tokens of the request that the newest reply came of.
-fn spent<'t>(event: &Object<'t>, draft: &mut Draft<'t, '_, '_>) {
+/// Sets the usage of the newest reply's request.
+fn reported_usage<'t>(event: &Object<'t>, draft: &mut Draft<'t, '_, '_>) {
     let last = event.get("info").and_then(|info| {
         let last = info.object().ok()?.get("last_token_usage")?;
         fields::usage(&last.object().ok()?, &["input_tokens"], &["output_tokens"])

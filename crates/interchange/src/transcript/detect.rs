@@ -1,66 +1,66 @@
 //! The format of a file, detected by its first object; and the conversion of its pieces.
 
-use super::draft::{Draft, Kept};
+use super::draft::{ConversationBuilder, Draft};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
 use super::{openai, sharegpt, slack, text, unisono};
 use unisono_context::Digest;
 
-/// What an object tells of the file it is in.
+/// What an object reveals about its file.
 enum Shape<'t> {
-    /// It is a message or line of that format.
+    /// It is a message or line of this format.
     Item(Format),
-    /// It holds a conversation of that format, whose messages these are.
-    Whole(Format, Value<'t>),
-    /// It is a conversation of that format.
-    One(Format),
+    /// It contains a conversation of this format with these messages.
+    Wrapper(Format, Value<'t>),
+    /// It is a conversation of this format.
+    Conversation(Format),
 }
 
-/// What is given pieces of a file.
-pub(super) type Each<'i> = &'i mut dyn FnMut(&str, Place, u64);
+/// A callback with each piece of a file, its position, and its offset.
+pub(super) type OnPiece<'i> = &'i mut dyn FnMut(&str, Place, u64);
 
-/// Takes the pieces of a file, one after the other.
+/// Processes the pieces of a file in order.
 pub(super) struct Reader<'i> {
-    pub(super) kept: Kept<'i>,
+    pub(super) builder: ConversationBuilder<'i>,
     wanted: Option<Format>,
     pub(super) format: Option<Format>,
-    /// Whether there was an object; the first of them says which format it is.
+    /// Whether there was an object; the first one determines the format.
     pub(super) has_object: bool,
-    /// Whether there is anything but space.
+    /// Whether there is anything except white space.
     pub(super) seen: bool,
-    /// Objects around a conversation, and what stands beside them.
+    /// The number of objects with a conversation, and of values next to them.
     pub(super) conversations: usize,
-    /// Whether the pieces are the messages of such an object.
+    /// Whether the current pieces are the messages of such an object.
     inside: bool,
-    /// Pieces so far.
+    /// The number of pieces so far.
     items: usize,
-    /// What the file is instead of a conversation.
+    /// The reason why the file is not a conversation.
     refused: Option<String>,
     bad: Vec<LineError>,
-    /// How many of these are parts of messages that can be taken without them.
+    /// The number of these that are parts of messages, whose other parts are kept.
     bad_parts: usize,
     undecoded: Vec<LineError>,
-    /// What is wrong with pieces before the first object, if there is one.
+    /// The problems of pieces before the first object.
     strange: Vec<LineError>,
     warnings: Vec<LineError>,
-    /// Of the text that is the conversation.
+    /// The digest of the conversation's text.
     digest: Option<Digest>,
-    /// Is given each piece, its place, and its offset in the file; then nothing is read of it.
-    pub(super) each: Option<Each<'i>>,
+    /// If set, gets each piece instead of reading it.
+    pub(super) on_piece: Option<OnPiece<'i>>,
 }
 
-/// Why a file is no conversation.
+/// Why a file is not one conversation.
 pub(super) enum Refusal {
-    /// There are so many.
+    /// It has this many conversations.
     Several(usize),
-    /// It is something else.
+    /// Another reason.
     Other(String),
 }
 
-/// What came of a file.
-pub(super) struct Found<'i> {
-    pub(super) kept: Kept<'i>,
+/// The result of reading a file.
+pub(super) struct ReadOutcome<'i> {
+    pub(super) builder: ConversationBuilder<'i>,
     pub(super) format: Format,
     pub(super) bad: Vec<LineError>,
     pub(super) skipped_parts: usize,
@@ -69,9 +69,9 @@ pub(super) struct Found<'i> {
 }
 
 impl<'i> Reader<'i> {
-    pub(super) fn new(kept: Kept<'i>, wanted: Option<Format>) -> Reader<'i> {
+    pub(super) fn new(builder: ConversationBuilder<'i>, wanted: Option<Format>) -> Reader<'i> {
         Reader {
-            kept,
+            builder,
             wanted,
             format: None,
             has_object: false,
@@ -86,11 +86,11 @@ impl<'i> Reader<'i> {
             strange: Vec::new(),
             warnings: Vec::new(),
             digest: None,
-            each: None,
+            on_piece: None,
         }
     }
 
-    /// Takes a line, or an element of a list, and its offset in the file.
+    /// Processes a line or an element of a list.
     pub(super) fn item(&mut self, text: &str, begin: Place, offset: u64) {
         let value = match Value::parse(text) {
             Ok(value) => value,
@@ -99,9 +99,9 @@ impl<'i> Reader<'i> {
         if self.refused.is_some() {
             return;
         }
-        if let Some(each) = &mut self.each {
+        if let Some(on_piece) = &mut self.on_piece {
             self.has_object |= value.is_object();
-            each(text, begin, offset);
+            on_piece(text, begin, offset);
             return;
         }
         if self.conversations > 0 && !self.inside {
@@ -126,17 +126,17 @@ impl<'i> Reader<'i> {
                 self.recognised(format);
                 self.message(value, text, begin);
             }
-            Some(Shape::Whole(format, messages)) => {
-                self.begin_whole(format);
+            Some(Shape::Wrapper(format, messages)) => {
+                self.begin_wrapper(format);
                 match messages.array() {
                     Ok(items) => items
                         .into_iter()
                         .for_each(|item| self.message(item, text, begin)),
                     Err(problem) => self.bad.extend(placed(problem, text, begin)),
                 }
-                self.end_whole();
+                self.end_wrapper();
             }
-            Some(Shape::One(format)) => {
+            Some(Shape::Conversation(format)) => {
                 self.conversations = 1;
                 self.digest = Some(Digest(*blake3::hash(text.as_bytes()).as_bytes()));
                 self.recognised(format);
@@ -152,7 +152,7 @@ impl<'i> Reader<'i> {
 
     fn recognised(&mut self, format: Format) {
         match self.wanted {
-            // One where no message tells that it is the other.
+            // The messages so far fit both formats.
             Some(Format::Anthropic | Format::GeminiCli) if format == Format::OpenAi => {
                 self.format = self.wanted;
             }
@@ -163,21 +163,21 @@ impl<'i> Reader<'i> {
         }
     }
 
-    /// The messages of an object around a conversation follow. Of two lists the last one counts.
-    pub(super) fn begin_whole(&mut self, format: Format) {
-        self.kept.forget();
+    /// Begins the messages of an object with a conversation. Of two lists the last one is used.
+    pub(super) fn begin_wrapper(&mut self, format: Format) {
+        self.builder.forget();
         self.has_object = true;
         self.conversations = 1;
         self.inside = true;
         self.recognised(format);
     }
 
-    /// That were all of its messages.
-    pub(super) fn end_whole(&mut self) {
+    /// Ends the messages of such an object.
+    pub(super) fn end_wrapper(&mut self) {
         self.inside = false;
     }
 
-    /// The system text beside the messages, which OpenAI's have among them.
+    /// Sets the system text next to the messages. OpenAI's format has it in the messages.
     pub(super) fn outer_system(&mut self, text: &str, begin: Place) {
         if (self.format, self.wanted) == (Some(Format::OpenAi), None) {
             self.format = Some(Format::Anthropic);
@@ -189,7 +189,7 @@ impl<'i> Reader<'i> {
             (false, _) => value.text().map(String::from),
         }) {
             Ok(system) if system.is_empty() => {}
-            Ok(system) => self.kept.add_first_system(&system),
+            Ok(system) => self.builder.add_first_system(&system),
             Err(problem) => self.bad.extend(placed(problem, text, begin)),
         }
     }
@@ -201,7 +201,7 @@ impl<'i> Reader<'i> {
         let format = self.refined(format, value);
         let (index, has_bad) = (self.items, self.has_bad());
         self.items += 1;
-        let mut draft = Draft::new(text, &mut self.kept);
+        let mut draft = Draft::new(text, &mut self.builder);
         let read = match format {
             Format::Unisono => {
                 unisono::read(value, (index, has_bad), &mut draft);
@@ -216,7 +216,7 @@ impl<'i> Reader<'i> {
             Format::Codex => codex::read(value, &mut draft),
             Format::GeminiCli => gemini_cli::read(value, &mut draft),
             Format::Slack => slack::read(value, &mut draft),
-            // Its pieces are no JSON.
+            // Its pieces are not JSON.
             Format::Text => Ok(()),
         };
         if let Err(problem) = read {
@@ -228,7 +228,7 @@ impl<'i> Reader<'i> {
         self.warnings.extend(warnings.placed(text, begin));
     }
 
-    /// The format, now that this message is known too: text alone reads the same in several.
+    /// Refines the format with this message: messages of only text are equal in several formats.
     fn refined(&mut self, format: Format, value: Value<'_>) -> Format {
         let is_open = format == Format::OpenAi && self.wanted.is_none();
         let object = value.object().ok().filter(|_| is_open);
@@ -241,24 +241,24 @@ impl<'i> Reader<'i> {
         format
     }
 
-    /// Whether the file is read as a text: the caller asks for it, or its first line begins with
-    /// a time.
+    /// Whether the file is read as a text: the caller requests it, or its first line begins with a
+    /// time.
     pub(super) fn wants_text(&self, begin: &[u8]) -> bool {
-        let is_open = self.wanted.is_none() && self.each.is_none();
+        let is_open = self.wanted.is_none() && self.on_piece.is_none();
         self.wanted == Some(Format::Text) || is_open && text::is_stamped(begin)
     }
 
-    /// Takes all of a file that is no JSON; whether it is a conversation.
+    /// Reads a whole file that is not JSON. Returns whether it is a conversation.
     pub(super) fn text(&mut self, all: &str, begin: Place) -> bool {
         self.seen |= !all.trim().is_empty();
         let is_wanted = self.wanted == Some(Format::Text);
-        let is_open = self.wanted.is_none() && self.each.is_none();
+        let is_open = self.wanted.is_none() && self.on_piece.is_none();
         let is_one = is_wanted || is_open && text::is_clear(all);
         if !self.seen || !is_one {
             return false;
         }
         self.format = Some(Format::Text);
-        let mut draft = Draft::new(all, &mut self.kept);
+        let mut draft = Draft::new(all, &mut self.builder);
         text::read(all, &mut draft);
         let (bad, _, warnings) = draft.into_problems();
         self.bad.extend(bad.placed(all, begin));
@@ -266,7 +266,7 @@ impl<'i> Reader<'i> {
         true
     }
 
-    /// Whether something of it cannot be read as text.
+    /// Whether a part of it is not valid text.
     pub(super) fn has_undecoded(&self) -> bool {
         !self.undecoded.is_empty()
     }
@@ -275,19 +275,20 @@ impl<'i> Reader<'i> {
         !self.bad.is_empty() || !self.undecoded.is_empty()
     }
 
-    /// It is no conversation.
+    /// Rejects the file: it is not a conversation.
     pub(super) fn refuse(&mut self, reason: String) {
         self.refused.get_or_insert(reason);
     }
 
-    /// A part of it is no text.
+    /// Reports a part that is not valid text.
     pub(super) fn undecoded(&mut self, at: Place, reason: impl Into<String>) {
         self.undecoded.push(at.error(reason));
     }
 
-    /// It is one value, and that is no JSON: nothing of it counts.
+    /// Reports that the single value of the file is not valid JSON, and drops everything read so
+    /// far.
     pub(super) fn broken(&mut self, at: Place, reason: String) {
-        self.kept.forget();
+        self.builder.forget();
         self.refused = None;
         self.conversations = 0;
         self.warnings.clear();
@@ -296,15 +297,15 @@ impl<'i> Reader<'i> {
         self.bad = vec![at.error(reason)];
     }
 
-    /// What came of all of it; none if there was nothing in it. `Err` says what the file is instead.
-    pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, Refusal> {
-        gemini_cli::place_pending("", &mut Draft::new("", &mut self.kept));
+    /// The result; `None` for an empty file. `Err` is the reason why it is not one conversation.
+    pub(super) fn finish(mut self) -> Result<Option<ReadOutcome<'i>>, Refusal> {
+        gemini_cli::place_pending("", &mut Draft::new("", &mut self.builder));
         if self.conversations > 1 {
             return Err(Refusal::Several(self.conversations));
         }
         let broken = self.has_bad();
         if let Some(reason) = self.refused.take() {
-            // What is broken may be what would have told.
+            // A broken piece may be the one that would have determined the format.
             if !(broken && self.format.is_none() && reason.starts_with(UNKNOWN)) {
                 return Err(Refusal::Other(reason));
             }
@@ -321,8 +322,8 @@ impl<'i> Reader<'i> {
         if format.is_none() && !broken {
             return Err(Refusal::Other("it holds no object".to_owned()));
         }
-        Ok(Some(Found {
-            kept: self.kept,
+        Ok(Some(ReadOutcome {
+            builder: self.builder,
             format: format.unwrap_or(Format::OpenAi),
             bad: self.bad,
             skipped_parts: self.bad_parts,
@@ -345,8 +346,8 @@ fn unknown(object: &Object<'_>) -> String {
     format!("{UNKNOWN} {}", keys.join(", "))
 }
 
-/// The format of an object around a conversation, by the key that its messages are under.
-pub(super) fn whole(key: &str) -> Option<Format> {
+/// The format of an object with a conversation, by the key of its messages.
+pub(super) fn wrapper_format(key: &str) -> Option<Format> {
     match key {
         "messages" => Some(Format::OpenAi),
         "conversations" | "conversation" => Some(Format::ShareGpt),
@@ -355,9 +356,12 @@ pub(super) fn whole(key: &str) -> Option<Format> {
     }
 }
 
-/// Whether it is around a conversation.
-pub(super) fn is_around(object: &Object<'_>) -> bool {
-    matches!(shape(object), Some(Shape::Whole(..) | Shape::One(_)))
+/// Whether an object contains a conversation.
+pub(super) fn is_conversation_object(object: &Object<'_>) -> bool {
+    matches!(
+        shape(object),
+        Some(Shape::Wrapper(..) | Shape::Conversation(_))
+    )
 }
 
 fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
@@ -380,8 +384,8 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
         return Some(Shape::Item(Format::ClaudeCode));
     }
     for key in ["messages", "conversations", "conversation", "history"] {
-        if let (Some(format), Some(messages)) = (whole(key), object.get(key)) {
-            return Some(Shape::Whole(format, messages));
+        if let (Some(format), Some(messages)) = (wrapper_format(key), object.get(key)) {
+            return Some(Shape::Wrapper(format, messages));
         }
     }
     for (key, format) in [
@@ -389,7 +393,7 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
         ("chat_messages", Format::Claude),
     ] {
         if object.has(key) {
-            return Some(Shape::One(format));
+            return Some(Shape::Conversation(format));
         }
     }
     if gemini_cli::is_message(object) || object.has("projectHash") {

@@ -1,5 +1,5 @@
 //! A conversation while it is read: each message is placed on a real tree, so that a message that a
-//! session would refuse is refused here, with its line.
+//! session would reject is rejected here, with its line.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
@@ -15,21 +15,21 @@ use unisono_session::state::MAIN;
 use super::Stamps;
 use super::source::{Problem, Problems};
 
-/// What a message follows.
+/// The parent of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Parent {
-    /// The message read before it.
+    /// The previous message of the file.
     #[default]
     Previous,
-    /// Nothing.
+    /// None.
     Root,
-    /// That message.
+    /// This message.
     Message(MessageId),
 }
 
-/// A message as it was written; what it lacks is added.
+/// A message of the file; missing fields are added later.
 #[derive(Clone, Debug)]
-pub(super) struct Drafted {
+pub(super) struct DraftMessage {
     pub(super) id: Option<MessageId>,
     pub(super) parent: Parent,
     pub(super) role: Role,
@@ -38,14 +38,14 @@ pub(super) struct Drafted {
     pub(super) at: Option<Timestamp>,
     pub(super) usage: Option<ReportedUsage>,
     pub(super) pinned: bool,
-    /// Whether calls without ids are numbered, and a result that answers no call is kept as a text.
+    /// Whether calls without ids are numbered, and results without a call are kept as text.
     pub(super) is_loose: bool,
 }
 
-impl Drafted {
-    /// A message that says nothing but who speaks and what.
-    pub(super) fn new(role: Role, parts: Vec<Part>) -> Drafted {
-        Drafted {
+impl DraftMessage {
+    /// A message with only role and content.
+    pub(super) fn new(role: Role, parts: Vec<Part>) -> DraftMessage {
+        DraftMessage {
             id: None,
             parent: Parent::Previous,
             role,
@@ -59,95 +59,97 @@ impl Drafted {
     }
 }
 
-/// What a message became that may be written once more.
+/// The conversion of a message that may be repeated later in the file.
 pub(super) struct Pending {
     pub(super) id: String,
-    pub(super) said: Vec<Drafted>,
-    /// What was left behind before it.
-    pub(super) left: BTreeMap<String, u64>,
+    pub(super) messages: Vec<DraftMessage>,
+    /// The items omitted before it.
+    pub(super) left_behind: BTreeMap<String, u64>,
 }
 
-/// What later lines need of earlier ones, in formats whose lines name each other.
+/// Context from earlier lines, in formats whose lines refer to each other.
 #[derive(Default)]
-pub(super) struct Earlier {
-    /// The names that ids of people stand for.
+pub(super) struct LineContext {
+    /// The names of users by their ids.
     pub(super) names: HashMap<String, String>,
-    /// Of sessions whose lines name the line before them: the turn that each belongs to.
+    /// The turn of each line, in sessions whose lines name the previous line.
     pub(super) turns: HashMap<String, usize>,
     /// The last message of each turn.
     pub(super) turn_ends: Vec<Option<MessageId>>,
-    /// Whether they are a sub-agent's, once that is known.
-    pub(super) is_side: Option<bool>,
-    /// The message that may be written once more.
+    /// Whether the lines are a sub-agent's, once known.
+    pub(super) is_sub_agent: Option<bool>,
+    /// The message that may be repeated.
     pub(super) pending: Option<Pending>,
-    /// What the next message follows.
+    /// The parent of the next message.
     pub(super) next: Parent,
-    /// The request that the line before came of.
+    /// The request of the previous line.
     pub(super) request: Option<String>,
 }
 
 /// The conversation so far.
-pub(super) struct Kept<'i> {
+pub(super) struct ConversationBuilder<'i> {
     stamps: Stamps<'i>,
     pub(super) tree: Tree,
     pub(super) import: Import,
-    /// What does not carry over, by kind, and how often.
+    /// The omitted items by kind, with their number.
     pub(super) left_behind: BTreeMap<String, u64>,
-    /// Calls without ids, which are numbered.
+    /// The number of calls without ids.
     pub(super) calls: u32,
     system: Vec<String>,
     untimed: Vec<usize>,
     last: Option<MessageId>,
-    /// The last message of the active branch, where there may be several.
+    /// The last message of the active branch, in formats with branches.
     pub(super) main: Option<MessageId>,
-    pub(super) earlier: Earlier,
+    pub(super) line_context: LineContext,
     most: Option<usize>,
-    /// Whether there are more messages than are taken: the others are not kept.
+    /// Whether the limit is exceeded: further messages are dropped.
     pub(super) is_full: bool,
 }
 
-/// The same while a piece of the file is read.
+/// The conversation while a piece of the file is read.
 pub(super) struct Draft<'t, 'k, 'i> {
     text: &'t str,
-    kept: &'k mut Kept<'i>,
+    builder: &'k mut ConversationBuilder<'i>,
     bad: Problems,
-    /// How many of these are parts of messages that can be taken without them.
+    /// The number of these that are parts of messages, whose other parts are kept.
     bad_parts: usize,
     warnings: Problems,
 }
 
 impl<'i> Deref for Draft<'_, '_, 'i> {
-    type Target = Kept<'i>;
+    type Target = ConversationBuilder<'i>;
 
-    fn deref(&self) -> &Kept<'i> {
-        self.kept
+    fn deref(&self) -> &ConversationBuilder<'i> {
+        self.builder
     }
 }
 
 impl DerefMut for Draft<'_, '_, '_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        self.kept
+        self.builder
     }
 }
 
 impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
-    pub(super) fn new(text: &'t str, kept: &'k mut Kept<'i>) -> Draft<'t, 'k, 'i> {
+    pub(super) fn new(
+        text: &'t str,
+        builder: &'k mut ConversationBuilder<'i>,
+    ) -> Draft<'t, 'k, 'i> {
         Draft {
             text,
-            kept,
+            builder,
             bad: Problems::default(),
             bad_parts: 0,
             warnings: Problems::default(),
         }
     }
 
-    /// A line that cannot be taken.
+    /// Reports a bad line.
     pub(super) fn bad(&mut self, problem: Problem<'t>) {
         self.bad.add(self.text, problem);
     }
 
-    /// The parts that can be taken of a message; the others are bad. A message none of whose parts
-    /// can be taken is bad itself.
+    /// The valid parts of a message; the others are reported. A message without valid parts is bad.
     pub(super) fn parts(
         &mut self,
         parts: Vec<Result<Part, Problem<'t>>>,
@@ -169,31 +171,31 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         Ok(good)
     }
 
-    /// Something that may not be meant.
+    /// Reports a possible mistake.
     pub(super) fn warn(&mut self, problem: Problem<'t>) {
         self.warnings.add(self.text, problem);
     }
 
-    /// Something that has no place in a conversation of ours, in the singular.
-    pub(super) fn leave(&mut self, what: impl Into<String>) {
+    /// Counts an omitted item; `what` is its kind in the singular.
+    pub(super) fn omit(&mut self, what: impl Into<String>) {
         *self.left_behind.entry(what.into()).or_default() += 1;
     }
 
-    /// What is bad of the piece, how many of that are parts of messages, and what may not be meant.
+    /// The problems of the piece, the number of these that are parts of messages, and the warnings.
     pub(super) fn into_problems(self) -> (Problems, usize, Problems) {
         (self.bad, self.bad_parts, self.warnings)
     }
 
-    /// Adds a message as [`Draft::push_or_system`] does, and says which it is.
-    pub(super) fn place(&mut self, at: &'t str, message: Drafted) -> Option<MessageId> {
+    /// Adds a message like [`Draft::push_or_system`], and returns its id.
+    pub(super) fn place(&mut self, at: &'t str, message: DraftMessage) -> Option<MessageId> {
         let before = self.import.messages.len();
         self.push_or_system(at, message);
         let (_, added) = self.import.messages.get(before)?;
         Some(added.id)
     }
 
-    /// Adds a message, or reports why not; a leading system message becomes system text.
-    pub(super) fn push_or_system(&mut self, at: &'t str, message: Drafted) {
+    /// Adds a message or reports a problem; a leading system message becomes system text.
+    pub(super) fn push_or_system(&mut self, at: &'t str, message: DraftMessage) {
         let leading = message.role == Role::System && self.import.messages.is_empty();
         let text = |part: &Part| match part {
             Part::Text(text) => Some(text.to_string()),
@@ -210,8 +212,8 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         }
     }
 
-    /// Adds a message, or reports why not.
-    pub(super) fn push(&mut self, at: &'t str, mut message: Drafted) {
+    /// Adds a message or reports a problem.
+    pub(super) fn push(&mut self, at: &'t str, mut message: DraftMessage) {
         if self
             .most
             .is_some_and(|most| self.import.messages.len() >= most)
@@ -224,15 +226,15 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             _ => None,
         });
         for id in calls {
-            self.kept.calls += 1;
-            *id = format!("call_{}", self.kept.calls).into();
+            self.builder.calls += 1;
+            *id = format!("call_{}", self.builder.calls).into();
         }
         let parent = match message.parent {
             Parent::Previous => self.last,
             Parent::Root => None,
             Parent::Message(id) => Some(id),
         };
-        let ids = &mut self.kept.stamps.ids;
+        let ids = &mut self.builder.stamps.ids;
         let id = message.id.unwrap_or_else(|| MessageId::from_u128(ids()));
         let mut new = NewMessage {
             id,
@@ -259,21 +261,21 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             self.bad(Problem::new(at, error.to_string()));
             return;
         }
-        let kept = &mut *self.kept;
+        let builder = &mut *self.builder;
         if message.at.is_none() {
-            kept.untimed.push(kept.import.messages.len());
+            builder.untimed.push(builder.import.messages.len());
         }
         if message.pinned {
-            kept.import.pinned.push(id);
+            builder.import.pinned.push(id);
         }
-        kept.last = Some(id);
-        kept.import.messages.push((parent, new));
+        builder.last = Some(id);
+        builder.import.messages.push((parent, new));
     }
 }
 
-impl<'i> Kept<'i> {
-    pub(super) fn new(stamps: Stamps<'i>, most: Option<usize>) -> Kept<'i> {
-        Kept {
+impl<'i> ConversationBuilder<'i> {
+    pub(super) fn new(stamps: Stamps<'i>, most: Option<usize>) -> ConversationBuilder<'i> {
+        ConversationBuilder {
             stamps,
             tree: Tree::default(),
             import: Import::default(),
@@ -283,13 +285,13 @@ impl<'i> Kept<'i> {
             untimed: Vec::new(),
             last: None,
             main: None,
-            earlier: Earlier::default(),
+            line_context: LineContext::default(),
             most,
             is_full: false,
         }
     }
 
-    /// Forgets all of it.
+    /// Drops everything read so far.
     pub(super) fn forget(&mut self) {
         self.tree = Tree::default();
         self.import = Import::default();
@@ -297,18 +299,18 @@ impl<'i> Kept<'i> {
         self.calls = 0;
         self.last = None;
         self.main = None;
-        self.earlier = Earlier::default();
+        self.line_context = LineContext::default();
         self.is_full = false;
         self.system.clear();
         self.untimed.clear();
     }
 
-    /// A system text that stands before those of messages.
+    /// Adds a system text before those of messages.
     pub(super) fn add_first_system(&mut self, text: &str) {
         self.system.insert(0, text.to_owned());
     }
 
-    /// The conversation; `name` is the file's.
+    /// Completes the conversation; `name` is the file's.
     pub(super) fn finish(mut self, name: &str) -> Import {
         self.fill_times();
         self.name_branches();
@@ -326,7 +328,7 @@ impl<'i> Kept<'i> {
         import
     }
 
-    /// Gives the ends of branches beside the active one names, if there are any.
+    /// Names the branches, if there are any besides the active one.
     fn name_branches(&mut self) {
         let Some(main) = self.main else {
             return;
@@ -344,8 +346,8 @@ impl<'i> Kept<'i> {
         }
     }
 
-    /// Gives each message without a time one: a millisecond after the message before it; at the
-    /// beginning, before the first that has one, or up to now.
+    /// Sets missing times: a millisecond after the previous message; at the beginning, up to the
+    /// first known time or now.
     fn fill_times(&mut self) {
         let messages = &mut self.import.messages;
         let untimed = &self.untimed;

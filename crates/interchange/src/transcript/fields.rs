@@ -8,7 +8,7 @@ use unisono_context::{AgentId, Timestamp, Tokens};
 use super::json::{Object, Value};
 use super::source::Problem;
 
-/// RFC 3339, or milliseconds since 1970.
+/// A time in RFC 3339, or in milliseconds since 1970.
 pub(super) fn time(value: Value<'_>) -> Result<Timestamp, Problem<'_>> {
     if !value.is_text() {
         return value.number().map(Timestamp);
@@ -23,13 +23,13 @@ pub(super) fn time(value: Value<'_>) -> Result<Timestamp, Problem<'_>> {
         })
 }
 
-/// The time of a field in RFC 3339; none where it is missing or no time.
+/// The time in a field, in RFC 3339; `None` if it is missing or invalid.
 pub(super) fn instant(object: &Object<'_>, key: &str) -> Option<Timestamp> {
     time(object.get(key).filter(|value| value.is_text())?).ok()
 }
 
-/// The time of a field in seconds since 1970, as a number or a text; none where it is missing or not
-/// after that.
+/// The time in a field, in seconds since 1970 as a number or a text; `None` if it is missing,
+/// invalid, or not after 1970.
 pub(super) fn seconds(object: &Object<'_>, key: &str) -> Option<Timestamp> {
     let value = object.get(key)?;
     let seconds: f64 = match value.is_text() {
@@ -48,14 +48,15 @@ pub(super) fn author(object: &Object<'_>) -> Option<AgentId> {
     named(&object.get("name")?.text().ok()?)
 }
 
-/// An author of that name; none if it is blank, longer than 200 characters, or has control characters.
+/// An author with this name; `None` if it is blank, longer than 200 characters, or has control
+/// characters.
 pub(super) fn named(name: &str) -> Option<AgentId> {
     const CHARS: usize = 200;
     let fits = name.chars().take(CHARS + 1).count() <= CHARS && !name.contains(char::is_control);
     (fits && !name.trim().is_empty()).then(|| AgentId::new(name.trim()))
 }
 
-/// Tokens that a provider reported, as the sums of these fields; none where it reported no input.
+/// The reported usage as the sums of these fields; `None` without input.
 pub(super) fn usage(object: &Object<'_>, input: &[&str], output: &[&str]) -> Option<ReportedUsage> {
     let sum = |keys: &[&str]| {
         let counts = keys.iter().filter_map(|key| object.get(key)?.number().ok());
@@ -67,8 +68,8 @@ pub(super) fn usage(object: &Object<'_>, input: &[&str], output: &[&str]) -> Opt
     })
 }
 
-/// The arguments of a call that were given as a text: an object as it is, anything else as the
-/// `input` of one.
+/// The arguments of a call from a text: an object verbatim, anything else as the `input` of an
+/// object.
 pub(super) fn arguments(text: &str) -> Arc<str> {
     let object = Value::parse(text).is_ok_and(Value::is_object);
     match object {

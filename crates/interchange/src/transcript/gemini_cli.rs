@@ -10,14 +10,14 @@ use unisono_context::message::Part;
 
 use super::anthropic::runs;
 use super::attachment::{attachment, base64_bytes, of_url};
-use super::draft::{Draft, Drafted, Parent, Pending};
+use super::draft::{Draft, DraftMessage, Parent, Pending};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Whether an object is such a message, of a session or of a checkpoint.
+/// Whether an object is a message of a session or of a checkpoint.
 pub(super) fn is_message(object: &Object<'_>) -> bool {
     let kind = object.get("type").and_then(|kind| kind.text().ok());
     match kind.as_deref() {
@@ -32,67 +32,70 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     let object = item.object()?;
     let id = object.opt_text("id")?.unwrap_or_default();
     let again = draft
-        .earlier
+        .line_context
         .pending
         .take_if(|pending| !id.is_empty() && pending.id == id);
     match again {
-        Some(before) => draft.left_behind = before.left,
+        Some(before) => draft.left_behind = before.left_behind,
         None => place_pending(item.raw(), draft),
     }
     if let Some(rewound) = object.opt_text("$rewindTo")? {
-        let turn = draft.earlier.turns.get(&*rewound).copied();
-        let end = turn.and_then(|turn| draft.earlier.turn_ends[turn]);
-        draft.earlier.next = end.map_or(Parent::Root, Parent::Message);
+        let turn = draft.line_context.turns.get(&*rewound).copied();
+        let end = turn.and_then(|turn| draft.line_context.turn_ends[turn]);
+        draft.line_context.next = end.map_or(Parent::Root, Parent::Message);
         return Ok(());
     }
-    let left = draft.left_behind.clone();
-    let said = said(&object, draft)?;
-    draft.earlier.pending = Some(Pending {
+    let left_behind = draft.left_behind.clone();
+    let messages = draft_messages(&object, draft)?;
+    draft.line_context.pending = Some(Pending {
         id: id.into(),
-        said,
-        left,
+        messages,
+        left_behind,
     });
     Ok(())
 }
 
-/// Places the message that was read last: none follows that is the same once more.
+/// Places the pending message: it is not repeated.
 pub(super) fn place_pending<'t>(at: &'t str, draft: &mut Draft<'t, '_, '_>) {
-    let Some(pending) = draft.earlier.pending.take() else {
+    let Some(pending) = draft.line_context.pending.take() else {
         return;
     };
-    let turn = draft.earlier.turn_ends.len();
-    draft.earlier.turns.insert(pending.id, turn);
-    let before = match draft.earlier.next {
+    let turn = draft.line_context.turn_ends.len();
+    draft.line_context.turns.insert(pending.id, turn);
+    let before = match draft.line_context.next {
         Parent::Previous => draft.main,
         Parent::Root => None,
         Parent::Message(id) => Some(id),
     };
-    draft.earlier.turn_ends.push(before);
-    for said in pending.said {
-        let parent = std::mem::take(&mut draft.earlier.next);
-        let placed = draft.place(at, Drafted { parent, ..said });
+    draft.line_context.turn_ends.push(before);
+    for message in pending.messages {
+        let parent = std::mem::take(&mut draft.line_context.next);
+        let placed = draft.place(at, DraftMessage { parent, ..message });
         draft.main = placed.or(draft.main);
     }
 }
 
-/// What a message becomes; nothing if it is a line about something else.
-fn said<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Drafted>> {
+/// The messages of an object; empty for a line about something else.
+fn draft_messages<'t>(
+    object: &Object<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Vec<DraftMessage>> {
     let kind = object.opt_text("type")?.or(object.opt_text("role")?);
     let role = match kind.as_deref() {
         Some("user") => Role::User,
         Some("gemini" | "model") => Role::Assistant,
         Some(other) => {
-            draft.leave(format!("{other:?} message"));
+            draft.omit(format!("{other:?} message"));
             return Ok(Vec::new());
         }
-        // What a file of lines begins with, and what became of that.
+        // The header of a file of lines, and updates of it.
         None => return Ok(Vec::new()),
     };
     let content = object.get("parts").or(object.get("content"));
     let mut all = content.map_or(Ok(Vec::new()), |content| parts(content, draft))?;
     if let Some(thoughts) = object.get("thoughts") {
         let thoughts = thoughts.array()?;
-        thoughts.iter().for_each(|_| draft.leave("reasoning block"));
+        thoughts.iter().for_each(|_| draft.omit("reasoning block"));
     }
     if let Some(calls) = object.get("toolCalls") {
         let mut results = Vec::new();
@@ -108,13 +111,13 @@ fn said<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Ve
         let tokens = tokens.object().ok()?;
         fields::usage(&tokens, &["input"], &["output", "thoughts"])
     });
-    let said = runs(role, all).into_iter().map(|said| Drafted {
+    let messages = runs(role, all).into_iter().map(|message| DraftMessage {
         at,
-        usage: usage.filter(|_| said.role == Role::Assistant),
+        usage: usage.filter(|_| message.role == Role::Assistant),
         is_loose: true,
-        ..said
+        ..message
     });
-    Ok(said.collect())
+    Ok(messages.collect())
 }
 
 /// A text, a part, or a list of parts.
@@ -131,14 +134,14 @@ fn parts<'t>(content: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Ve
         }
         match part(&value.object()?)? {
             Ok(part) => parts.push(part),
-            Err(lost) => draft.leave(lost),
+            Err(lost) => draft.omit(lost),
         }
     }
     parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));
     Ok(parts)
 }
 
-/// A part, or what it is that has no place here.
+/// A part, or the kind of an unsupported part.
 fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> {
     if part
         .get("thought")
@@ -169,7 +172,7 @@ fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> 
     Ok(Err(format!("{kind:?} part")))
 }
 
-/// A call, and what came of it.
+/// A call and its result.
 fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
     let id = call.opt_text("id")?.unwrap_or_default();
     let arguments = call.get("args").map_or("{}", Value::raw);
@@ -204,7 +207,7 @@ fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
     Ok((call, answer))
 }
 
-/// What a tool answered: the text under `output` or `error`, else all of it.
+/// The result of a tool: the text in `output` or `error`, else the whole value.
 fn response<'t>(answer: &Object<'t>, id: &str, is_error: bool) -> Result<'t, Part> {
     let own = answer.opt_text("id")?.unwrap_or_default();
     let body = answer.get("response").filter(|body| body.is_object());

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::source::Problem;
 
-/// One JSON value, without the space around it.
+/// One JSON value, without surrounding white space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value<'t>(&'t str);
 
@@ -23,19 +23,19 @@ pub(super) struct Object<'t> {
 }
 
 impl<'t> Value<'t> {
-    /// The one value that `text` holds.
+    /// Parses the single value in `text`.
     pub(super) fn parse(text: &'t str) -> Result<Value<'t>, Problem<'t>> {
         serde_json::from_str::<&RawValue>(text)
             .map(|raw| Value(raw.get()))
             .map_err(|error| problem(text, &error))
     }
 
-    /// Its own text.
+    /// Its text.
     pub(super) fn raw(self) -> &'t str {
         self.0
     }
 
-    /// Something wrong with it.
+    /// A problem of this value.
     pub(super) fn wrong(self, reason: impl Into<String>) -> Problem<'t> {
         Problem::new(self.0, reason)
     }
@@ -123,12 +123,12 @@ impl<'t> Value<'t> {
 }
 
 impl<'t> Object<'t> {
-    /// The value of a field; none where it is missing or null.
+    /// The value of a field; `None` if it is missing or null.
     pub(super) fn get(&self, key: &str) -> Option<Value<'t>> {
         self.any(key).filter(|value| !value.is_null())
     }
 
-    /// The value of a field, null included. Of two of the same name the last one counts.
+    /// The value of a field, including null. Of duplicate names the last one is used.
     pub(super) fn any(&self, key: &str) -> Option<Value<'t>> {
         let mut fields = self.fields.iter().rev();
         fields
@@ -140,18 +140,18 @@ impl<'t> Object<'t> {
         self.any(key).is_some()
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub(super) fn need(&self, key: &str) -> Result<Value<'t>, Problem<'t>> {
         self.get(key)
             .ok_or_else(|| self.wrong(format!("`{key}` is missing")))
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(super) fn text(&self, key: &str) -> Result<Cow<'t, str>, Problem<'t>> {
         self.need(key)?.text()
     }
 
-    /// A text that may be left out.
+    /// An optional text.
     pub(super) fn opt_text(&self, key: &str) -> Result<Option<Cow<'t, str>>, Problem<'t>> {
         self.get(key).map(Value::text).transpose()
     }
@@ -162,7 +162,7 @@ impl<'t> Object<'t> {
             .map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Something wrong with the whole of it.
+    /// A problem of the whole object.
     pub(super) fn wrong(&self, reason: impl Into<String>) -> Problem<'t> {
         self.whole.wrong(reason)
     }
@@ -186,7 +186,7 @@ impl<'t> Visitor<'t> for Fields {
     }
 }
 
-/// Places the parser's error in the text it read.
+/// The parser's error with its position in the text.
 fn problem<'t>(text: &'t str, error: &serde_json::Error) -> Problem<'t> {
     let mut start = 0;
     for _ in 1..error.line() {
@@ -201,7 +201,7 @@ fn problem<'t>(text: &'t str, error: &serde_json::Error) -> Problem<'t> {
     Problem::new(&text[offset..], reason(error))
 }
 
-/// What the parser has against a text.
+/// The message of a parser's error.
 pub(super) fn reason(error: &serde_json::Error) -> String {
     if error.is_data() {
         return "a list was expected".to_owned();

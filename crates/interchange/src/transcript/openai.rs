@@ -6,7 +6,7 @@ use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::attachment::{attachment, base64_bytes, data_url, of_url};
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -30,15 +30,15 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     Ok(())
 }
 
-fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
     let object = item.object()?;
     let role = object.need("role")?;
     let name = role.text()?;
     match &*name {
-        "system" | "developer" => Ok(Drafted::new(Role::System, content(&object, draft)?)),
-        "user" => Ok(Drafted {
+        "system" | "developer" => Ok(DraftMessage::new(Role::System, content(&object, draft)?)),
+        "user" => Ok(DraftMessage {
             author: fields::author(&object),
-            ..Drafted::new(Role::User, content(&object, draft)?)
+            ..DraftMessage::new(Role::User, content(&object, draft)?)
         }),
         "assistant" => assistant(&object, draft),
         "tool" | "function" => result(&object, draft),
@@ -49,7 +49,7 @@ fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Dra
     }
 }
 
-fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
     let mut parts = content(object, draft)?;
     if let Some(refusal) = object.opt_text("refusal")? {
         parts.push(Part::text(refusal.as_ref()));
@@ -68,13 +68,13 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
         calls.push(function(&call, "".into())?);
     }
     if !calls.is_empty() {
-        // An empty text beside calls says nothing.
+        // An empty text next to calls has no content.
         parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
     }
     parts.extend(calls);
-    Ok(Drafted {
+    Ok(DraftMessage {
         author: fields::author(object),
-        ..Drafted::new(Role::Assistant, parts)
+        ..DraftMessage::new(Role::Assistant, parts)
     })
 }
 
@@ -104,7 +104,7 @@ fn function<'t>(function: &Object<'t>, id: Cow<'t, str>) -> Result<'t, Part> {
     })
 }
 
-fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
     let call_id = object.opt_text("tool_call_id")?.unwrap_or_default();
     let texts: Vec<String> = content(object, draft)?
         .iter()
@@ -115,7 +115,7 @@ fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, 
         content: texts.join("\n").into(),
         is_error: false,
     };
-    Ok(Drafted::new(Role::Tool, vec![part]))
+    Ok(DraftMessage::new(Role::Tool, vec![part]))
 }
 
 /// The parts of a message's content: text, null, or a list of parts.

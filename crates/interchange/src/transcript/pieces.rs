@@ -20,15 +20,15 @@ use super::Format;
 use super::detect::{self, Reader};
 use super::json::{self, Value};
 use super::source::{Place, not_utf8};
-use track::Shared;
+use track::SharedTracker;
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// A conversation as a text has so many bytes at most.
+/// The maximum size of a conversation as a text.
 const TEXT_BYTES: u64 = 64 << 20;
 const ZIP: &[u8] = b"PK\x03\x04";
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
-/// Hands every piece of a file to the reader; `place` is where it begins.
+/// Passes every piece of a file to the reader; `place` is the position of its beginning.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -52,7 +52,7 @@ pub(super) fn read(
         0
     };
     input.consume(skipped);
-    let track = Shared::default();
+    let track = SharedTracker::default();
     track.start(place);
     track.skip(skipped);
     let mut text = Text {
@@ -68,12 +68,12 @@ pub(super) fn read(
         None => Ok(()),
         Some(b'[') => list(text, &track, reader),
         Some(b'{') => objects(text, &track, reader),
-        Some(_) => other(text, &track, reader),
+        Some(_) => non_json(text, &track, reader),
     }
 }
 
-/// One list.
-fn list(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<()> {
+/// Reads a list.
+fn list(text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::Result<()> {
     let mut json = serde_json::Deserializer::from_reader(text);
     let elements = Elements {
         reader,
@@ -81,20 +81,20 @@ fn list(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<(
         first: true,
     };
     let read = json.deserialize_seq(elements).and_then(|()| json.end());
-    settle(read, track, reader)
+    report_error(read, track, reader)
 }
 
-/// One object around a conversation, or one a line.
-fn objects(mut text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<()> {
-    track.mark();
+/// Reads an object with a conversation, or one object per line.
+fn objects(mut text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::Result<()> {
+    track.start_keeping();
     let mut json = serde_json::Deserializer::from_reader(&mut text);
-    let first = First { reader, track }.deserialize(&mut json);
+    let first = FirstValue { reader, track }.deserialize(&mut json);
     match first {
-        Ok(Kind::Whole) => return behind(text, track, reader),
-        Ok(Kind::Other) => {}
-        // The messages were handed on, and not kept.
+        Ok(ValueKind::Wrapper) => return after_wrapper(text, track, reader),
+        Ok(ValueKind::Other) => {}
+        // The messages were passed on and not kept.
         Err(error) if error.is_io() || reader.conversations > 0 => {
-            return settle(Err(error), track, reader);
+            return report_error(Err(error), track, reader);
         }
         Err(error) => {
             let whole = (track.last(), json::reason(&error));
@@ -104,15 +104,19 @@ fn objects(mut text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::R
     if text.peek()?.is_none() {
         let (begin, bytes) = track.take();
         let offset = track.offset() - bytes.len() as u64;
-        piece(reader, (begin, offset), bytes.trim_ascii());
+        pass_piece(reader, (begin, offset), bytes.trim_ascii());
         return Ok(());
     }
     let whole = (track.next(), json::reason_of("trailing characters"));
     lines(text, track, reader, whole)
 }
 
-/// What is behind an object around a conversation.
-fn behind(mut text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<()> {
+/// Checks the text after an object with a conversation.
+fn after_wrapper(
+    mut text: Text<'_>,
+    track: &SharedTracker,
+    reader: &mut Reader<'_>,
+) -> io::Result<()> {
     if text.peek()?.is_none() {
         return Ok(());
     }
@@ -131,8 +135,8 @@ fn behind(mut text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Re
     Ok(())
 }
 
-/// Something that is no JSON, unless its first line is no text at all.
-fn other(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<()> {
+/// Reads a file that is not JSON: as a text, or by lines if the first one is not valid text.
+fn non_json(text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::Result<()> {
     let at = track.next();
     let mut line = Vec::new();
     text.input.read_until(b'\n', &mut line)?;
@@ -144,7 +148,8 @@ fn other(text: Text<'_>, track: &Shared, reader: &mut Reader<'_>) -> io::Result<
     each_line(input, (at, offset), reader)
 }
 
-/// Reads a conversation that is a text. `read` is what was read of it before. The whole text is held.
+/// Reads a conversation that is a text. `read` is the part that was read already. The whole text is
+/// in memory.
 fn whole_text(
     text: Text<'_>,
     mut read: Vec<u8>,
@@ -153,7 +158,7 @@ fn whole_text(
 ) -> io::Result<()> {
     text.input.take(TEXT_BYTES).read_to_end(&mut read)?;
     if read.len() as u64 > TEXT_BYTES {
-        reader.refuse("it is no JSON, and longer than a text may be".to_owned());
+        reader.refuse("it is not JSON, and longer than a text may be".to_owned());
         return Ok(());
     }
     match std::str::from_utf8(&read) {
@@ -172,10 +177,11 @@ fn whole_text(
     Ok(())
 }
 
-/// One object a line; what was read of the first is kept. `whole` is why it is not one object alone.
+/// Reads one object per line, beginning with the kept text. `whole` is the problem if it is a
+/// single object.
 fn lines(
     text: Text<'_>,
-    track: &Shared,
+    track: &SharedTracker,
     reader: &mut Reader<'_>,
     whole: (Place, String),
 ) -> io::Result<()> {
@@ -184,7 +190,7 @@ fn lines(
     let input = Cursor::new(kept).chain(text.input);
     each_line(input, (begin, offset), reader)?;
     if !reader.has_object && !reader.has_undecoded() {
-        // One object over several lines, and a broken one.
+        // A single broken object over several lines.
         reader.broken(whole.0, whole.1);
     }
     Ok(())
@@ -215,8 +221,8 @@ fn each_line(
     Ok(())
 }
 
-/// Hands on an element that was kept.
-fn piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u8]) {
+/// Passes on a kept element.
+fn pass_piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => reader.item(text, begin, offset),
         Err(error) => {
@@ -226,10 +232,10 @@ fn piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u8]) {
     }
 }
 
-/// Takes note of why a value was not read to its end.
-fn settle(
+/// Reports the error of an incompletely parsed value.
+fn report_error(
     read: Result<(), serde_json::Error>,
-    track: &Shared,
+    track: &SharedTracker,
     reader: &mut Reader<'_>,
 ) -> io::Result<()> {
     match read {
@@ -242,42 +248,42 @@ fn settle(
     }
 }
 
-/// What an object or an element is.
-enum Kind {
-    /// An object around a conversation, whose messages were handed on.
-    Whole,
-    /// Anything else: its text was kept.
+/// The kind of an object or element.
+enum ValueKind {
+    /// An object with a conversation, whose messages were passed on.
+    Wrapper,
+    /// Anything else, whose text was kept.
     Other,
 }
 
 /// The first object of a file.
-struct First<'a, 'i> {
+struct FirstValue<'a, 'i> {
     reader: &'a mut Reader<'i>,
-    track: &'a Shared,
+    track: &'a SharedTracker,
 }
 
-impl<'de> DeserializeSeed<'de> for First<'_, '_> {
-    type Value = Kind;
+impl<'de> DeserializeSeed<'de> for FirstValue<'_, '_> {
+    type Value = ValueKind;
 
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Kind, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<ValueKind, D::Error> {
         json.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for First<'_, '_> {
-    type Value = Kind;
+impl<'de> Visitor<'de> for FirstValue<'_, '_> {
+    type Value = ValueKind;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
-        let First { reader, track } = self;
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ValueKind, A::Error> {
+        let FirstValue { reader, track } = self;
         let (mut is_line, mut found, mut system) = (false, None, None);
         while let Some(key) = map.next_key::<String>()? {
-            let format = detect::whole(&key).filter(|format| {
+            let format = detect::wrapper_format(&key).filter(|format| {
                 !is_line
-                    && reader.each.is_none()
+                    && reader.on_piece.is_none()
                     && found
                         .as_ref()
                         .is_none_or(|known| *known == (key.clone(), *format))
@@ -292,59 +298,61 @@ impl<'de> Visitor<'de> for First<'_, '_> {
                     found = Some((key, format));
                 }
             } else if key == "system" || key == "type" {
-                track.begin();
+                track.expect_value();
                 let value: Box<RawValue> = map.next_value()?;
                 let line = ["\"session\"", "\"branch\"", "\"checkpoint\""];
                 is_line |= key == "type" && line.contains(&value.get());
-                system = (key == "system").then(|| (track.begun(), value)).or(system);
+                system = (key == "system")
+                    .then(|| (track.value_start(), value))
+                    .or(system);
             } else {
                 is_line |= key == "unisono";
                 map.next_value::<IgnoredAny>()?;
             }
         }
         if found.is_none() {
-            return Ok(Kind::Other);
+            return Ok(ValueKind::Other);
         }
         if let Some((begin, text)) = system {
             reader.outer_system(text.get(), begin);
         }
-        Ok(Kind::Whole)
+        Ok(ValueKind::Wrapper)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ValueKind, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Kind::Other)
+        Ok(ValueKind::Other)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Kind, E> {
-        Ok(Kind::Other)
+    fn visit_str<E>(self, _: &str) -> Result<ValueKind, E> {
+        Ok(ValueKind::Other)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Kind, E> {
-        Ok(Kind::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<ValueKind, E> {
+        Ok(ValueKind::Other)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Kind, E> {
-        Ok(Kind::Other)
+    fn visit_u64<E>(self, _: u64) -> Result<ValueKind, E> {
+        Ok(ValueKind::Other)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Kind, E> {
-        Ok(Kind::Other)
+    fn visit_i64<E>(self, _: i64) -> Result<ValueKind, E> {
+        Ok(ValueKind::Other)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Kind, E> {
-        Ok(Kind::Other)
+    fn visit_f64<E>(self, _: f64) -> Result<ValueKind, E> {
+        Ok(ValueKind::Other)
     }
 
-    fn visit_unit<E>(self) -> Result<Kind, E> {
-        Ok(Kind::Other)
+    fn visit_unit<E>(self) -> Result<ValueKind, E> {
+        Ok(ValueKind::Other)
     }
 }
 
-/// The value of a key that has a conversation's messages; whether there are any.
+/// The value of a key with a conversation's messages; the result is whether it is a list.
 struct Messages<'a, 'i> {
     reader: &'a mut Reader<'i>,
-    track: &'a Shared,
+    track: &'a SharedTracker,
     format: Format,
 }
 
@@ -369,22 +377,22 @@ impl<'de> Visitor<'de> for Messages<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<bool, A::Error> {
         self.track.drop_kept();
-        self.reader.begin_whole(self.format);
+        self.reader.begin_wrapper(self.format);
         let elements = Elements {
             reader: &mut *self.reader,
             track: self.track,
             first: false,
         };
         elements.visit_seq(list)?;
-        self.reader.end_whole();
+        self.reader.end_wrapper();
         Ok(true)
     }
 }
 
-/// The elements of a list, of which the `first` may be around a conversation.
+/// The elements of a list, the `first` of which may be an object with a conversation.
 struct Elements<'a, 'i> {
     reader: &'a mut Reader<'i>,
-    track: &'a Shared,
+    track: &'a SharedTracker,
     first: bool,
 }
 
@@ -402,19 +410,19 @@ impl<'de> Visitor<'de> for Elements<'_, '_> {
             mut first,
         } = self;
         loop {
-            track.mark();
+            track.start_keeping();
             let kind = if std::mem::take(&mut first) {
-                list.next_element_seed(First { reader, track })?
+                list.next_element_seed(FirstValue { reader, track })?
             } else {
                 let ignored = list.next_element::<IgnoredAny>()?;
-                ignored.map(|_| Kind::Other)
+                ignored.map(|_| ValueKind::Other)
             };
             match kind {
                 None => break,
-                Some(Kind::Whole) => {}
-                Some(Kind::Other) => {
+                Some(ValueKind::Wrapper) => {}
+                Some(ValueKind::Other) => {
                     let (begin, bytes) = track.take();
-                    // The end of a number is known by what is behind it.
+                    // The end of a number is known only from the next byte.
                     let ends =
                         |byte: &u8| matches!(byte, b',' | b']') || byte.is_ascii_whitespace();
                     let number = bytes.first().is_some_and(|first| !b"[{\"".contains(first));
@@ -423,7 +431,7 @@ impl<'de> Visitor<'de> for Elements<'_, '_> {
                         false => bytes.len(),
                     };
                     let offset = track.offset() - bytes.len() as u64;
-                    piece(reader, (begin, offset), &bytes[..end]);
+                    pass_piece(reader, (begin, offset), &bytes[..end]);
                 }
             }
         }
@@ -432,19 +440,19 @@ impl<'de> Visitor<'de> for Elements<'_, '_> {
     }
 }
 
-/// The text of a file that is read as JSON, and where in it one is.
+/// The text of a file that is parsed as JSON, with the current position.
 struct Text<'r> {
     input: &'r mut dyn BufRead,
-    track: Shared,
+    track: SharedTracker,
 }
 
 impl Text<'_> {
-    /// The next byte that is no space, which is still to be read.
+    /// The next byte that is not white space, without consuming it.
     fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.input.fill_buf()?.first() {
                 Some(byte) if byte.is_ascii_whitespace() => {
-                    self.track.saw(*byte);
+                    self.track.advance(*byte);
                     self.input.consume(1);
                 }
                 next => return Ok(next.copied()),
@@ -454,17 +462,17 @@ impl Text<'_> {
 }
 
 impl Read for Text<'_> {
-    /// A byte at a time, as the deserializer asks for it: what is kept ends where it is.
+    /// Returns one byte at a time, so that the kept text ends at the current position.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let (Some(next), Some(place)) = (self.input.fill_buf()?.first(), into.first_mut()) else {
             return Ok(0);
         };
         *place = *next;
-        let fits = self.track.saw(*next);
+        let fits = self.track.advance(*next);
         self.input.consume(1);
         match fits {
             true => Ok(1),
-            // As if the file ended here: it is read by lines then.
+            // As if the file ended here: it is then read by lines.
             false => Ok(0),
         }
     }

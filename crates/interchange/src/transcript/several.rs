@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use unisono_context::{Digest, Timestamp};
 
 use super::detect::{self, Reader};
-use super::draft::Kept;
+use super::draft::ConversationBuilder;
 use super::json::Value;
 use super::source::Place;
 use super::{Error, Options, READ_BYTES, Stamps, fields, pieces, read};
@@ -13,32 +13,32 @@ use super::{Error, Options, READ_BYTES, Stamps, fields, pieces, read};
 /// One of the conversations in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// Which of them, from 1.
+    /// Its number, from 1.
     pub number: usize,
-    /// What its program calls it.
+    /// Its id in its program.
     pub id: Option<String>,
-    /// Its title; that of the file where it has none.
+    /// Its title; may be empty.
     pub title: String,
-    /// When it began.
+    /// The time of its beginning.
     pub at: Option<Timestamp>,
-    /// Messages that are read of it.
+    /// The number of its valid messages.
     pub messages: usize,
-    /// Line and column where it begins, from 1.
+    /// Line and column of its beginning, from 1.
     pub place: (u32, u32),
-    /// What a session made of it is labelled with.
+    /// The digest with which a session made of it is labelled.
     pub digest: Digest,
-    /// Its first byte in the file.
+    /// The offset of its first byte in the file.
     begin: u64,
     bytes: u64,
 }
 
 impl Conversation {
-    /// Whether it has that number or id.
+    /// Whether `wanted` is its number or id.
     pub fn is(&self, wanted: &str) -> bool {
         wanted.parse() == Ok(self.number) || self.id.as_deref() == Some(wanted)
     }
 
-    /// Its text, which is read as a file of one conversation is.
+    /// Its text, which can be read like a file with one conversation.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -50,11 +50,11 @@ impl Conversation {
     }
 }
 
-/// The conversations of a file that is around such, one of which is held at a time; none where the
-/// file itself is one, or something else.
+/// The conversations of a file with several, reading one at a time; empty if the file is a single
+/// conversation or something else.
 ///
 /// # Errors
-/// The file cannot be read, or has bad lines and they are not to be skipped.
+/// The file cannot be read, or has bad lines that are not skipped.
 pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Error> {
     let mut found = Vec::new();
     let mut each = |text: &str, place: Place, begin: u64| {
@@ -72,8 +72,8 @@ pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Er
         ids: &mut ids,
         now: Timestamp::default(),
     };
-    let mut reader = Reader::new(Kept::new(stamps, None), None);
-    reader.each = Some(&mut each);
+    let mut reader = Reader::new(ConversationBuilder::new(stamps, None), None);
+    reader.on_piece = Some(&mut each);
     let mut input = BufReader::with_capacity(READ_BYTES, input);
     pieces::read(&mut input, Place::FIRST, &mut reader).map_err(|error| Error::Unreadable {
         name: options.name.clone(),
@@ -81,7 +81,7 @@ pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Er
     })?;
     let bad = match reader.finish() {
         Ok(Some(found)) => found.bad,
-        // What it is instead is told by who reads it as one conversation.
+        // Reading it as one conversation reports the reason.
         Ok(None) | Err(_) => Vec::new(),
     };
     if bad.is_empty() || options.skip_bad || found.is_empty() {
@@ -93,10 +93,10 @@ pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Er
     })
 }
 
-/// A conversation in a file around several; none if the text is something else.
+/// One of several conversations; `None` if the text is something else.
 fn conversation(text: &str, options: &Options) -> Option<Conversation> {
     let object = Value::parse(text).ok()?.object().ok()?;
-    if !detect::is_around(&object) {
+    if !detect::is_conversation_object(&object) {
         return None;
     }
     let first = |keys: &[&str]| {

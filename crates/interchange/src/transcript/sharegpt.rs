@@ -3,7 +3,7 @@
 use unisono_context::Role;
 use unisono_context::message::Part;
 
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::json::Value;
 use super::source::Problem;
 use unisono_config::diagnostic::suggestion;
@@ -28,27 +28,27 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
 }
 
 /// One turn. Calls have no ids; they are numbered, and results are paired by position.
-fn turn<'t>(item: Value<'t>, calls: &mut u32) -> Result<'t, Drafted> {
+fn turn<'t>(item: Value<'t>, calls: &mut u32) -> Result<'t, DraftMessage> {
     let object = item.object()?;
     let from = object.need("from")?;
     let speaker = from.text()?;
     let value = object.need("value")?;
     let text = || value.text().map(|text| vec![Part::text(text)]);
     let message = match &*speaker {
-        "human" | "user" => Drafted::new(Role::User, text()?),
+        "human" | "user" => DraftMessage::new(Role::User, text()?),
         "gpt" | "assistant" | "chatgpt" | "bing" | "bard" | "model" => {
-            Drafted::new(Role::Assistant, text()?)
+            DraftMessage::new(Role::Assistant, text()?)
         }
-        "system" => Drafted::new(Role::System, text()?),
+        "system" => DraftMessage::new(Role::System, text()?),
         "tool" | "observation" | "function_response" => {
             let part = Part::ToolResult {
                 call_id: "".into(),
                 content: value.text()?.into(),
                 is_error: false,
             };
-            Drafted::new(Role::Tool, vec![part])
+            DraftMessage::new(Role::Tool, vec![part])
         }
-        "function_call" => Drafted::new(Role::Assistant, function_calls(value, calls)?),
+        "function_call" => DraftMessage::new(Role::Assistant, function_calls(value, calls)?),
         unknown => {
             let help = suggestion(unknown, SPEAKERS.into_iter()).unwrap_or_default();
             return Err(from.wrong(format!("unknown speaker {unknown:?}; {help}")));

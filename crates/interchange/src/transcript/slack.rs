@@ -5,7 +5,7 @@ use unisono_context::message::Part;
 
 use super::Error;
 use super::attachment::attachment;
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -13,8 +13,8 @@ use super::text::role_of;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// What is said in a channel, besides messages of no subtype.
-const SAID: [&str; 4] = [
+/// The subtypes of messages with content.
+const MESSAGE_SUBTYPES: [&str; 4] = [
     "thread_broadcast",
     "me_message",
     "bot_message",
@@ -44,11 +44,11 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
 
 fn user<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let id = object.text("id")?.into();
-    let name = profiled(&object.need("profile")?.object()?)?;
+    let name = profile_name(&object.need("profile")?.object()?)?;
     let name = name
         .or(text_of(object, "real_name")?)
         .or(text_of(object, "name")?);
-    draft.earlier.names.extend(name.map(|name| (id, name)));
+    draft.line_context.names.extend(name.map(|name| (id, name)));
     Ok(())
 }
 
@@ -58,51 +58,51 @@ fn message<'t>(
     draft: &mut Draft<'t, '_, '_>,
 ) -> Result<'t, ()> {
     if let Some(subtype) = text_of(object, "subtype")?
-        && !SAID.contains(&&*subtype)
+        && !MESSAGE_SUBTYPES.contains(&&*subtype)
     {
-        draft.leave(format!("{subtype:?} message"));
+        draft.omit(format!("{subtype:?} message"));
         return Ok(());
     }
     let name = author(object, draft)?;
     let parts = parts(object, draft)?;
     for (key, what) in [("reactions", "reaction"), ("attachments", "link preview")] {
         let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
-        lost.iter().for_each(|_| draft.leave(what));
+        lost.iter().for_each(|_| draft.omit(what));
     }
     if parts.is_empty() {
-        draft.leave("empty message");
+        draft.omit("empty message");
         return Ok(());
     }
     let (thread, ts) = (object.opt_text("thread_ts")?, object.opt_text("ts")?);
     if thread.is_some() && thread != ts {
-        draft.leave("thread link");
+        draft.omit("thread link");
     }
     let (role, author) = role_of(name.as_deref().unwrap_or_default());
     let at = fields::seconds(object, "ts");
     draft.push(
         item.raw(),
-        Drafted {
+        DraftMessage {
             author,
             at,
-            ..Drafted::new(role, parts)
+            ..DraftMessage::new(role, parts)
         },
     );
     Ok(())
 }
 
-/// The name under which a message was sent; the profile beside it is remembered.
+/// The sender's name of a message; the profile in it is remembered.
 fn author<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Option<String>> {
     let id = text_of(object, "user")?;
     if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
-        let name = profiled(&profile.object()?)?;
+        let name = profile_name(&profile.object()?)?;
         draft
-            .earlier
+            .line_context
             .names
             .extend(name.map(|name| (id.clone(), name)));
     }
     let known = id
         .as_ref()
-        .and_then(|id| draft.earlier.names.get(id).cloned());
+        .and_then(|id| draft.line_context.names.get(id).cloned());
     let bot = object.get("bot_profile").map(Value::object).transpose()?;
     let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
     Ok(known.or(text_of(object, "username")?).or(bot).or(id))
@@ -113,8 +113,8 @@ fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<P
     let mut parts = Vec::new();
     let text = object.opt_text("text")?.unwrap_or_default();
     if !text.trim().is_empty() {
-        parts.push(Part::text(plain(&text, &|id| {
-            draft.earlier.names.get(id).cloned()
+        parts.push(Part::text(plain_text(&text, &|id| {
+            draft.line_context.names.get(id).cloned()
         })));
     }
     for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
@@ -128,8 +128,8 @@ fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<P
     Ok(parts)
 }
 
-/// The name that a person chose to be shown, else the one they have.
-fn profiled<'t>(profile: &Object<'t>) -> Result<'t, Option<String>> {
+/// The display name, else the real name.
+fn profile_name<'t>(profile: &Object<'t>) -> Result<'t, Option<String>> {
     Ok(text_of(profile, "display_name")?.or(text_of(profile, "real_name")?))
 }
 
@@ -138,8 +138,8 @@ fn text_of<'t>(object: &Object<'t>, key: &str) -> Result<'t, Option<String>> {
     Ok(text.map(String::from))
 }
 
-/// A text with the names of those it mentions, addresses as they are, and no entities.
-fn plain(text: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
+/// A text with resolved mentions, plain links, and no entities.
+fn plain_text(text: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('<') {
@@ -171,7 +171,7 @@ fn plain(text: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
         out.push_str(&shown);
     }
     out.push_str(rest);
-    // The last of these may make what looks like one of the others.
+    // `&amp;` is last, since it may produce one of the others.
     let entities = [
         ("&lt;", "<"),
         ("&gt;", ">"),
@@ -183,18 +183,18 @@ fn plain(text: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
     entities.into_iter().fold(out, unescape)
 }
 
-/// The days of one channel as one list in order of time, users first. Each file has a name, for
-/// errors, and its text.
+/// Joins the days of one channel to a list in chronological order, users first. Each file has a
+/// name, for errors, and its text.
 ///
 /// # Errors
-/// One is no list of messages or users.
-pub fn joined(files: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Error> {
+/// A file is not a list of messages or users.
+pub fn join_channel(files: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Error> {
     let (mut users, mut messages) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
         let refused = |reason: String| Error::Unrecognised {
             name: name.clone(),
             reason: format!(
-                "it is no list of Slack messages ({reason}), and only these are joined"
+                "it is not a list of Slack messages ({reason}), and only these are joined"
             ),
         };
         let text = std::str::from_utf8(bytes).map_err(|error| refused(error.to_string()))?;

@@ -2,7 +2,7 @@
 
 use super::LineError;
 
-/// A place in a file's text: line and column from 1, the column in characters.
+/// A position in a file's text: line and column from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: u32,
@@ -24,7 +24,7 @@ impl From<(u32, u32)> for Place {
 impl Place {
     pub(super) const FIRST: Place = Place { line: 1, column: 1 };
 
-    /// The place behind this byte.
+    /// The position after this byte.
     pub(super) fn after_byte(self, byte: u8) -> Place {
         match byte {
             b'\n' => self.next_line(),
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// Something wrong at the start of a part of a piece's text.
+/// A problem at the start of a part of a piece's text.
 #[derive(Clone, Debug)]
 pub(super) struct Problem<'t> {
     pub(super) at: &'t str,
@@ -72,13 +72,13 @@ impl<'t> Problem<'t> {
         }
     }
 
-    /// Where it is in the piece's `text`, of which it must be a part.
+    /// Its offset in the piece's `text`, of which it must be a part.
     fn offset(&self, text: &str) -> usize {
         (self.at.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
     }
 }
 
-/// What is wrong with a piece of a file. Lines and columns are found once for all of it.
+/// The problems of a piece of a file. Lines and columns are computed in one pass.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Problems(Vec<(usize, String)>);
 
@@ -87,7 +87,7 @@ impl Problems {
         self.0.push((problem.offset(text), problem.reason));
     }
 
-    /// What is wrong with a piece that begins there, in order.
+    /// The problems of a piece that begins at `begin`, in order.
     pub(super) fn placed(mut self, text: &str, begin: Place) -> impl Iterator<Item = LineError> {
         self.0.sort_by_key(|(offset, _)| *offset);
         let (mut place, mut at) = (begin, 0);
@@ -100,7 +100,7 @@ impl Problems {
     }
 }
 
-/// Why a line that begins at that byte of the file is no text.
+/// The message for a line that is not UTF-8 and begins at this byte of the file.
 pub(super) fn not_utf8(line: &[u8], offset: u64, error: &std::str::Utf8Error) -> String {
     let valid = error.valid_up_to();
     let byte = line.get(valid).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Examples of each format, our own, and what is read of them.
+//! Examples of each format, written for these tests, and the results of reading them.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn read_as(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {
     read(bytes, options, stamps)
 }
 
-/// All that is known of a conversation, for a golden file.
+/// A complete conversation, for a golden file.
 fn outline(parsed: &Parsed) -> String {
     let (import, mut out) = (&parsed.import, String::new());
     out += &format!("{} {:?}\n", parsed.format, import.title);
@@ -64,7 +64,7 @@ fn outline(parsed: &Parsed) -> String {
     out
 }
 
-/// What is read of each text, in one golden file.
+/// The result of reading each text, in one golden file.
 fn assert_outlines(golden: &str, table: &[(&str, String)]) {
     let outlines: Vec<String> = table
         .iter()
@@ -105,20 +105,20 @@ fn every_example_is_recognised_and_read() {
                 let path = file.unwrap().path();
                 let bytes = std::fs::read(&path).unwrap();
                 let name = path.file_name().unwrap().to_string_lossy();
-                let told = outline_of(&bytes, None);
-                assert!(told.starts_with(format.name()), "{name}: {told}");
-                assert_snapshot!(format!("{format}-{}", name.replace('.', "-")), told);
-                // A mark at its beginning and line breaks of Windows change nothing of it.
+                let outline = outline_of(&bytes, None);
+                assert!(outline.starts_with(format.name()), "{name}: {outline}");
+                assert_snapshot!(format!("{format}-{}", name.replace('.', "-")), outline);
+                // A byte order mark and Windows line breaks change nothing.
                 let text = String::from_utf8(bytes).unwrap().replace('\n', "\r\n");
                 let windows = format!("\u{feff}{text}");
-                assert_eq!(outline_of(windows.as_bytes(), None), told, "{name}");
+                assert_eq!(outline_of(windows.as_bytes(), None), outline, "{name}");
             }
         }
     });
 }
 
 #[test]
-fn what_is_bad_of_anthropics_messages_is_told() {
+fn problems_of_anthropic_messages_are_reported() {
     let call =
         r#"{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]}"#;
     for (text, expected) in [
@@ -146,8 +146,8 @@ fn what_is_bad_of_anthropics_messages_is_told() {
             "text was expected",
         ),
     ] {
-        let told = outline_of(text.as_bytes(), None);
-        assert!(told.contains(expected), "{text}: {told}");
+        let outline = outline_of(text.as_bytes(), None);
+        assert!(outline.contains(expected), "{text}: {outline}");
     }
     let plain = r#"[{"role":"user","content":"hi"}]"#;
     let as_own = outline_of(plain.as_bytes(), Some(Format::Anthropic));
@@ -184,7 +184,7 @@ fn a_conversation_of_too_many_messages_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_with_an_export_is_told() {
+fn problems_of_exports_are_reported() {
     let node = |id: &str, parent: &str, message: &str| {
         format!(r#""{id}":{{"id":"{id}","parent":{parent},"message":{message},"children":[]}}"#)
     };
@@ -252,7 +252,7 @@ fn what_is_wrong_with_an_export_is_told() {
 }
 
 #[test]
-fn each_conversation_of_a_file_is_found_where_it_is() {
+fn each_conversation_of_a_file_has_its_position() {
     let one = std::fs::read_to_string(examples().join("chatgpt/branches.json")).unwrap();
     let one = one
         .trim()
@@ -269,11 +269,14 @@ fn each_conversation_of_a_file_is_found_where_it_is() {
         format!("{}\n\n{empty}", one.replace('\n', " ")),
     ] {
         let found = list(text.as_bytes(), &options).unwrap();
-        let told: Vec<_> = found
+        let outline: Vec<_> = found
             .iter()
             .map(|found| (found.number, found.messages, found.title.as_str()))
             .collect();
-        assert_eq!(told, [(1, 7, "Sourdough at altitude"), (2, 0, "Nothing")]);
+        assert_eq!(
+            outline,
+            [(1, 7, "Sourdough at altitude"), (2, 0, "Nothing")]
+        );
         assert_eq!(found[0].at, Some(Timestamp(1_714_983_120_250)));
         assert!(found[0].is("1") && found[0].is("6638a0d0-0000-8000-8000-00000000000a"));
         let mut file = io::Cursor::new(text.as_bytes());
@@ -318,18 +321,18 @@ fn each_conversation_of_a_file_is_found_where_it_is() {
 }
 
 #[test]
-fn what_is_wrong_with_a_session_of_a_coding_tool_is_told() {
+fn problems_of_coding_sessions_are_reported() {
     let claude = |rest: &str| format!(r#"{{"type":"user","sessionId":"s","uuid":"a"{rest}}}"#);
-    let said = claude(r#","parentUuid":null,"message":{"role":"user","content":"x"}"#);
+    let line = claude(r#","parentUuid":null,"message":{"role":"user","content":"x"}"#);
     let codex = |kind: &str, payload: &str| format!(r#"{{"type":"{kind}","payload":{payload}}}"#);
     let table = [
         ("claude-code: no message", claude("")),
         (
             "claude-code: unknown parent, no time",
-            said.replace("null", "\"q\""),
+            line.replace("null", "\"q\""),
         ),
-        ("claude-code: its own parent", said.replace("null", "\"a\"")),
-        ("claude-code: cut off", format!("{said}\n{}", &said[..30])),
+        ("claude-code: its own parent", line.replace("null", "\"a\"")),
+        ("claude-code: cut off", format!("{line}\n{}", &line[..30])),
         (
             "claude-code: nothing said",
             claude("").replace("user", "system"),
@@ -353,7 +356,7 @@ fn what_is_wrong_with_a_session_of_a_coding_tool_is_told() {
 }
 
 #[test]
-fn a_text_is_a_conversation_only_where_it_clearly_is_one() {
+fn a_text_is_a_conversation_only_if_clearly_one() {
     let other = [
         "Dear all,\nthis is a letter.\n",
         "name: x\nversion: 2\nname: y\n\nfeatures: none\n\nA text.\n\nMore of it.\n\nEnd.",
@@ -364,22 +367,22 @@ fn a_text_is_a_conversation_only_where_it_clearly_is_one() {
         "apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Pod\n",
     ];
     for text in other {
-        let told = outline_of(text.as_bytes(), None);
+        let outline = outline_of(text.as_bytes(), None);
         assert!(
-            told.contains("no conversation in a known format"),
-            "{text}: {told}"
+            outline.contains("not a conversation in a known format"),
+            "{text}: {outline}"
         );
     }
     let forced = |text: &str| outline_of(text.as_bytes(), Some(Format::Text));
     assert!(forced("Alice: I am alone.\n").contains("user Alice"));
-    assert!(forced("Dear all").contains("no line says who speaks"));
+    assert!(forced("Dear all").contains("no line begins with a speaker"));
     assert!(forced("\n \n").contains("the file is empty"));
     assert!(outline_of(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
     assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
 }
 
 #[test]
-fn stamps_are_times_in_several_ways_of_writing() {
+fn stamps_are_parsed_in_several_notations() {
     for (stamp, at) in [
         ("[2024-05-07 10:32]", 1_715_077_920_000_i64),
         ("[07.05.24, 10:32:00]", 1_715_077_920_000),
@@ -389,16 +392,16 @@ fn stamps_are_times_in_several_ways_of_writing() {
         ("2024-05-07T10:32Z -", 1_715_077_920_000),
     ] {
         let text = format!("{stamp} Alice: x\n{stamp} Bob: y\n{stamp} Alice: z\n");
-        let told = outline_of(text.as_bytes(), None);
+        let outline = outline_of(text.as_bytes(), None);
         assert!(
-            told.contains(&format!(" {at} user Alice")),
-            "{stamp}: {told}"
+            outline.contains(&format!(" {at} user Alice")),
+            "{stamp}: {outline}"
         );
     }
 }
 
 #[test]
-fn who_speaks_is_a_model_or_a_person() {
+fn speakers_are_models_or_people() {
     use unisono_context::Role;
     for (name, role, author) in [
         ("Claude 3.5 Sonnet", Role::Assistant, None),
@@ -429,18 +432,18 @@ fn days_of_a_channel_are_joined_in_order_of_time() {
         day("first", "1715070060.1"),
         ("users.json".to_owned(), users),
     ];
-    let told = outline_of(&joined(&files).unwrap(), None);
+    let outline = outline_of(&join_channel(&files).unwrap(), None);
     assert!(
-        told.contains("1 after -: 1715070060100 user Ada\n  Text(\"first\")"),
-        "{told}"
+        outline.contains("1 after -: 1715070060100 user Ada\n  Text(\"first\")"),
+        "{outline}"
     );
     assert!(
-        told.contains("2 after 1: 1715070060200 user Ada\n  Text(\"later\")"),
-        "{told}"
+        outline.contains("2 after 1: 1715070060200 user Ada\n  Text(\"later\")"),
+        "{outline}"
     );
     for bad in ["{}", "[7]", "[{\"role\":\"user\"}]", "[", "\u{1}"] {
         let files = [("bad.json".to_owned(), bad.as_bytes().to_vec())];
-        let error = joined(&files).unwrap_err().to_string();
+        let error = join_channel(&files).unwrap_err().to_string();
         assert!(error.starts_with("bad.json: "), "{error}");
     }
 }

@@ -10,12 +10,12 @@ use unisono_context::message::Part;
 use unisono_context::{AgentId, Role};
 
 use super::attachment::attachment;
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::source::Problem;
-use line::{STYLES, Start, Style};
+use line::{STYLES, SpeakerLine, SpeakerStyle};
 
-/// Who speaks where a language model does; versions may follow.
+/// Names of language models as speakers; versions may follow.
 const MODELS: [&str; 14] = [
     "assistant",
     "ai",
@@ -32,7 +32,7 @@ const MODELS: [&str; 14] = [
     "grok",
     "model",
 ];
-/// Words that are versions of these.
+/// Words of versions.
 const VERSIONS: [&str; 9] = [
     "opus",
     "sonnet",
@@ -45,7 +45,7 @@ const VERSIONS: [&str; 9] = [
     "instruct",
 ];
 
-/// Role and name of who speaks under that name.
+/// Role and author of a speaker's name.
 pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
     let lower = name.trim().to_lowercase();
     let mut words = lower.split([' ', '-', '_']).filter(|word| !word.is_empty());
@@ -66,14 +66,14 @@ fn has_role(name: &str) -> bool {
     role != Role::User || author.is_none()
 }
 
-/// Whether the first line says when somebody spoke.
+/// Whether the first line has a time and a speaker.
 pub(super) fn is_stamped(begin: &[u8]) -> bool {
     let line = begin
         .split(|byte| *byte == b'\n')
         .next()
         .unwrap_or_default();
     let line = std::str::from_utf8(line).unwrap_or_default();
-    Style::Stamped.start(line).is_some()
+    SpeakerStyle::Stamped.start(line).is_some()
 }
 
 /// Whether a text is clearly a conversation.
@@ -81,7 +81,7 @@ pub(super) fn is_clear(text: &str) -> bool {
     speakers(text, true).is_some()
 }
 
-/// The lines outside of code, and for each whether a paragraph begins with it.
+/// The lines, each with whether it begins a paragraph and whether it is in code.
 fn lines(text: &str) -> impl Iterator<Item = (&str, bool, bool)> {
     let (mut in_code, mut is_after_blank) = (false, true);
     text.lines().map(move |line| {
@@ -96,17 +96,16 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, bool, bool)> {
     })
 }
 
-/// How a text says who speaks, and who does, in lower case.
+/// The style of speaker lines in a text, and the speakers' names in lower case.
 struct Speakers {
-    style: Style,
+    style: SpeakerStyle,
     names: BTreeSet<String>,
 }
 
-/// Who speaks: in the first way of saying so in which somebody does. `clear`: only where that cannot
-/// be anything else.
+/// The speakers in the first style that matches. `clear`: only if the text cannot be anything else.
 fn speakers(text: &str, clear: bool) -> Option<Speakers> {
     STYLES.into_iter().find_map(|style| {
-        // How often somebody speaks, and how often at the beginning of a paragraph.
+        // The number of lines of each speaker, and of those at the beginning of a paragraph.
         let mut names: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
         let mut paragraphs = 0;
         for (line, begins, in_code) in lines(text) {
@@ -118,7 +117,7 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
                 *begun += u32::from(begins);
             }
         }
-        let is_plain = style == Style::Plain;
+        let is_plain = style == SpeakerStyle::Plain;
         let is_person = |name: &str| name.starts_with(char::is_uppercase) || has_role(name);
         if is_plain && clear {
             // Keys of settings look the same.
@@ -126,12 +125,13 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
         }
         let is_again = |(name, (times, _)): (&&str, &(u32, u32))| *times > 1 || has_role(name);
         let begun: u32 = names.values().map(|(_, begun)| begun).sum();
-        let most = matches!(style, Style::Stamped | Style::Heading) || begun * 2 >= paragraphs;
+        let most = matches!(style, SpeakerStyle::Stamped | SpeakerStyle::Heading)
+            || begun * 2 >= paragraphs;
         let is_one = match clear {
             true => names.len() > 1 && names.iter().any(is_again) && most,
             false => !names.is_empty(),
         };
-        // What stands once within a paragraph may be a part of it.
+        // A single match within a paragraph may be part of its text.
         let sure = names.iter().filter(|(_, (times, begun))| times + begun > 1);
         let sure: BTreeSet<String> = sure.map(|(name, _)| name.to_lowercase()).collect();
         let names = match is_plain && sure.len() > 1 {
@@ -143,7 +143,7 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
 }
 
 impl Speakers {
-    fn start<'t>(&self, line: &'t str) -> Option<Start<'t>> {
+    fn start<'t>(&self, line: &'t str) -> Option<SpeakerLine<'t>> {
         let speaks = |name: &str| self.names.contains(&name.to_lowercase());
         let start = self.style.start(line);
         start.filter(|start| start.name.is_none_or(speaks))
@@ -153,55 +153,58 @@ impl Speakers {
 /// Reads a text.
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
     let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
-        let reason = "no line says who speaks, as `Alice: …` does";
+        let reason = "no line begins with a speaker, as in `Alice: …`";
         return draft.bad(Problem::new(text, reason));
     };
-    let mut current: Option<(&'t str, Start<'t>, String)> = None;
+    let mut current: Option<(&'t str, SpeakerLine<'t>, String)> = None;
     for (line, _, in_code) in lines(text) {
         let start = if in_code { None } else { speakers.start(line) };
         match (start, &mut current) {
             (Some(start), _) => {
-                let said = start.text.to_owned();
-                say(current.replace((line, start, said)), draft);
+                let body = start.text.to_owned();
+                push_message(current.replace((line, start, body)), draft);
             }
-            (None, Some((_, _, said))) => {
-                said.push('\n');
-                said.push_str(line);
+            (None, Some((_, _, body))) => {
+                body.push('\n');
+                body.push_str(line);
             }
             (None, None) if line.trim().is_empty() => {}
             (None, None) => match line.strip_prefix("# ") {
                 Some(title) if draft.import.title.is_empty() => {
                     draft.import.title = title.trim().into();
                 }
-                _ => draft.leave("leading line"),
+                _ => draft.omit("leading line"),
             },
         }
     }
-    say(current, draft);
+    push_message(current, draft);
 }
 
-fn say<'t>(said: Option<(&'t str, Start<'t>, String)>, draft: &mut Draft<'t, '_, '_>) {
-    let Some((line, start, text)) = said else {
+fn push_message<'t>(
+    body: Option<(&'t str, SpeakerLine<'t>, String)>,
+    draft: &mut Draft<'t, '_, '_>,
+) {
+    let Some((line, start, text)) = body else {
         return;
     };
     let Some(name) = start.name else {
-        return draft.leave("unnamed notice");
+        return draft.omit("unnamed notice");
     };
     let text = text.trim();
     if text.is_empty() {
-        return draft.leave("empty message");
+        return draft.omit("empty message");
     }
     let (role, author) = role_of(name);
     let part = attached(text).unwrap_or_else(|| Part::text(text));
-    let message = Drafted {
+    let message = DraftMessage {
         author,
         at: start.at,
-        ..Drafted::new(role, vec![part])
+        ..DraftMessage::new(role, vec![part])
     };
     draft.push_or_system(line, message);
 }
 
-/// A file in WhatsApp's words.
+/// An attachment in WhatsApp's notation.
 fn attached(text: &str) -> Option<Part> {
     let named = text
         .strip_prefix("<attached: ")

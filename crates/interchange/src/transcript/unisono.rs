@@ -1,5 +1,5 @@
-//! unisono JSONL: the session first, then messages, branches, checkpoints and what stands shortened
-//! in the context, one object a line.
+//! unisono JSONL: the session, then messages, branches, checkpoints, shortened messages and topics,
+//! one object per line.
 //!
 //! | line | keys |
 //! |---|---|
@@ -12,10 +12,10 @@
 //! | `topics` | `through`, the last message it was decided about, `ends`: `opener`, `by` and `at` of each |
 //! | `sealed` | `message`, the last of a topic that a person let end, `at` |
 //!
-//! `after` is the number of the checkpoint after which a message was shortened: it is whole again
-//! once that one is taken back. Without it, it stays shortened.
+//! `after` is the number of the checkpoint after which a message was shortened: reverting that
+//! checkpoint restores the message. Without `after` it stays shortened.
 //!
-//! A person may leave ids, parents and times out: a message then follows the one before it.
+//! Ids, parents and times are optional: a message without a parent follows the previous one.
 
 pub(super) mod checkpoint;
 mod shortened;
@@ -26,13 +26,13 @@ use std::str::FromStr;
 use unisono_context::message::{Part, ReportedUsage};
 use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Tokens};
 
-use super::draft::{Draft, Drafted, Parent};
+use super::draft::{Draft, DraftMessage, Parent};
 use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 use unisono_config::diagnostic::{nearest, suggestion};
 
-/// The version this program writes and reads.
+/// The version that this program writes and reads.
 pub(super) const VERSION: u32 = 1;
 
 const LINES: [&str; 9] = [
@@ -51,7 +51,7 @@ const PARTS: [&str; 4] = ["text", "tool_call", "tool_result", "attachment"];
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads a line, of which so many come before; and whether some of those were bad.
+/// Reads the line with this index; `has_bad` is whether an earlier one was bad.
 pub(super) fn read<'t>(
     item: Value<'t>,
     (index, has_bad): (usize, bool),
@@ -138,7 +138,7 @@ fn session<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
     Ok(())
 }
 
-fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
     let known = [
         "type", "id", "parent", "role", "author", "at", "usage", "pinned", "parts",
     ];
@@ -158,7 +158,7 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
     let parts = parts.into_iter().map(|value| part(value, draft));
     let parts = parts.collect();
     let parts = draft.parts(parts)?;
-    Ok(Drafted {
+    Ok(DraftMessage {
         id: object.get("id").map(id).transpose()?,
         parent,
         author: object.get("author").map(agent).transpose()?,
@@ -169,7 +169,7 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
             .map(Value::bool)
             .transpose()?
             .unwrap_or_default(),
-        ..Drafted::new(role, parts)
+        ..DraftMessage::new(role, parts)
     })
 }
 
@@ -209,7 +209,7 @@ fn part<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Part>
     Ok(part)
 }
 
-/// `arguments` is JSON; what is not, as models sometimes write it, stands in `arguments_text`.
+/// `arguments` is JSON; text that is not JSON, as models sometimes write, is in `arguments_text`.
 fn tool_call<'t>(object: &Object<'t>) -> Result<'t, Part> {
     let arguments = match (object.opt_text("arguments_text")?, object.any("arguments")) {
         (Some(text), _) => text.into(),
@@ -245,7 +245,7 @@ fn branch<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, 
     Ok(())
 }
 
-/// A message that came before in the file.
+/// An earlier message of the file.
 fn named<'t>(
     object: &Object<'t>,
     key: &str,

@@ -1,4 +1,4 @@
-//! Conversations as text.
+//! Writes conversations as text.
 
 mod anthropic;
 mod chat;
@@ -14,30 +14,30 @@ use unisono_api::harmless::for_json;
 /// Why a conversation was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// No branch of that name.
+    /// There is no such branch.
     #[error("branch {name:?} does not exist{}", .help.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
     UnknownBranch {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest name, or all of them.
+        /// The most similar name, or all names.
         help: Option<String>,
     },
-    /// The format is only read.
+    /// The format cannot be written.
     #[error("{0} is only read, not written; written are unisono, openai, sharegpt and anthropic")]
     OnlyRead(Format),
     /// The session has no id yet.
     #[error("the session does not exist yet")]
     NoSession,
-    /// A value is no JSON: a defect of this program.
+    /// A value cannot be serialised: a defect of this program.
     #[error("internal: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Writes a session, or one branch of it. The unisono format keeps every branch unless one is
-/// named; the others hold one branch, `main` where none is named.
+/// Writes a session or one branch of it. The unisono format contains all branches unless one is
+/// named; the others contain one branch, by default `main`.
 ///
 /// # Errors
-/// The branch does not exist.
+/// The branch or the session does not exist, or the format cannot be written.
 pub fn write(state: &State, branch: Option<&str>, format: Format) -> Result<String, WriteError> {
     match (format, branch) {
         (Format::Unisono, None) => lossless::session(state),
@@ -57,7 +57,7 @@ fn head(state: &State, name: &str) -> Result<MessageId, WriteError> {
     })
 }
 
-/// One object and a line break.
+/// Writes one object and a line break.
 fn line(out: &mut String, value: &impl serde::Serialize) -> Result<(), WriteError> {
     out.push_str(&for_json(&serde_json::to_string(value)?));
     out.push('\n');

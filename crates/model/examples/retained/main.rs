@@ -15,13 +15,13 @@ mod talk;
 
 use std::collections::BTreeSet;
 
-use measure::{Share, share};
-use talk::{Said, Talk, noon, talk};
+use measure::{LimitShare, share};
+use talk::{Talk, Utterance, noon, talk};
 use unisono_context::checkpoint::{Body, Span, block_text};
 use unisono_context::{Encoding, Ordinal, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{
-    CountTokens, Passage, Style, SummaryDraft, SummaryInput, checkpoint,
+    CountTokens, Passage, SummaryDraft, SummaryInput, SummaryLayout, checkpoint,
 };
 use unisono_model::retention::baseline::{Baseline, keep};
 
@@ -75,14 +75,14 @@ fn main() {
 }
 
 fn row(half: &str, kind: &str, text: &str, part: u64, count: CountTokens<'_>) {
-    let mut sums = [Share::default(); 6];
+    let mut sums = [LimitShare::default(); 6];
     for seed in 1..=SEEDS {
         let talk = talk(text, WORDS, seed);
         let cap = whole(&talk, count) / part;
         let own = once(&talk, cap, count);
         let rolled = rolling(&talk, cap, count);
         let oldest = || talk.questions.iter().filter(|q| q.place < 0.25);
-        let mut add = |at: usize, new: Share, weight: f64| {
+        let mut add = |at: usize, new: LimitShare, weight: f64| {
             sums[at].bag += new.bag / weight / SEEDS as f64;
             sums[at].subject += new.subject / weight / SEEDS as f64;
         };
@@ -101,7 +101,7 @@ fn row(half: &str, kind: &str, text: &str, part: u64, count: CountTokens<'_>) {
         add(3, share(&kept, talk.questions.iter()), 1.0);
         add(4, share(&rolled, talk.questions.iter()), 1.0);
         let (then, now) = (share(&own, oldest()), share(&rolled, oldest()));
-        let lost = Share {
+        let lost = LimitShare {
             bag: now.bag - then.bag,
             subject: now.subject - then.subject,
         };
@@ -124,58 +124,69 @@ fn row(half: &str, kind: &str, text: &str, part: u64, count: CountTokens<'_>) {
 
 fn once(talk: &Talk, cap: u64, count: CountTokens<'_>) -> String {
     let none = SummaryDraft::default();
-    block(&talk.said, &summary(&talk.said, &none, cap, count))
+    block(
+        &talk.utterances,
+        &summary(&talk.utterances, &none, cap, count),
+    )
 }
 
 fn rolling(talk: &Talk, cap: u64, count: CountTokens<'_>) -> String {
     let mut draft = SummaryDraft::default();
-    let chunk = talk.said.len().div_ceil(GENERATIONS);
-    for end in (0..talk.said.len()).step_by(chunk) {
-        let part = &talk.said[end..(end + chunk).min(talk.said.len())];
+    let chunk = talk.utterances.len().div_ceil(GENERATIONS);
+    for end in (0..talk.utterances.len()).step_by(chunk) {
+        let part = &talk.utterances[end..(end + chunk).min(talk.utterances.len())];
         draft = summary(part, &draft, cap, count);
     }
-    block(&talk.said, &draft)
+    block(&talk.utterances, &draft)
 }
 
 /// A checkpoint of the messages and of the draft before them.
-fn summary(said: &[Said], prior: &SummaryDraft, cap: u64, count: CountTokens<'_>) -> SummaryDraft {
+fn summary(
+    utterances: &[Utterance],
+    prior: &SummaryDraft,
+    cap: u64,
+    count: CountTokens<'_>,
+) -> SummaryDraft {
     let draft = checkpoint(
         &SummaryInput {
-            passages: &passages(said),
+            passages: &passages(utterances),
             prior: (!prior.text.is_empty()).then_some(&prior.text),
             prior_facts: &prior.key_facts,
             cap: Tokens(cap),
-            style: Style::Rolling,
+            style: SummaryLayout::Rolling,
             instructions: None,
             count,
         },
-        &[covered(said)],
+        &[covered(utterances)],
     );
     assert!(draft.tokens.0 <= cap);
     draft
 }
 
-fn covered(said: &[Said]) -> Span {
+fn covered(utterances: &[Utterance]) -> Span {
     Span {
         first: Ordinal::FIRST,
-        last: said.last().map_or(Ordinal::FIRST, |said| said.ordinal),
+        last: utterances
+            .last()
+            .map_or(Ordinal::FIRST, |utterance| utterance.ordinal),
     }
 }
 
-fn block(said: &[Said], draft: &SummaryDraft) -> String {
+fn block(utterances: &[Utterance], draft: &SummaryDraft) -> String {
     let body = Body::Summary(draft.text.as_str().into());
-    block_text(&[covered(said)], &body, &draft.key_facts)
+    block_text(&[covered(utterances)], &body, &draft.key_facts)
 }
 
-fn passages(said: &[Said]) -> Vec<Passage<'_>> {
-    said.iter()
-        .filter_map(|said| {
+fn passages(utterances: &[Utterance]) -> Vec<Passage<'_>> {
+    utterances
+        .iter()
+        .filter_map(|utterance| {
             Passage::of_part(
-                said.ordinal,
-                said.role,
-                said.name.as_deref(),
-                noon(said.day),
-                &said.part,
+                utterance.ordinal,
+                utterance.role,
+                utterance.name.as_deref(),
+                noon(utterance.day),
+                &utterance.part,
             )
         })
         .collect()
@@ -185,30 +196,34 @@ fn whole(talk: &Talk, count: CountTokens<'_>) -> u64 {
     texts(talk).iter().map(|text| count(text)).sum()
 }
 
-fn speaker(said: &Said) -> &str {
-    said.name.as_deref().unwrap_or(said.role.name())
+fn speaker(utterance: &Utterance) -> &str {
+    utterance.name.as_deref().unwrap_or(utterance.role.name())
 }
 
 /// The messages with their speakers, and each day before its first one.
 fn texts(talk: &Talk) -> Vec<String> {
     let mut day = None;
-    let text = |said: &Said| {
-        let new = day.replace(said.day) != Some(said.day);
+    let text = |utterance: &Utterance| {
+        let new = day.replace(utterance.day) != Some(utterance.day);
         let head = if new {
-            said.day.strftime("%-d %B %Y\n").to_string()
+            utterance.day.strftime("%-d %B %Y\n").to_string()
         } else {
             String::new()
         };
-        format!("{head}{}: {}", speaker(said), said.part.countable_text())
+        format!(
+            "{head}{}: {}",
+            speaker(utterance),
+            utterance.part.countable_text()
+        )
     };
-    talk.said.iter().map(text).collect()
+    talk.utterances.iter().map(text).collect()
 }
 
 /// The sentences, each with its speaker, each once.
 fn sentences(talk: &Talk) -> Vec<String> {
     let (mut found, mut known) = (Vec::new(), BTreeSet::new());
-    for said in &talk.said {
-        let text = said.part.countable_text();
+    for utterance in &talk.utterances {
+        let text = utterance.part.countable_text();
         let ends = text
             .match_indices(['.', '!', '?', '\n'])
             .map(|(at, _)| at + 1);
@@ -216,7 +231,7 @@ fn sentences(talk: &Talk) -> Vec<String> {
         for end in ends.chain([text.len()]) {
             let whole = end == text.len() || text[end..].starts_with([' ', '\n']);
             if whole && !text[from..end].trim().is_empty() {
-                let sentence = format!("{}: {}", speaker(said), text[from..end].trim());
+                let sentence = format!("{}: {}", speaker(utterance), text[from..end].trim());
                 if known.insert(sentence.clone()) {
                     found.push(sentence);
                 }

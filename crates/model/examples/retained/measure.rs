@@ -12,7 +12,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 
 /// Shares of the answers' words.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Share {
+pub(crate) struct LimitShare {
     /// Anywhere in the text.
     pub(crate) bag: f64,
     /// In a sentence with the subject, or under its name.
@@ -20,7 +20,7 @@ pub(crate) struct Share {
 }
 
 /// What a text keeps of the questions' answers, the mean over the questions.
-pub(crate) fn share<'a>(text: &str, questions: impl Iterator<Item = &'a Question>) -> Share {
+pub(crate) fn share<'a>(text: &str, questions: impl Iterator<Item = &'a Question>) -> LimitShare {
     let all: BTreeSet<String> = words(text).collect();
     let sentences = sentences(text);
     let mut holding: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -29,7 +29,7 @@ pub(crate) fn share<'a>(text: &str, questions: impl Iterator<Item = &'a Question
             holding.entry(word).or_default().push(index);
         }
     }
-    let (mut sum, mut asked) = (Share::default(), 0.0);
+    let (mut sum, mut asked) = (LimitShare::default(), 0.0);
     for question in questions {
         let subject: Vec<String> = words(&question.subject).collect();
         let with = |word: &String| {
@@ -44,7 +44,7 @@ pub(crate) fn share<'a>(text: &str, questions: impl Iterator<Item = &'a Question
         sum.subject += kept(question.words.iter().filter(|w| with(w)).count());
         asked += 1.0;
     }
-    Share {
+    LimitShare {
         bag: sum.bag / f64::max(asked, 1.0),
         subject: sum.subject / f64::max(asked, 1.0),
     }

@@ -12,7 +12,7 @@ use jiff::civil::{Date, Weekday, date};
 use unisono_context::{Ordinal, Part, Role, Timestamp};
 
 /// A message of a talk.
-pub(crate) struct Said {
+pub(crate) struct Utterance {
     pub(crate) ordinal: Ordinal,
     pub(crate) role: Role,
     /// The speaker's name where the talk is one of people.
@@ -33,7 +33,7 @@ pub(crate) struct Question {
 
 /// A talk and its questions.
 pub(crate) struct Talk {
-    pub(crate) said: Vec<Said>,
+    pub(crate) utterances: Vec<Utterance>,
     pub(crate) questions: Vec<Question>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn talk(text: &str, words: &str, seed: u64) -> Talk {
         Some(names) if people => names[seed as usize % names.len()],
         _ => ["user", "assistant"][side],
     };
-    let mut maker = Maker {
+    let mut maker = ModelFactory {
         words: words
             .lines()
             .filter_map(|line| line.split_once(": "))
@@ -110,7 +110,7 @@ pub(crate) fn talk(text: &str, words: &str, seed: u64) -> Talk {
         people,
         day: date(2023, 3, 7),
         talk: Talk {
-            said: Vec::new(),
+            utterances: Vec::new(),
             questions: Vec::new(),
         },
         used: BTreeSet::new(),
@@ -130,13 +130,13 @@ pub(crate) fn talk(text: &str, words: &str, seed: u64) -> Talk {
         }
         maker.add(&fragments.events[event % fragments.events.len()], &mut draw);
     }
-    let all = maker.talk.said.len().max(1) as f64;
+    let all = maker.talk.utterances.len().max(1) as f64;
     let questions = maker.talk.questions.iter_mut();
     questions.for_each(|question| question.place /= all);
     maker.talk
 }
 
-struct Maker<'a> {
+struct ModelFactory<'a> {
     words: BTreeMap<&'a str, &'a str>,
     names: [&'a str; 2],
     people: bool,
@@ -146,7 +146,7 @@ struct Maker<'a> {
     used: BTreeSet<String>,
 }
 
-impl Maker<'_> {
+impl ModelFactory<'_> {
     fn add(&mut self, block: &[&str], draw: &mut Draw) {
         let mut slots = BTreeMap::new();
         for line in block {
@@ -175,8 +175,8 @@ impl Maker<'_> {
                 let role = [Role::User, Role::Assistant][side];
                 (role, side, Part::text(line.get(3..).unwrap_or_default()))
             };
-            self.talk.said.push(Said {
-                ordinal: Ordinal(self.talk.said.len() as u32 + 1),
+            self.talk.utterances.push(Utterance {
+                ordinal: Ordinal(self.talk.utterances.len() as u32 + 1),
                 role,
                 name: self.people.then(|| self.names[side].to_owned()),
                 day: self.day,
@@ -198,7 +198,7 @@ impl Maker<'_> {
         self.talk.questions.push(Question {
             subject: subject.to_lowercase(),
             words: super::measure::words(&answer.join(" ")).collect(),
-            place: self.talk.said.len() as f64,
+            place: self.talk.utterances.len() as f64,
         });
     }
 

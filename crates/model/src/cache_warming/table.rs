@@ -17,31 +17,31 @@ use unisono_context::{Digest, Tokens};
 /// A prefix in the cache of the machines that serve one model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The model, as definitions write it.
+    /// The model's name, as in definitions.
     pub model: Arc<str>,
     /// The rendered prefix.
     pub prefix: Digest,
-    /// What has to be called: with another choice a provider may not find its messages again.
+    /// The forced tool choice: with another one a provider may not find its cached messages.
     pub choice: Option<Choice>,
-    /// Where a provider spreads requests over several caches: which of them.
+    /// The number of the cache, if a provider spreads requests over several.
     pub shard: u32,
 }
 
-/// What a request says of itself before it is sent.
+/// The properties of a request that decide about waiting.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking {
+pub struct WarmingRequest {
     /// How the cache is warmed.
     pub mode: CacheWarm,
     /// Whether other requests share the prefix.
     pub has_peers: bool,
     /// The prefix's length.
     pub prefix: Tokens,
-    /// The shortest prefix the provider caches; none: it is not known to cache.
+    /// The shortest prefix that the provider caches; `None` if it is not known to cache.
     pub minimum: Option<Tokens>,
 }
 
-impl Asking {
-    /// Whether the provider caches this prefix at all.
+impl WarmingRequest {
+    /// Whether the provider caches a prefix of this length.
     pub fn is_cacheable(&self) -> bool {
         self.minimum.is_some_and(|minimum| self.prefix >= minimum)
     }
@@ -52,21 +52,21 @@ impl Asking {
     }
 }
 
-/// What a request does next.
+/// The next action of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum WarmingDecision {
     /// It is sent at once.
     Go,
     /// It is sent at once; the others wait for it. The ticket is its right to lead.
     Lead(Ticket),
-    /// It waits for the leader, at most until then.
+    /// It waits for the leader, at most until the given time.
     Wait {
-        /// When the wait ends by itself.
+        /// The end of the wait.
         until: Duration,
     },
 }
 
-/// Tells one leader from a later one of the same prefix.
+/// Distinguishes a leader from later ones of the same prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
@@ -80,16 +80,17 @@ enum State {
 #[derive(Debug)]
 pub struct Table {
     states: HashMap<Key, State>,
-    /// The longest a request waits, from when its leader started.
+    /// The maximum wait, counted from the start of the leader.
     patience: Duration,
-    /// Warm prefixes are forgotten beyond this many. Those being warmed are as many as there
-    /// are leaders under way.
+    /// The maximum number of warm prefixes. Prefixes being warmed are not limited here: there is
+    /// one leader for each.
     capacity: usize,
     tickets: u64,
 }
 
 impl Table {
-    /// An empty table: requests wait at most that long, so many prefixes are remembered.
+    /// An empty table with at most `capacity` warm prefixes, at which requests wait at most
+    /// `patience`.
     pub fn new(patience: Duration, capacity: usize) -> Table {
         Table {
             states: HashMap::new(),
@@ -99,37 +100,38 @@ impl Table {
         }
     }
 
-    /// Decides what a request does.
-    pub fn enter(&mut self, key: &Key, now: Duration, asking: &Asking) -> Entered {
-        if !asking.may_wait() || self.is_warm(key, now) {
-            return Entered::Go;
+    /// Decides the next action of a request.
+    pub fn enter(&mut self, key: &Key, now: Duration, warming: &WarmingRequest) -> WarmingDecision {
+        if !warming.may_wait() || self.is_warm(key, now) {
+            return WarmingDecision::Go;
         }
         if let Some(State::Warming { since, .. }) = self.states.get(key) {
             let until = since.saturating_add(self.patience);
-            // Past its time a leader holds nobody up, newcomers included.
+            // After its time a leader delays no request, new ones included.
             return if now < until {
-                Entered::Wait { until }
+                WarmingDecision::Wait { until }
             } else {
-                Entered::Go
+                WarmingDecision::Go
             };
         }
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let leads = State::Warming { since: now, ticket };
         self.states.insert(key.clone(), leads);
-        Entered::Lead(ticket)
+        WarmingDecision::Lead(ticket)
     }
 
-    /// A request with that prefix has brought its first event: the provider has it now.
-    pub fn warmed(&mut self, key: &Key, now: Duration, lifetime: Duration) {
+    /// Records the first event of a request with this prefix: the provider's cache has it for
+    /// `lifetime`.
+    pub fn mark_warm(&mut self, key: &Key, now: Duration, lifetime: Duration) {
         self.states.remove(key);
-        self.make_room(now);
+        self.evict(now);
         let until = now.saturating_add(lifetime);
         self.states.insert(key.clone(), State::Warm { until });
     }
 
-    /// A leader is done with. True: it had not warmed its prefix, which is cold again.
-    pub fn left(&mut self, key: &Key, leader: Ticket) -> bool {
+    /// Removes a leader. Returns true if it had not warmed its prefix, which is cold again.
+    pub fn release_leader(&mut self, key: &Key, leader: Ticket) -> bool {
         let leads =
             |state: &State| matches!(state, State::Warming { ticket, .. } if *ticket == leader);
         let failed = self.states.get(key).is_some_and(leads);
@@ -144,14 +146,14 @@ impl Table {
         matches!(self.states.get(key), Some(State::Warm { until }) if now < *until)
     }
 
-    /// How many prefixes are remembered.
+    /// The number of remembered prefixes.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// Makes room for a warm prefix: forgets what has gone cold, then what will go cold first.
-    fn make_room(&mut self, now: Duration) {
+    /// Makes room for a warm prefix: removes the expired prefixes, then the ones that expire first.
+    fn evict(&mut self, now: Duration) {
         if self.states.len() < self.capacity {
             return;
         }

@@ -1,5 +1,5 @@
-//! The gate under way, with the clock stopped: who is let through when, and that nobody is left
-//! behind. Time moves only when every task waits.
+//! Tests of the gate with a paused clock: which request passes when, and that none waits for ever.
+//! Time advances only when every task waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,8 +21,8 @@ fn key(model: &str) -> Key {
     }
 }
 
-fn asking(peers: u32) -> Asking {
-    Asking {
+fn warming(peers: u32) -> WarmingRequest {
+    WarmingRequest {
         mode: CacheWarm::Leader,
         has_peers: peers > 1,
         prefix: Tokens(80_000),
@@ -33,14 +33,14 @@ fn asking(peers: u32) -> Asking {
 /// How long a request waits, in milliseconds, and whether its prefix was warm then.
 type Passed = (u128, bool);
 
-/// Requests that wait at the gate, each telling when it passed.
+/// Starts requests that wait at the gate; each reports when it passed.
 fn follow(warmth: &CacheWarmth, key: &Key, count: u32) -> JoinSet<Passed> {
     let mut waiting = JoinSet::new();
     for _ in 0..count {
         let (warmth, key) = (warmth.clone(), key.clone());
         waiting.spawn(async move {
             let started = Instant::now();
-            let lead = warmth.enter(&key, &asking(count + 1)).await;
+            let lead = warmth.enter(&key, &warming(count + 1)).await;
             assert!(lead.is_none(), "there is one leader already");
             (started.elapsed().as_millis(), warmth.is_warm(&key))
         });
@@ -49,7 +49,7 @@ fn follow(warmth: &CacheWarmth, key: &Key, count: u32) -> JoinSet<Passed> {
 }
 
 async fn lead(warmth: &CacheWarmth, key: &Key) -> Lead {
-    let lead = warmth.enter(key, &asking(64)).await;
+    let lead = warmth.enter(key, &warming(64)).await;
     lead.expect("the first leads")
 }
 
@@ -59,10 +59,10 @@ async fn followers_start_at_the_leaders_first_event() {
     let leader = lead(&warmth, &key).await;
     let followers = follow(&warmth, &key, 63);
     sleep(Duration::from_millis(700)).await;
-    warmth.warmed(&key, LIFETIME);
+    warmth.mark_warm(&key, LIFETIME);
     let passed = followers.join_all().await;
     assert_eq!(passed, vec![(700, true); 63]);
-    // What happens to the leader afterwards is its own affair.
+    // What happens to the leader afterwards does not matter here.
     drop(leader);
     assert!(warmth.is_warm(&key));
 }
@@ -97,13 +97,13 @@ async fn a_leader_whose_task_is_aborted_releases_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_takes_too_long_is_no_longer_waited_for() {
+async fn followers_stop_waiting_for_a_slow_leader() {
     let (warmth, key) = (CacheWarmth::new(Duration::from_secs(2)), key("a/b"));
     let _leader = lead(&warmth, &key).await;
     advance(Duration::from_millis(500)).await;
     let followers = follow(&warmth, &key, 8);
     assert_eq!(followers.join_all().await, vec![(1_500, false); 8]);
-    assert!(warmth.enter(&key, &asking(8)).await.is_none());
+    assert!(warmth.enter(&key, &warming(8)).await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,7 +117,7 @@ async fn a_patience_without_end_ends_with_the_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_that_is_given_up_leaves_the_others_waiting() {
+async fn a_cancelled_follower_leaves_the_others_waiting() {
     let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     let _leader = lead(&warmth, &key).await;
     let mut given_up = follow(&warmth, &key, 4);
@@ -126,7 +126,7 @@ async fn a_follower_that_is_given_up_leaves_the_others_waiting() {
     given_up.abort_all();
     while given_up.join_next().await.is_some() {}
     sleep(Duration::from_millis(100)).await;
-    warmth.warmed(&key, LIFETIME);
+    warmth.mark_warm(&key, LIFETIME);
     assert_eq!(followers.join_all().await, vec![(200, true); 4]);
 }
 
@@ -138,10 +138,10 @@ async fn models_do_not_wait_for_each_other() {
     let _other = lead(&warmth, &other).await;
     let (behind_one, behind_other) = (follow(&warmth, &one, 4), follow(&warmth, &other, 4));
     sleep(Duration::from_millis(10)).await;
-    warmth.warmed(&other, LIFETIME);
+    warmth.mark_warm(&other, LIFETIME);
     assert_eq!(behind_other.join_all().await, vec![(10, true); 4]);
     sleep(Duration::from_millis(10)).await;
-    warmth.warmed(&one, LIFETIME);
+    warmth.mark_warm(&one, LIFETIME);
     assert_eq!(behind_one.join_all().await, vec![(20, true); 4]);
 }
 
@@ -149,15 +149,15 @@ async fn models_do_not_wait_for_each_other() {
 async fn a_warm_prefix_is_used_without_a_leader_until_it_has_gone_cold() {
     let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     drop(lead(&warmth, &key).await);
-    warmth.warmed(&key, LIFETIME);
+    warmth.mark_warm(&key, LIFETIME);
     advance(LIFETIME - Duration::from_millis(1)).await;
-    assert!(warmth.enter(&key, &asking(8)).await.is_none() && warmth.is_warm(&key));
+    assert!(warmth.enter(&key, &warming(8)).await.is_none() && warmth.is_warm(&key));
     advance(Duration::from_millis(1)).await;
     assert!(!warmth.is_warm(&key));
     let _leader = lead(&warmth, &key).await;
 }
 
-/// Many threads at once: exactly one leads, and all come through.
+/// Many threads at once: exactly one leads, and all of them pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_one_of_many_leads() {
     for _ in 0..50 {
@@ -167,10 +167,10 @@ async fn exactly_one_of_many_leads() {
         for _ in 0..64 {
             let (warmth, key, leaders) = (warmth.clone(), key.clone(), leaders.clone());
             requests.spawn(async move {
-                if let Some(lead) = warmth.enter(&key, &asking(64)).await {
+                if let Some(lead) = warmth.enter(&key, &warming(64)).await {
                     leaders.fetch_add(1, Ordering::Relaxed);
                     tokio::task::yield_now().await;
-                    warmth.warmed(&key, LIFETIME);
+                    warmth.mark_warm(&key, LIFETIME);
                     drop(lead);
                 }
             });
@@ -181,22 +181,28 @@ async fn exactly_one_of_many_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_each_slot_has_its_cache_a_prefix_is_worked_on_once_at_a_time() {
+async fn a_prefix_runs_once_at_a_time_on_servers_with_a_cache_per_slot() {
     let warmth = CacheWarmth::default();
     let (own, other) = (key("own/x"), key("own/y"));
-    warmth.set_apart(&own.model, true);
-    assert!(warmth.turn(&other, &asking(4)).await.is_none());
-    let alone = Asking {
+    warmth.set_serial(&own.model, true);
+    assert!(warmth.prefix_permit(&other, &warming(4)).await.is_none());
+    let alone = WarmingRequest {
         mode: CacheWarm::Off,
-        ..asking(4)
+        ..warming(4)
     };
-    assert!(warmth.turn(&own, &alone).await.is_none(), "nobody wants it");
+    assert!(
+        warmth.prefix_permit(&own, &alone).await.is_none(),
+        "nobody wants it"
+    );
     let at_work = Arc::new(AtomicUsize::new(0));
     let mut all = JoinSet::new();
     for _ in 0..8 {
         let (warmth, own, at_work) = (warmth.clone(), own.clone(), at_work.clone());
         all.spawn(async move {
-            let _turn = warmth.turn(&own, &asking(4)).await.expect("a turn");
+            let _permit = warmth
+                .prefix_permit(&own, &warming(4))
+                .await
+                .expect("a turn");
             assert_eq!(at_work.fetch_add(1, Ordering::SeqCst), 0);
             sleep(Duration::from_secs(1)).await;
             at_work.fetch_sub(1, Ordering::SeqCst);
@@ -208,12 +214,12 @@ async fn where_each_slot_has_its_cache_a_prefix_is_worked_on_once_at_a_time() {
         ..own.clone()
     };
     let begun = Instant::now();
-    drop(warmth.turn(&another, &asking(4)).await);
+    drop(warmth.prefix_permit(&another, &warming(4)).await);
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // One that no longer waits holds nobody up.
+    // A request that no longer waits does not delay others.
     let gone = tokio::spawn({
         let (warmth, own) = (warmth.clone(), own.clone());
-        async move { drop(warmth.turn(&own, &asking(4)).await) }
+        async move { drop(warmth.prefix_permit(&own, &warming(4)).await) }
     });
     advance(Duration::from_millis(10)).await;
     gone.abort();
@@ -221,6 +227,6 @@ async fn where_each_slot_has_its_cache_a_prefix_is_worked_on_once_at_a_time() {
         done.expect("it was alone");
     }
     assert!(begun.elapsed() >= Duration::from_secs(8));
-    warmth.set_apart(&own.model, false);
-    assert!(warmth.turn(&own, &asking(4)).await.is_none());
+    warmth.set_serial(&own.model, false);
+    assert!(warmth.prefix_permit(&own, &warming(4)).await.is_none());
 }

@@ -19,24 +19,24 @@ use super::{BANDS, Calibration, RATIOS, Window};
 /// The version this program writes, and the only one it reads.
 const VERSION: u32 = 1;
 
-/// A document of calibrations that cannot be used.
+/// A document of calibrations that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is not one.
-    #[error("these are not calibrations: {0}")]
+    /// It is not such a document.
+    #[error("this is not a document of calibrations: {0}")]
     Malformed(String),
-    /// Another version of this program wrote it.
+    /// It was written by another version of this program.
     #[error("calibrations have version {found}, this program reads version {VERSION}")]
     Version {
-        /// The version it has.
+        /// Its version.
         found: u32,
     },
-    /// A value that no calibration has.
+    /// A value is out of bounds.
     #[error("calibration of `{model}`: {field} = {value} is out of bounds")]
     OutOfBounds {
         /// The model.
         model: Arc<str>,
-        /// Which value.
+        /// The field.
         field: &'static str,
         /// The value.
         value: u32,
@@ -115,7 +115,7 @@ fn ppm(value: f64) -> u32 {
     (value * 1e6).round() as u32
 }
 
-/// The value, if it is within its bounds.
+/// The value, checked against its bounds.
 fn checked(
     model: &Arc<str>,
     field: &'static str,

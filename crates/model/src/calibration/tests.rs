@@ -1,4 +1,5 @@
-//! Calibrations: how fast they learn, what they leave out, and that they survive a document.
+//! Tests of calibrations: how fast they adapt, which replies they ignore, and that they can be
+//! saved and loaded.
 
 use proptest::prelude::*;
 
@@ -33,14 +34,14 @@ fn learnt(replies: &[Recorded]) -> Calibration {
     calibration
 }
 
-/// How far the adjusted estimate of a reply is from what was reported.
+/// The difference between the adjusted estimate of a reply and the reported value.
 fn error(calibration: &Calibration, (estimated, reported): Recorded) -> f64 {
     let adjusted = calibration.adjust(Count::exact(estimated)).tokens.0 as f64;
     (adjusted - reported as f64).abs() / reported as f64
 }
 
 #[test]
-fn three_replies_bring_an_estimate_that_is_a_fifth_off_within_five_percent() {
+fn three_replies_correct_an_error_of_a_fifth_to_five_percent() {
     let before = error(&Calibration::NEW, REPLIES[0]);
     assert!(before > 0.15, "{before}");
     let calibration = learnt(&REPLIES[..3]);
@@ -48,7 +49,7 @@ fn three_replies_bring_an_estimate_that_is_a_fifth_off_within_five_percent() {
         let off = error(&calibration, *reply);
         assert!(off <= 0.05, "{reply:?}: {off}");
     }
-    // And from each later one on as well.
+    // The same holds after each later reply.
     for known in 3..REPLIES.len() {
         let off = error(&learnt(&REPLIES[..known]), REPLIES[known]);
         assert!(off <= 0.05, "after {known}: {off}");
@@ -67,7 +68,7 @@ fn the_band_is_wide_at_first_and_then_what_was_measured() {
 }
 
 #[test]
-fn an_adjusted_estimate_says_what_it_is_at_most() {
+fn an_adjusted_estimate_has_an_upper_bound() {
     let new = Calibration::NEW.adjust(Count::exact(1_000));
     assert_eq!((new.tokens, new.at_most), (Tokens(1_000), Tokens(1_200)));
     let calibration = learnt(&[(80_000, 96_000); 100]);
@@ -76,7 +77,7 @@ fn an_adjusted_estimate_says_what_it_is_at_most() {
         (known.tokens, known.at_most),
         (Tokens(1_200), Tokens(1_212))
     );
-    // A text that could not be tokenized is bounded by its bytes.
+    // The estimate of a text that could not be tokenized is limited by its bytes.
     let guessed = calibration.adjust(Count::approximate(4_000));
     assert_eq!(
         (guessed.tokens, guessed.at_most),
@@ -85,7 +86,7 @@ fn an_adjusted_estimate_says_what_it_is_at_most() {
 }
 
 #[test]
-fn what_says_nothing_is_left_out() {
+fn uninformative_amounts_are_ignored() {
     for (estimated, reported) in [(0, 0), (0, 500), (63, 400), (80_000, 0)] {
         let calibration = learnt(&[(estimated, reported)]);
         assert_eq!(calibration, Calibration::NEW, "{estimated} {reported}");
@@ -93,7 +94,7 @@ fn what_says_nothing_is_left_out() {
 }
 
 #[test]
-fn an_exception_moves_a_settled_ratio_little() {
+fn an_outlier_moves_a_settled_ratio_little() {
     // A reply that was read from a cache reports all of its input like any other.
     let settled = learnt(&REPLIES);
     for exception in [
@@ -115,7 +116,7 @@ fn an_exception_moves_a_settled_ratio_little() {
 }
 
 #[test]
-fn a_tokenizer_that_changed_is_learnt_anew() {
+fn a_changed_tokenizer_is_learnt_again() {
     let mut calibration = learnt(&[(80_000, 80_000); 50]);
     for _ in 0..12 {
         calibration.observe(Tokens(80_000), Tokens(104_000));
@@ -124,7 +125,7 @@ fn a_tokenizer_that_changed_is_learnt_anew() {
 }
 
 #[test]
-fn models_are_calibrated_apart() {
+fn models_are_calibrated_separately() {
     let calibrations = Calibrations::default();
     let [one, other]: [Arc<str>; 2] = ["anthropic/a".into(), "gemini/b".into()];
     for _ in 0..3 {
@@ -132,9 +133,9 @@ fn models_are_calibrated_apart() {
         calibrations.observe(&other, Tokens(1_000), Tokens(900));
         calibrations.observe(&"nothing/said".into(), Tokens(1_000), Tokens::ZERO);
     }
-    assert!((calibrations.of("anthropic/a").ratio() - 1.3).abs() < 1e-9);
-    assert!((calibrations.clone().of("gemini/b").ratio() - 0.9).abs() < 1e-9);
-    assert_eq!(calibrations.of("nothing/said"), Calibration::NEW);
+    assert!((calibrations.get("anthropic/a").ratio() - 1.3).abs() < 1e-9);
+    assert!((calibrations.clone().get("gemini/b").ratio() - 0.9).abs() < 1e-9);
+    assert_eq!(calibrations.get("nothing/said"), Calibration::NEW);
     assert_eq!(calibrations.all().len(), 2);
 }
 
@@ -165,10 +166,10 @@ fn a_bad_document_changes_nothing() {
     calibrations.observe(&"a/b".into(), Tokens(1_000), Tokens(1_100));
     let before = calibrations.all();
     for (document, said) in [
-        ("", "these are not calibrations: EOF"),
+        ("", "this is not a document of calibrations: EOF"),
         (
             "{\"version\":1}",
-            "these are not calibrations: missing field `models`",
+            "this is not a document of calibrations: missing field `models`",
         ),
         (
             "{\"version\":2,\"models\":[]}",
@@ -184,7 +185,7 @@ fn a_bad_document_changes_nothing() {
         ),
         (
             "{\"version\":1,\"models\":{\"a/b\":{\"ratio_ppm\":1000000,\"band_ppm\":10000,\"samples\":-1}}}",
-            "these are not calibrations: invalid value",
+            "this is not a document of calibrations: invalid value",
         ),
     ] {
         let error = calibrations.import(document).unwrap_err().to_string();
@@ -194,7 +195,7 @@ fn a_bad_document_changes_nothing() {
 }
 
 proptest! {
-    /// Whatever is reported, the values stay in their bounds and no arithmetic overflows.
+    /// Whatever is reported, the values stay within their limits and no arithmetic overflows.
     #[test]
     fn values_stay_in_their_bounds(replies in proptest::collection::vec(any::<Recorded>(), 0..40)) {
         let calibration = learnt(&replies);
@@ -208,15 +209,15 @@ proptest! {
 }
 
 #[test]
-fn a_window_that_a_provider_named_holds_until_the_catalogue_says_another() {
+fn a_reported_window_is_used_until_the_catalogue_changes() {
     let calibrations = Calibrations::default();
     let model: Arc<str> = "openai-compatible/qwen3".into();
-    let window = |all: &Calibrations, catalogue| all.of(&model).window(Tokens(catalogue)).0;
+    let window = |all: &Calibrations, catalogue| all.get(&model).window(Tokens(catalogue)).0;
     for nothing in [0, 128_000, 200_000] {
-        calibrations.refused(&model, Tokens(128_000), Tokens(nothing));
+        calibrations.record_window_refusal(&model, Tokens(128_000), Tokens(nothing));
     }
     assert!(calibrations.all().is_empty(), "that says nothing");
-    calibrations.refused(&model, Tokens(128_000), Tokens(8_192));
+    calibrations.record_window_refusal(&model, Tokens(128_000), Tokens(8_192));
     calibrations.observe(&model, Tokens(1_000), Tokens(1_200));
     assert_eq!(window(&calibrations, 128_000), 8_192);
     assert_eq!(window(&calibrations, 32_000), 32_000);
@@ -225,7 +226,7 @@ fn a_window_that_a_provider_named_holds_until_the_catalogue_says_another() {
     again.import(&calibrations.export()).unwrap();
     assert_eq!(again.all(), calibrations.all());
     assert_eq!(window(&again, 128_000), 8_192);
-    // What was written before there were windows.
+    // A document written before windows were recorded.
     let before = r#"{"version":1,"models":{"openai-compatible/qwen3":{"ratio_ppm":1000000,"band_ppm":200000,"samples":3}}}"#;
     again.import(before).unwrap();
     assert_eq!(window(&again, 128_000), 128_000);

@@ -9,12 +9,12 @@ use unisono_context::{Encoding, Ppm, Tokens};
 use super::{EXTRACTIVE, LongPrompt, Prices};
 use crate::dialect::{Dialect, label};
 
-/// A model as people write it: `provider/model`, or `extractive`.
+/// A reference to a model: `provider/model`, or `extractive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelRef {
-    /// Who serves it.
+    /// The provider.
     pub provider: String,
-    /// Its name there; may contain slashes.
+    /// The model's name at the provider; may contain slashes.
     pub model: String,
 }
 
@@ -37,70 +37,70 @@ impl fmt::Display for ModelRef {
     }
 }
 
-/// What is known of one model.
+/// The properties of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its reference.
     pub model: ModelRef,
     /// Context window: input and output together.
     pub window: Tokens,
-    /// A larger window that has to be asked for with a provider's beta flag.
+    /// A larger window, available with a provider's beta flag.
     pub beta_window: Option<Tokens>,
-    /// Longest output.
+    /// The maximum output.
     pub max_output: Tokens,
-    /// The encoding it is counted in.
+    /// The encoding in which its tokens are counted.
     pub encoding: Encoding,
-    /// True where that encoding is only an estimate of the provider's own.
+    /// True if that encoding only approximates the provider's own.
     pub estimated: bool,
     /// Prices per million tokens.
     pub prices: Prices,
-    /// What is charged instead once the input is long, where that differs.
+    /// Other prices for long inputs, if the provider has them.
     pub long_prompt: Option<LongPrompt>,
-    /// The shortest prefix its provider caches, if it caches.
+    /// The shortest prefix that its provider caches, if it is known to cache.
     pub cache_minimum: Option<Tokens>,
-    /// The shortest prefix for which one request goes ahead of the others, where it is not known
-    /// whether its provider caches.
+    /// The shortest prefix for which one request goes ahead of the others, if it is unknown whether
+    /// the provider caches.
     pub warm_minimum: Option<Tokens>,
-    /// How long a cached prefix stays since it was last used.
+    /// The lifetime of a cached prefix since its last use.
     pub cache_lifetime: Duration,
-    /// Whether it takes explicit cache breakpoints in a dialect where that is optional.
+    /// Whether it accepts explicit cache breakpoints, in a dialect in which they are optional.
     pub breakpoints: bool,
-    /// Whether it reasons before it answers: it then takes no temperature, and its reasoning is
-    /// sent back to it within a run.
+    /// Whether it reasons before it answers: such a model accepts no temperature, and gets its
+    /// reasoning back within a run.
     pub reasoning: bool,
-    /// Whether its chat template opens the block of its reasoning, so that a reply has only the
-    /// tag that closes it.
+    /// Whether its chat template opens the reasoning block, so that a reply has only the closing
+    /// tag.
     pub think_opened: bool,
-    /// Whether it takes an output schema; else it is given a tool to answer with, in dialects where
-    /// that is needed.
+    /// Whether it accepts an output schema. Otherwise it gets a tool to answer with, in dialects
+    /// that need it.
     pub structured: bool,
-    /// Its dialect, where it is not the one its provider speaks otherwise.
+    /// Its dialect, if it differs from the provider's default.
     pub dialect: Option<Dialect>,
-    /// Default compaction trigger as a share of the window, where the policy asks for one.
+    /// The default compaction trigger, as a share of the window.
     pub trigger: Ppm,
-    /// Default tokens kept verbatim by the `retention` preset.
+    /// The default number of tokens that the `retention` preset keeps verbatim.
     pub retention: Tokens,
-    /// The model that summarises for it.
+    /// The default summariser of its conversations.
     pub summariser: ModelRef,
-    /// Tokens a message costs at its provider besides what it says.
+    /// The provider's overhead of a message, in tokens.
     pub message_overhead: Tokens,
-    /// The first day on which its provider does not serve it any more, where that is known.
+    /// The first day without service, if it is known.
     pub retires: Option<Date>,
-    /// The model that takes the place of one that retires.
+    /// The successor of a retiring model.
     pub successor: Option<ModelRef>,
-    /// True when the catalogue does not have its window: say so.
+    /// True if the catalogue does not know its window, and a default is used.
     pub assumed: bool,
 }
 
 impl Entry {
-    /// Tokens a message of the conversation costs besides its text: its provider's, and its label.
+    /// The overhead of a message in tokens: the provider's, and the label.
     pub fn per_message(&self) -> Tokens {
         let offline = self.model == ModelRef::extractive();
         let label = if offline { Tokens::ZERO } else { label::TOKENS };
         self.message_overhead + label
     }
 
-    /// The prices of a request with that much input.
+    /// The prices of a request with this input.
     pub fn prices_for(&self, input: Tokens) -> Prices {
         match self.long_prompt {
             Some(long) if input > long.over => long.prices,

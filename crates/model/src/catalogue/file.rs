@@ -12,7 +12,7 @@ use super::price::{LongPrompt, Price, Prices};
 use super::{EXTRACTIVE, ModelRef, OUTPUT_SHARE, nearest};
 use crate::dialect::Dialect;
 
-/// The longest lifetime of a cached prefix that is believed, in seconds.
+/// The longest plausible lifetime of a cached prefix, in seconds.
 const LONGEST_CACHE: u64 = 86_400;
 
 /// A catalogue file that cannot be read.
@@ -23,17 +23,17 @@ pub struct Error {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The key on that line, where there is one.
+    /// The key on that line, if there is one.
     pub key: Option<String>,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
 }
 
-/// Reads a file; `name` is for errors.
+/// Parses a file; `name` is for errors.
 pub(super) fn parse(name: &str, text: &str) -> Result<File, Error> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let reason = shorter(error.message());
-        at(
+        let reason = with_nearest_key(error.message());
+        error_at(
             name,
             text,
             error.span().map_or(0, |span| span.start),
@@ -46,14 +46,15 @@ pub(super) fn parse(name: &str, text: &str) -> Result<File, Error> {
                 .find(&format!("\"{key}\""))
                 .or_else(|| text.find(key.as_str()));
             let reason = format!("model `{key}` must be named \"provider/model\"");
-            Err(at(name, text, offset.unwrap_or(0), reason))
+            Err(error_at(name, text, offset.unwrap_or(0), reason))
         }
         None => Ok(file),
     }
 }
 
-/// What is wrong, with the nearest of the expected keys in place of all of them where one is near.
-fn shorter(message: &str) -> String {
+/// The error message; the list of expected keys is replaced by the most similar one, if there is
+/// one.
+fn with_nearest_key(message: &str) -> String {
     let near = message
         .split_once(", expected ")
         .and_then(|(what, expected)| {
@@ -67,8 +68,13 @@ fn shorter(message: &str) -> String {
     near.unwrap_or_else(|| message.to_owned())
 }
 
-/// Why a model's window has no room for its longest output and a question, if it has none.
-pub(super) fn no_room(name: &str, text: &str, key: &str, merged: &Model) -> Option<Error> {
+/// The error if a model's maximum output leaves no room for an input in its window.
+pub(super) fn output_exceeds_window(
+    name: &str,
+    text: &str,
+    key: &str,
+    merged: &Model,
+) -> Option<Error> {
     let (window, output) = (merged.window?, merged.max_output?);
     if output < window {
         return None;
@@ -86,10 +92,10 @@ pub(super) fn no_room(name: &str, text: &str, key: &str, merged: &Model) -> Opti
          for a question; write a max_output below the window, such as {}",
         window.0 / OUTPUT_SHARE
     );
-    Some(at(name, text, line, reason))
+    Some(error_at(name, text, line, reason))
 }
 
-fn at(file: &str, text: &str, offset: usize, reason: String) -> Error {
+fn error_at(file: &str, text: &str, offset: usize, reason: String) -> Error {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let source = text.lines().nth(line - 1).unwrap_or_default();
@@ -109,7 +115,7 @@ fn at(file: &str, text: &str, offset: usize, reason: String) -> Error {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    /// When it was generated, where it was.
+    /// The date on which it was generated, if it was.
     #[serde(default, deserialize_with = "date")]
     pub(super) generated: Option<Date>,
     #[serde(default)]
@@ -137,29 +143,29 @@ pub(super) struct Provider {
     pub(super) message_overhead: Option<Tokens>,
     /// Another provider whose models this one serves too.
     pub(super) models_of: Option<String>,
-    /// The model of whoever names none and chooses this provider.
+    /// The default model of this provider.
     pub(super) default_model: Option<String>,
-    /// Whether its models are those of the program itself, and no others.
+    /// Whether it has only models that the program registers.
     #[serde(skip)]
-    pub(super) own: bool,
+    pub(super) is_program: bool,
 }
 
 impl Provider {
-    /// Takes every key that `over` has.
-    pub(super) fn override_with(&mut self, over: Provider) {
-        take(&mut self.encoding, over.encoding);
-        take(&mut self.estimated, over.estimated);
-        take(&mut self.cache_minimum, over.cache_minimum);
-        take(&mut self.warm_minimum, over.warm_minimum);
-        take(&mut self.cache_seconds, over.cache_seconds);
-        take(&mut self.summariser, over.summariser);
-        take(&mut self.message_overhead, over.message_overhead);
-        take(&mut self.models_of, over.models_of);
-        take(&mut self.default_model, over.default_model);
+    /// Overrides each key that `over` has.
+    pub(super) fn merge(&mut self, over: Provider) {
+        replace_if_set(&mut self.encoding, over.encoding);
+        replace_if_set(&mut self.estimated, over.estimated);
+        replace_if_set(&mut self.cache_minimum, over.cache_minimum);
+        replace_if_set(&mut self.warm_minimum, over.warm_minimum);
+        replace_if_set(&mut self.cache_seconds, over.cache_seconds);
+        replace_if_set(&mut self.summariser, over.summariser);
+        replace_if_set(&mut self.message_overhead, over.message_overhead);
+        replace_if_set(&mut self.models_of, over.models_of);
+        replace_if_set(&mut self.default_model, over.default_model);
     }
 }
 
-/// What a file says of one model.
+/// One model in a file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Model {
@@ -202,35 +208,35 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Takes every key that `over` has.
-    pub(super) fn override_with(&mut self, over: Model) {
-        take(&mut self.window, over.window);
-        take(&mut self.beta_window, over.beta_window);
-        take(&mut self.max_output, over.max_output);
-        take(&mut self.encoding, over.encoding);
-        take(&mut self.prices.input, over.prices.input);
-        take(&mut self.prices.output, over.prices.output);
-        take(&mut self.prices.cache_read, over.prices.cache_read);
-        take(&mut self.prices.cache_write, over.prices.cache_write);
-        take(&mut self.long_prompt, over.long_prompt);
-        take(&mut self.cache_minimum, over.cache_minimum);
-        take(&mut self.warm_minimum, over.warm_minimum);
-        take(&mut self.cache_seconds, over.cache_seconds);
-        take(&mut self.breakpoints, over.breakpoints);
-        take(&mut self.reasoning, over.reasoning);
-        take(&mut self.think_opened, over.think_opened);
-        take(&mut self.structured, over.structured);
-        take(&mut self.dialect, over.dialect);
-        take(&mut self.trigger, over.trigger);
-        take(&mut self.retention, over.retention);
-        take(&mut self.summariser, over.summariser);
-        take(&mut self.message_overhead, over.message_overhead);
-        take(&mut self.retires, over.retires);
-        take(&mut self.successor, over.successor);
+    /// Overrides each key that `over` has.
+    pub(super) fn merge(&mut self, over: Model) {
+        replace_if_set(&mut self.window, over.window);
+        replace_if_set(&mut self.beta_window, over.beta_window);
+        replace_if_set(&mut self.max_output, over.max_output);
+        replace_if_set(&mut self.encoding, over.encoding);
+        replace_if_set(&mut self.prices.input, over.prices.input);
+        replace_if_set(&mut self.prices.output, over.prices.output);
+        replace_if_set(&mut self.prices.cache_read, over.prices.cache_read);
+        replace_if_set(&mut self.prices.cache_write, over.prices.cache_write);
+        replace_if_set(&mut self.long_prompt, over.long_prompt);
+        replace_if_set(&mut self.cache_minimum, over.cache_minimum);
+        replace_if_set(&mut self.warm_minimum, over.warm_minimum);
+        replace_if_set(&mut self.cache_seconds, over.cache_seconds);
+        replace_if_set(&mut self.breakpoints, over.breakpoints);
+        replace_if_set(&mut self.reasoning, over.reasoning);
+        replace_if_set(&mut self.think_opened, over.think_opened);
+        replace_if_set(&mut self.structured, over.structured);
+        replace_if_set(&mut self.dialect, over.dialect);
+        replace_if_set(&mut self.trigger, over.trigger);
+        replace_if_set(&mut self.retention, over.retention);
+        replace_if_set(&mut self.summariser, over.summariser);
+        replace_if_set(&mut self.message_overhead, over.message_overhead);
+        replace_if_set(&mut self.retires, over.retires);
+        replace_if_set(&mut self.successor, over.successor);
     }
 
-    /// The same model served by someone else, whose prices, endpoints and dates are not known.
-    pub(super) fn elsewhere(self) -> Model {
+    /// The same model at another provider, without prices, endpoints and dates.
+    pub(super) fn without_provider_terms(self) -> Model {
         Model {
             prices: Prices::default(),
             long_prompt: None,
@@ -243,7 +249,7 @@ impl Model {
     }
 }
 
-fn take<T>(value: &mut Option<T>, over: Option<T>) {
+fn replace_if_set<T>(value: &mut Option<T>, over: Option<T>) {
     if over.is_some() {
         *value = over;
     }
@@ -292,7 +298,7 @@ fn model_ref<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ModelRef>, D::
     }
 }
 
-/// A date, with quotes or without.
+/// A date, quoted or not.
 fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
     let text = match toml::Value::deserialize(from)? {
         toml::Value::String(text) => text,
@@ -364,7 +370,7 @@ fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<Prices, D::Error> {
     Dollars::deserialize(from)?.exact()
 }
 
-/// Dollars per million tokens, from so many input tokens on.
+/// Dollars per million tokens, for inputs above `over` tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LongDollars {

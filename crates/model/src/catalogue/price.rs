@@ -14,8 +14,8 @@ impl Price {
     /// Free of charge.
     pub const FREE: Price = Price(0);
 
-    /// The price of that many dollars per million tokens; none for a negative amount, for one
-    /// above a million dollars, and for more than six decimal places.
+    /// The price of `dollars` per million tokens; `None` if it is negative, above a million
+    /// dollars, or has more than six decimal places.
     pub fn from_dollars(dollars: f64) -> Option<Price> {
         let micro = dollars * 1e6;
         let whole = micro.round();
@@ -24,7 +24,7 @@ impl Price {
         ((0.0..=1e12).contains(&micro) && exact).then_some(Price(whole as u64))
     }
 
-    /// What that many tokens cost, exactly.
+    /// The exact cost of `tokens`.
     pub const fn of(self, tokens: Tokens) -> Cost {
         Cost(self.0 as u128 * tokens.0 as u128)
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Price {
     }
 }
 
-/// Prices of a model. One that is missing is unknown, not free.
+/// The prices of a model. A missing price is unknown, not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     /// Input tokens that were not cached.
@@ -46,13 +46,13 @@ pub struct Prices {
     pub output: Option<Price>,
     /// Input tokens read from the provider's prompt cache.
     pub cache_read: Option<Price>,
-    /// Input tokens written to it.
+    /// Input tokens written to that cache.
     pub cache_write: Option<Price>,
 }
 
 impl Prices {
-    /// What one request cost; none where a price it needs is unknown, or its provider did not
-    /// say what it used.
+    /// The cost of one request; `None` if a required price is unknown, or the provider did not
+    /// report usage.
     pub fn cost(&self, used: &Usage) -> Option<Cost> {
         if used.input == Tokens::ZERO {
             return None;
@@ -73,8 +73,7 @@ impl Prices {
 }
 
 impl Prices {
-    /// The most that so much input and output can cost, cached or not; none where the price of
-    /// either is not known.
+    /// The maximum cost of this input and output, cached or not; `None` if a price is unknown.
     pub fn worst(&self, input: Tokens, output: Tokens) -> Option<Cost> {
         let ways = [Some(self.input?), self.cache_read, self.cache_write];
         let dearest = ways.into_iter().flatten().max()?;
@@ -82,7 +81,7 @@ impl Prices {
     }
 }
 
-/// What a provider charges for the whole of a request once its input is long.
+/// The prices of a whole request with a long input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPrompt {
     /// The longest input at ordinary prices.
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cost_needs_the_prices_of_what_was_used_and_no_others() {
+    fn a_cost_needs_only_the_prices_of_the_used_tokens() {
         let usage = |input, output, cache_read, cache_write| Usage {
             cache_read: Tokens(cache_read),
             cache_write: Tokens(cache_write),
@@ -132,7 +131,7 @@ mod tests {
                 Some(300_000 + 270_000),
             ),
             (all, usage(1_000_000, 0, 0, 1_000_000), Some(3_750_000)),
-            // More cached than there was input: nothing is charged twice, nothing underflows.
+            // More cached tokens than input tokens: nothing is charged twice, nothing underflows.
             (all, usage(100, 0, 1_000_000, 0), Some(300_000)),
             (no_write, usage(10, 10, 5, 0), Some(20)),
             (no_write, usage(10, 10, 5, 1), None),
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_case_is_that_of_the_dearest_way_in() {
+    fn the_worst_case_uses_the_most_expensive_input_price() {
         let known = Prices {
             input: Some(Price(3_000_000)),
             output: Some(Price(15_000_000)),

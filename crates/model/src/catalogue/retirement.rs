@@ -6,36 +6,36 @@ use jiff::civil::Date;
 
 use super::{Catalogue, Entry, ModelRef};
 
-/// How many days before its retirement a model is warned of.
+/// The number of days before a retirement from which on there is a warning.
 pub const NOTICE_DAYS: i32 = 60;
-/// How many days old a catalogue may be.
+/// The maximum age of a catalogue, in days.
 pub const FRESH_DAYS: i32 = 120;
 
-/// A model that goes soon, or has gone.
+/// A retirement that is near or past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retirement {
-    /// The first day on which it is not to be had.
+    /// The first day without service.
     pub on: Date,
-    /// Whether that day has come.
-    pub gone: bool,
-    /// The model that takes its place, where one is known.
+    /// Whether that day has passed.
+    pub is_retired: bool,
+    /// The successor, if one is known.
     pub successor: Option<ModelRef>,
 }
 
 impl Entry {
-    /// Whether it has gone by that day, or goes within [`NOTICE_DAYS`] of it.
+    /// The retirement, if it is past on that day or at most [`NOTICE_DAYS`] away.
     pub fn retirement(&self, today: Date) -> Option<Retirement> {
         let on = self.retires?;
         (days(today, on) <= NOTICE_DAYS).then(|| Retirement {
             on,
-            gone: on <= today,
+            is_retired: on <= today,
             successor: self.successor.clone(),
         })
     }
 }
 
 impl Retirement {
-    /// What to do.
+    /// The advice for the user.
     pub fn help(&self) -> String {
         match &self.successor {
             Some(successor) => format!("use `{successor}` in its place"),
@@ -44,25 +44,29 @@ impl Retirement {
     }
 }
 
-/// `was retired on 2026-10-20`, as what is said of a model.
+/// A predicate for the model's name: `was retired on 2026-10-20`.
 impl fmt::Display for Retirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is = if self.gone { "was retired" } else { "retires" };
+        let is = if self.is_retired {
+            "was retired"
+        } else {
+            "retires"
+        };
         write!(f, "{is} on {}", self.on)
     }
 }
 
 impl Catalogue {
-    /// How many days older than it may be it is on that day; none: it is fresh, or does not say
-    /// when it was made.
-    pub fn stale(&self, today: Date) -> Option<i32> {
+    /// The catalogue's age in days, if it is above [`FRESH_DAYS`] on that day. `None` if the
+    /// catalogue is fresh or has no date.
+    pub fn outdated_days(&self, today: Date) -> Option<i32> {
         let age = days(self.generated?, today);
         (age > FRESH_DAYS).then_some(age)
     }
 }
 
-/// From one day to another, negative where that is before it.
+/// The days from one date to another; negative if the second is earlier.
 fn days(from: Date, to: Date) -> i32 {
-    // Two dates are always so many whole days apart.
+    // The span between two dates is always in whole days.
     from.until(to).map_or(0, |span| span.get_days())
 }

@@ -6,61 +6,60 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::gate::{Ask, Gate, Sent, Step};
+use super::gate::{AdmissionRequest, Gate, SentRequest, Step};
 use super::headers::ResponseHeaders;
-use super::limits::{Share, Ticket};
+use super::limits::{LimitShare, Ticket};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
 
-/// The entrance to one provider.
+/// Admits requests to one provider.
 #[derive(Debug)]
 pub(super) struct Admission {
     gate: Mutex<Gate>,
-    /// Wakes those in line: one has ended, or left the line.
-    freed: Notify,
-    /// Requests that may be under way at once.
-    slots: Option<Semaphore>,
-    queue: Duration,
+    /// Wakes the queued requests after a request ended or left the queue.
+    released: Notify,
+    /// One permit for each concurrent request.
+    permits: Option<Semaphore>,
+    queue_timeout: Duration,
     start: Instant,
-    share: Share,
+    share: LimitShare,
 }
 
-/// A request that may be sent. Dropped without a report it counts as given up.
+/// A request that may be sent. If it is dropped without a report, it counts as abandoned.
 #[derive(Debug)]
 pub(super) struct Admitted<'e> {
     admission: &'e Admission,
-    sent: Option<Sent>,
-    _slot: Option<SemaphorePermit<'e>>,
+    sent: Option<SentRequest>,
+    _permit: Option<SemaphorePermit<'e>>,
 }
 
-/// A place in line, left when it is dropped.
-struct Place<'e> {
+/// A place in the queue, which is left on drop.
+struct QueuePlace<'e> {
     admission: &'e Admission,
     ticket: Option<Ticket>,
 }
 
 impl Admission {
-    pub(super) fn new(settings: &Settings, share: Share) -> Admission {
+    pub(super) fn new(settings: &Settings, share: LimitShare) -> Admission {
         Admission {
             gate: Mutex::new(Gate::new(
                 &settings.limits,
                 &settings.retry,
                 settings.breaker,
             )),
-            freed: Notify::new(),
-            slots: settings
+            released: Notify::new(),
+            permits: settings
                 .limits
                 .concurrent
                 .map(|most| Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            queue: settings.limits.queue,
+            queue_timeout: settings.limits.queue,
             start: Instant::now(),
             share,
         }
     }
 
-    /// Waits until a request of so many tokens may be sent to that model, which has so much time
-    /// left.
+    /// Waits at most `left` until a request with this many tokens may be sent to the model.
     pub(super) async fn admit(
         &self,
         model: &Arc<str>,
@@ -68,16 +67,16 @@ impl Admission {
         left: Duration,
     ) -> Result<Admitted<'_>, Failure> {
         let arrived = Instant::now();
-        let queue = self.queue.min(left);
-        let slot = self.slot(queue).await?;
-        let mut place = Place {
+        let queue = self.queue_timeout.min(left);
+        let permit = self.permit(queue).await?;
+        let mut place = QueuePlace {
             admission: self,
             ticket: None,
         };
         loop {
-            // Before it asks: what is given back meanwhile is not missed.
-            let freed = self.freed.notified();
-            let ask = Ask {
+            // Registered before the check, so that no release in between is missed.
+            let released = self.released.notified();
+            let request = AdmissionRequest {
                 model: model.clone(),
                 tokens,
                 ticket: place.ticket,
@@ -85,84 +84,86 @@ impl Admission {
             };
             let draw = fastrand::f64();
             let programs = self.share.programs();
-            let step = self.locked(|gate, now| {
+            let step = self.with_gate(|gate, now| {
                 gate.share(now, programs);
-                gate.step(now, &ask, draw)
+                gate.step(now, &request, draw)
             });
             match step {
                 Step::Go(passes) => {
                     place.ticket = None;
                     return Ok(Admitted {
                         admission: self,
-                        sent: Some(Sent {
-                            model: ask.model,
+                        sent: Some(SentRequest {
+                            model: request.model,
                             passes,
                             taken: tokens,
                         }),
-                        _slot: slot,
+                        _permit: permit,
                     });
                 }
                 Step::Wait(wait) => sleep(wait).await,
                 Step::Queued(ticket, wait) => {
                     place.ticket = Some(ticket);
-                    // Whichever comes first, it asks again.
-                    let _ = timeout(wait, freed).await;
+                    // In both cases it checks again.
+                    let _ = timeout(wait, released).await;
                 }
                 Step::Refused(failure) => return Err(failure),
             }
         }
     }
 
-    async fn slot(&self, queue: Duration) -> Result<Option<SemaphorePermit<'_>>, Failure> {
-        let Some(slots) = &self.slots else {
+    async fn permit(&self, queue: Duration) -> Result<Option<SemaphorePermit<'_>>, Failure> {
+        let Some(permits) = &self.permits else {
             return Ok(None);
         };
-        match timeout(queue, slots.acquire()).await {
-            Ok(Ok(slot)) => Ok(Some(slot)),
+        match timeout(queue, permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(Some(permit)),
             Ok(Err(_)) | Err(_) => Err(Failure::new(
                 Class::Busy,
                 format!(
-                    "as many requests as the provider's settings allow at once are under way, \
-                     and none ended within {:.1} s",
+                    "the provider's limit of concurrent requests is reached, and none ended \
+                     within {:.1} s",
                     queue.as_secs_f64()
                 ),
             )),
         }
     }
 
-    /// Takes what the headers of an answer say of the provider's limits.
-    pub(super) fn learn(&self, told: &ResponseHeaders) {
-        self.locked(|gate, now| gate.learn(now, told));
+    /// Learns the provider's limits from the headers of a response.
+    pub(super) fn learn(&self, response_headers: &ResponseHeaders) {
+        self.with_gate(|gate, now| gate.learn(now, response_headers));
     }
 
-    fn locked<T>(&self, act: impl FnOnce(&mut Gate, Duration) -> T) -> T {
+    fn with_gate<T>(&self, act: impl FnOnce(&mut Gate, Duration) -> T) -> T {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut gate, self.start.elapsed())
     }
 }
 
 impl Admitted<'_> {
-    /// The answer to the attempt has begun.
-    pub(super) fn answers(&self) {
+    /// The response to the attempt has begun.
+    pub(super) fn response_started(&self) {
         if let Some(sent) = self.sent.as_ref().filter(|sent| sent.passes.is_probe()) {
-            self.admission.locked(|gate, now| gate.answers(now, sent));
+            self.admission
+                .with_gate(|gate, now| gate.response_started(now, sent));
         }
     }
 
-    /// The attempt has brought a reply, with so many tokens used.
+    /// The attempt succeeded; `used` tokens, if known.
     pub(super) fn succeeded(mut self, used: Option<u64>) {
         self.end(|gate, now, sent| gate.succeeded(now, sent, used));
     }
 
-    /// The attempt has failed. `reached`: a connection to the provider was made.
+    /// The attempt failed. `reached`: a connection to the provider was made.
     pub(super) fn failed(mut self, failure: &Failure, reached: bool) {
         self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
     }
 
-    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, &Sent)) {
+    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, &SentRequest)) {
         if let Some(sent) = self.sent.take() {
-            self.admission.locked(|gate, now| report(gate, now, &sent));
-            self.admission.freed.notify_waiters();
+            self.admission
+                .with_gate(|gate, now| report(gate, now, &sent));
+            self.admission.released.notify_waiters();
         }
     }
 }
@@ -173,11 +174,11 @@ impl Drop for Admitted<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.admission.locked(|gate, _| gate.leave(ticket));
-            self.admission.freed.notify_waiters();
+            self.admission.with_gate(|gate, _| gate.leave(ticket));
+            self.admission.released.notify_waiters();
         }
     }
 }

@@ -13,86 +13,96 @@ use unisono_context::Tokens;
 
 use super::admission::Admitted;
 use super::body::Pieces;
-use super::headers::{self, Form, ResponseHeaders};
+use super::headers::{self, BodyType, ResponseHeaders};
 use super::incoming::Incoming;
 use super::progress::ReplyProgress;
-use super::surrogates::Halves;
+use super::surrogates::SurrogateJoiner;
 use super::{Call, Client, transport};
 use crate::dialect::{Failure, Mode, Seen};
 use crate::language::{Class, Reply, Stage};
 use crate::sse;
 
-/// The most that is read of an answer with an error status, in bytes.
-const REFUSAL: usize = 64 * 1024;
+/// The maximum bytes that are read of a response with an error status.
+const ERROR_BODY_BYTES: usize = 64 * 1024;
 
-/// What came back.
+/// The result of an attempt.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum CallOutput {
     /// A reply.
     Reply(Box<Reply>),
-    /// A number of tokens.
+    /// A token count.
     Count(Tokens),
 }
 
 /// An attempt that failed.
 #[derive(Clone, Debug)]
-pub(super) struct Failed {
+pub(super) struct AttemptError {
     pub(super) failure: Failure,
     pub(super) request_id: Option<Arc<str>>,
-    /// The provider said that trying again is of no use.
-    pub(super) vetoed: bool,
+    /// The provider asked not to retry.
+    pub(super) no_retry: bool,
     /// Whether a connection to the provider was made.
     pub(super) reached: bool,
 }
 
 impl Client {
-    /// Sends the request once and reads what comes back.
+    /// Sends the request once and reads the response.
     pub(super) async fn attempt(
         &self,
         call: &Call,
         url: Url,
         reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<CallOutput, AttemptError> {
         let settings = &self.settings;
         let first_byte = Instant::now() + settings.timeouts.first_byte;
         let sent = self.request(call, url).send();
         let response = match timeout_at(first_byte, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                let failed = Failed::from(transport::broken(&error, settings));
-                return Err(Failed {
+                let failed = AttemptError::from(transport::connection_failure(&error, settings));
+                return Err(AttemptError {
                     reached: !error.is_connect(),
                     ..failed
                 });
             }
-            Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts).into()),
+            Err(_) => {
+                return Err(
+                    transport::timeout_failure(Stage::FirstByte, &settings.timeouts).into(),
+                );
+            }
         };
-        let told = headers::read(response.headers(), Timestamp::now());
-        self.admission.learn(&told);
+        let response_headers = headers::read(response.headers(), Timestamp::now());
+        self.admission.learn(&response_headers);
         let status = response.status().as_u16();
         let span = tracing::Span::current();
         span.record("status", status);
-        span.record("request_id", told.request_id.as_deref());
+        span.record("request_id", response_headers.request_id.as_deref());
         let mut incoming = Incoming::new(settings, response, first_byte);
         let outcome = if (200..300).contains(&status) {
-            self.read(call, &told, &mut incoming, reply_progress, admitted)
-                .await
+            self.read(
+                call,
+                &response_headers,
+                &mut incoming,
+                reply_progress,
+                admitted,
+            )
+            .await
         } else {
             Err(self.refusal(status, &mut incoming).await)
         };
         match outcome {
             Ok(answer) => {
-                incoming.give_back();
-                Ok(answer.with_id(told.request_id))
+                incoming.drain_in_background();
+                Ok(answer.with_id(response_headers.request_id))
             }
-            Err(failure) => Err(Failed {
+            Err(failure) => Err(AttemptError {
                 failure: Failure {
-                    class: with_wait(failure.class, told.retry_after),
+                    class: with_wait(failure.class, response_headers.retry_after),
                     ..failure
                 },
-                request_id: told.request_id,
-                vetoed: told.vetoed,
+                request_id: response_headers.request_id,
+                no_retry: response_headers.no_retry,
                 reached: true,
             }),
         }
@@ -123,45 +133,45 @@ impl Client {
     async fn read(
         &self,
         call: &Call,
-        told: &ResponseHeaders,
+        response_headers: &ResponseHeaders,
         incoming: &mut Incoming<'_>,
         reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
-    ) -> Result<Answer, Failure> {
-        if told.form == Form::Html {
+    ) -> Result<CallOutput, Failure> {
+        if response_headers.body_type == BodyType::Html {
             let reason = "the answer is an HTML page: it looks like a proxy's page, not the \
                           provider's; check the base URL and the proxy settings";
             return Err(Failure::new(Class::BadReply, reason));
         }
         let dialect = self.settings.dialect;
-        match (call.mode, told.form) {
+        match (call.mode, response_headers.body_type) {
             (Mode::Count, _) => {
-                let body = incoming.whole().await?;
+                let body = incoming.read_all().await?;
                 let counted = dialect.counted(&body).map_err(|failure| {
-                    let again = |clean: &[u8]| dialect.counted(clean).err();
-                    self.secrets.retold(failure, &body, again)
+                    let reparse = |clean: &[u8]| dialect.counted(clean).err();
+                    self.secrets.without_secrets_in(failure, &body, reparse)
                 });
-                Ok(Answer::Count(counted?))
+                Ok(CallOutput::Count(counted?))
             }
-            (_, Form::Events) | (Mode::Stream, Form::Other) => {
+            (_, BodyType::Events) | (Mode::Stream, BodyType::Other) => {
                 let reply = self
                     .stream(call, incoming, reply_progress, admitted)
                     .await?;
-                Ok(Answer::Reply(Box::new(reply)))
+                Ok(CallOutput::Reply(Box::new(reply)))
             }
             (Mode::Stream | Mode::Whole, _) => {
-                let body = incoming.whole().await?;
+                let body = incoming.read_all().await?;
                 let whole = |body: &[u8]| match call.think_opened {
                     true => dialect.opened_whole(body),
                     false => dialect.whole(body),
                 };
                 let reply = whole(&body).map_err(|failure| {
-                    let again = |clean: &[u8]| whole(clean).err();
-                    self.secrets.retold(failure, &body, again)
+                    let reparse = |clean: &[u8]| whole(clean).err();
+                    self.secrets.without_secrets_in(failure, &body, reparse)
                 })?;
-                tell_first(call, reply_progress, admitted);
-                call.listener.text(&reply.text);
-                Ok(Answer::Reply(Box::new(reply)))
+                notify_first_event(call, reply_progress, admitted);
+                call.listener.report_text(&reply.text);
+                Ok(CallOutput::Reply(Box::new(reply)))
             }
         }
     }
@@ -179,35 +189,35 @@ impl Client {
             true => dialect.opened_decoder(),
             false => dialect.decoder(),
         };
-        let mut halves = Halves::default();
+        let mut surrogates = SurrogateJoiner::default();
         loop {
             let piece = match incoming.next().await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
-                // Where a dialect's marker is not the last that may come, the reply can be whole.
+                // The reply can be complete: in some dialects more may follow the terminal marker.
                 Err(broken) if broken.class != Class::TooLarge => {
                     return decoder.finish().map_err(|_| broken);
                 }
                 Err(too_large) => return Err(too_large),
             };
-            call.listener.sign();
+            call.listener.report_activity();
             let flow = parser.push(&piece, |event| {
-                // No dialect says anything with an event without data.
+                // No dialect uses events without data.
                 if event.data.is_empty() {
                     return Ok(ControlFlow::Continue(()));
                 }
-                let data = halves.joined(event.data);
+                let data = surrogates.join_halves(event.data);
                 let event = sse::Event {
                     data: &data,
                     ..event
                 };
                 let seen = decoder
                     .event(&event)
-                    .map_err(|failure| self.retold(failure, &event))?;
-                tell_first(call, reply_progress, admitted);
+                    .map_err(|failure| self.without_secrets_in(failure, &event))?;
+                notify_first_event(call, reply_progress, admitted);
                 reply_progress.event(&seen);
                 match seen {
-                    Seen::Text(text) => call.listener.text(text),
+                    Seen::Text(text) => call.listener.report_text(text),
                     Seen::Other => {}
                     Seen::End => return Ok(ControlFlow::Break(())),
                 }
@@ -221,10 +231,10 @@ impl Client {
         decoder.finish()
     }
 
-    /// The failure that an event is.
-    fn retold(&self, failure: Failure, event: &sse::Event<'_>) -> Failure {
-        let said = event.data.as_bytes();
-        self.secrets.retold(failure, said, |clean| {
+    /// The failure in an event, without secrets.
+    fn without_secrets_in(&self, failure: Failure, event: &sse::Event<'_>) -> Failure {
+        let data = event.data.as_bytes();
+        self.secrets.without_secrets_in(failure, data, |clean| {
             let data = String::from_utf8_lossy(clean);
             let event = sse::Event {
                 name: event.name,
@@ -234,7 +244,8 @@ impl Client {
         })
     }
 
-    /// What an answer with an error status means. Of its body that is taken which comes in time.
+    /// The failure for a response with an error status. Its body is read only until the idle
+    /// timeout.
     async fn refusal(&self, status: u16, incoming: &mut Incoming<'_>) -> Failure {
         if let Some(to) = redirection(status, incoming.response()) {
             return Failure::new(
@@ -244,47 +255,47 @@ impl Client {
                 ),
             );
         }
-        let body = refused_with(incoming, self.settings.timeouts.idle).await;
+        let body = read_error_body(incoming, self.settings.timeouts.idle).await;
         let body = self.secrets.document(&body);
         self.settings.dialect.refusal(status, &body)
     }
 }
 
-/// The reply has begun: its owner is told once, whatever attempt it is.
-fn tell_first(call: &Call, reply_progress: &mut ReplyProgress, admitted: &Admitted<'_>) {
-    admitted.answers();
+/// Reports the beginning of the reply, once for all attempts.
+fn notify_first_event(call: &Call, reply_progress: &mut ReplyProgress, admitted: &Admitted<'_>) {
+    admitted.response_started();
     if let Some(on_first_event) = &call.on_first_event
-        && !std::mem::replace(&mut reply_progress.first_told, true)
+        && !std::mem::replace(&mut reply_progress.first_event_reported, true)
     {
         on_first_event();
     }
 }
 
-impl Answer {
-    /// The tokens that were used, as far as the answer says.
+impl CallOutput {
+    /// The used tokens, if they are reported.
     pub(super) fn used(&self) -> Option<u64> {
         match self {
-            Answer::Reply(reply) => {
+            CallOutput::Reply(reply) => {
                 Some((reply.usage.input + reply.usage.output).0).filter(|used| *used > 0)
             }
-            Answer::Count(_) => Some(0),
+            CallOutput::Count(_) => Some(0),
         }
     }
 
-    fn with_id(mut self, id: Option<Arc<str>>) -> Answer {
-        if let Answer::Reply(reply) = &mut self {
+    fn with_id(mut self, id: Option<Arc<str>>) -> CallOutput {
+        if let CallOutput::Reply(reply) = &mut self {
             reply.request_id = id.or(reply.request_id.take());
         }
         self
     }
 }
 
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Failed {
-        Failed {
+impl From<Failure> for AttemptError {
+    fn from(failure: Failure) -> AttemptError {
+        AttemptError {
             failure,
             request_id: None,
-            vetoed: false,
+            no_retry: false,
             reached: true,
         }
     }
@@ -300,7 +311,7 @@ impl From<sse::Error> for Failure {
     }
 }
 
-/// The class with the wait that the answer's headers ask for.
+/// The class with the wait from the response's headers.
 pub(super) fn with_wait(class: Class, wait: Option<Duration>) -> Class {
     let wait = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     match class {
@@ -314,24 +325,24 @@ pub(super) fn with_wait(class: Class, wait: Option<Duration>) -> Class {
     }
 }
 
-/// Of the body of an answer with an error status that which comes in time.
-pub(super) async fn refused_with(incoming: &mut Incoming<'_>, time: Duration) -> Vec<u8> {
+/// Reads the body of a response with an error status, as far as it arrives within `time`.
+pub(super) async fn read_error_body(incoming: &mut Incoming<'_>, time: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     let reading = async {
-        while body.len() < REFUSAL {
+        while body.len() < ERROR_BODY_BYTES {
             match incoming.next().await {
                 Ok(Some(piece)) => body.extend_from_slice(&piece),
                 Ok(None) | Err(_) => break,
             }
         }
     };
-    // What was read until then says enough.
+    // The part that was read is sufficient.
     let _ = timeout(time, reading).await;
-    body.truncate(REFUSAL);
+    body.truncate(ERROR_BODY_BYTES);
     body
 }
 
-/// Where an answer redirects to, without what may be secret in it.
+/// The target of a redirection without its query, which may contain secrets.
 pub(super) fn redirection(status: u16, response: &Response) -> Option<String> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     if !(300..400).contains(&status) {

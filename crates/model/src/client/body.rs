@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// The pieces that are still to be sent. Its length is known, so that it is sent as
-/// `Content-Length` and not in chunks.
+/// The pieces that remain to be sent. The length is known, so it is sent as `Content-Length` and
+/// not in chunks.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces {
     pieces: [Bytes; 4],

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use crate::language::{Class, Stage};
 
-/// When a provider is left alone.
+/// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Failures in a row; 0: never.
+    /// Consecutive failures that open it; 0: never.
     pub failures: u32,
-    /// For how long.
+    /// The time that it stays open.
     pub cool_down: Duration,
 }
 
@@ -27,45 +27,45 @@ pub struct Policy {
 pub struct Breaker {
     policy: Policy,
     state: State,
-    /// Probes let through so far.
+    /// The number of probes so far.
     probes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Requests pass; so many have failed in a row.
+    /// Requests pass. The number is that of consecutive failures.
     Closed(u32),
-    /// No request passes until then.
+    /// No request passes until this time.
     Open(Duration),
-    /// The request of that number has been let through to see whether the provider is back.
+    /// The probe with this number is in flight.
     Probing(u64),
 }
 
-/// How a request was let through.
+/// How a request was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Like any other.
+    /// A normal request.
     Ordinary,
-    /// To see whether the provider is back, with a number of its own: another answer may have
-    /// closed the breaker meanwhile, and a later probe may be under way.
+    /// A probe, with its number: a response to another request may have closed the breaker
+    /// meanwhile, and a later probe may be in flight.
     Probe(u64),
 }
 
-/// What an attempt says of its provider.
+/// The result of an attempt for the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It answers, be it with a refusal.
+    /// The provider answers, possibly with a refusal.
     Answers,
-    /// It does not.
+    /// The provider fails.
     Fails,
-    /// Nothing: the attempt was given up.
+    /// Unknown: the attempt was abandoned.
     Unknown,
 }
 
-/// A request that may not be sent.
+/// The breaker is open: the request may not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// How long the provider is left alone from now on; nothing while a probe is under way.
+pub struct BreakerOpen {
+    /// The remaining time; zero while a probe is in flight.
     pub left: Duration,
 }
 
@@ -79,11 +79,11 @@ impl Breaker {
         }
     }
 
-    /// Lets a request through or not. Each pass is reported back.
+    /// Admits or rejects a request. The caller reports the result of each pass.
     ///
     /// # Errors
-    /// The provider is left alone.
-    pub fn admit(&mut self, now: Duration) -> Result<Pass, Refused> {
+    /// The breaker is open.
+    pub fn admit(&mut self, now: Duration) -> Result<Pass, BreakerOpen> {
         self.check(now)?;
         match self.state {
             State::Closed(_) => Ok(Pass::Ordinary),
@@ -95,21 +95,21 @@ impl Breaker {
         }
     }
 
-    /// Whether a request would be let through now.
+    /// Checks whether a request would be admitted now.
     ///
     /// # Errors
-    /// The provider is left alone.
-    pub fn check(&self, now: Duration) -> Result<(), Refused> {
+    /// The breaker is open.
+    pub fn check(&self, now: Duration) -> Result<(), BreakerOpen> {
         match self.state {
-            State::Open(until) if now < until => Err(Refused { left: until - now }),
-            State::Probing(_) => Err(Refused {
+            State::Open(until) if now < until => Err(BreakerOpen { left: until - now }),
+            State::Probing(_) => Err(BreakerOpen {
                 left: Duration::ZERO,
             }),
             State::Open(_) | State::Closed(_) => Ok(()),
         }
     }
 
-    /// Takes what an attempt has shown.
+    /// Records the result of an attempt.
     pub fn report(&mut self, now: Duration, pass: Pass, verdict: Verdict) {
         self.state = match (self.state, pass, verdict) {
             (_, _, Verdict::Answers) => State::Closed(0),
@@ -117,7 +117,7 @@ impl Breaker {
             (State::Probing(awaited), Pass::Probe(probe), Verdict::Fails) if probe == awaited => {
                 self.opened(now)
             }
-            // The next request is the probe.
+            // The next request becomes the probe.
             (State::Probing(awaited), Pass::Probe(probe), Verdict::Unknown) if probe == awaited => {
                 State::Open(now)
             }
@@ -138,7 +138,7 @@ impl Breaker {
 }
 
 impl Verdict {
-    /// What a failure says of the provider. Limits are not failures: a cool-down minds them.
+    /// The verdict of a failure. Rate limits are not failures: the cool-down handles them.
     pub fn of(class: Class) -> Verdict {
         match class {
             Class::Unavailable { .. }

@@ -10,109 +10,110 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::breaker::{Breaker, Pass, Policy, Refused, Verdict};
+use super::breaker::{Breaker, BreakerOpen, Pass, Policy, Verdict};
 use crate::dialect::Failure;
 use crate::language::Class;
 
-/// Beyond so many models, those that are not left alone are forgotten.
+/// Above this number of models, closed breakers are removed.
 const MOST_MODELS: usize = 256;
-/// What comes before the words of the last failure.
-pub(super) const LAST: &str = "; it failed last with: ";
-/// How long a request that tries whether the provider is back takes to say so.
-const PROBED: Duration = Duration::from_secs(1);
+/// Introduces the message of the last failure.
+pub(super) const LAST_FAILURE: &str = "; it failed last with: ";
+/// The wait suggested to callers while a probe is in flight.
+const PROBE_WAIT: Duration = Duration::from_secs(1);
 
 /// All breakers of one provider.
 #[derive(Clone, Debug)]
 pub struct Breakers {
     policy: Policy,
-    provider: Watched,
-    /// Those that have failed once.
-    models: BTreeMap<Arc<str>, Watched>,
-    /// The models for which the key was refused since a request was answered.
+    provider: TrackedBreaker,
+    /// The models that have failed at least once.
+    models: BTreeMap<Arc<str>, TrackedBreaker>,
+    /// The models for which the key was refused since the last success.
     key_refused: BTreeSet<Arc<str>>,
 }
 
-/// A breaker, and what it saw fail last.
+/// A breaker and its last failure.
 #[derive(Clone, Debug)]
-struct Watched {
+struct TrackedBreaker {
     breaker: Breaker,
     last: Option<Failure>,
 }
 
-/// How a request was let through, by its provider and by its model.
+/// How a request was admitted by the breakers of its provider and its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passes {
-    /// By the provider's breaker.
+    /// The provider's breaker.
     pub provider: Pass,
-    /// By that of the model.
+    /// The model's breaker.
     pub model: Pass,
 }
 
 impl Passes {
-    /// Like any other.
+    /// A normal request.
     pub const ORDINARY: Passes = Passes {
         provider: Pass::Ordinary,
         model: Pass::Ordinary,
     };
 
-    /// Whether it is to show that something is back.
+    /// Whether it is a probe of the provider or the model.
     pub fn is_probe(&self) -> bool {
         *self != Passes::ORDINARY
     }
 }
 
 impl Breakers {
-    /// Closed ones.
+    /// Closed breakers.
     pub fn new(policy: Policy) -> Breakers {
         Breakers {
             policy,
-            provider: Watched::new(policy),
+            provider: TrackedBreaker::new(policy),
             models: BTreeMap::new(),
             key_refused: BTreeSet::new(),
         }
     }
 
-    /// Whether a request to that model would be let through now.
+    /// Checks whether a request to the model would be admitted now.
     ///
     /// # Errors
-    /// The provider or the model is left alone: since when, and what it failed with last. That may
-    /// hold what the provider said, keys included.
+    /// The breaker of the provider or the model is open; the failure has the remaining time and the
+    /// last failure, whose message may contain keys.
     pub fn check(&self, now: Duration, model: &Arc<str>) -> Result<(), Failure> {
         self.provider.check(now, "the provider")?;
         match self.models.get(model) {
-            Some(watched) => watched.check(now, &format!("model `{model}`")),
+            Some(tracked) => tracked.check(now, &format!("model `{model}`")),
             None => Ok(()),
         }
     }
 
-    /// Lets a request through or not. Each pass is reported back.
+    /// Admits or rejects a request. The caller reports the result of each pass.
     ///
     /// # Errors
     /// As [`Breakers::check`].
     pub fn admit(&mut self, now: Duration, model: &Arc<str>) -> Result<Passes, Failure> {
         self.check(now, model)?;
-        // Both would let it through: neither refuses now.
-        let admit = |watched: &mut Watched| watched.breaker.admit(now).unwrap_or(Pass::Ordinary);
+        // Both were checked, so neither rejects now.
+        let admit =
+            |tracked: &mut TrackedBreaker| tracked.breaker.admit(now).unwrap_or(Pass::Ordinary);
         Ok(Passes {
             provider: admit(&mut self.provider),
             model: self.models.get_mut(model).map_or(Pass::Ordinary, admit),
         })
     }
 
-    /// The answer to an attempt has begun, or has come.
+    /// The response to an attempt has begun or is complete.
     pub fn answered(&mut self, now: Duration, model: &Arc<str>, passes: Passes) {
         self.provider.report(now, passes.provider, Verdict::Answers);
         self.report(now, model, passes, Verdict::Answers);
         self.key_refused.clear();
     }
 
-    /// An attempt was given up.
+    /// An attempt was abandoned.
     pub fn abandoned(&mut self, now: Duration, model: &Arc<str>, passes: Passes) {
         self.provider.report(now, passes.provider, Verdict::Unknown);
         self.report(now, model, passes, Verdict::Unknown);
     }
 
-    /// An attempt has failed. `reached`: a connection to the provider was made.
+    /// An attempt failed. `reached`: a connection to the provider was made.
     pub fn failed(
         &mut self,
         now: Duration,
@@ -127,29 +128,28 @@ impl Breakers {
             self.provider.last = Some(failure.clone());
         }
         if own == Verdict::Fails {
-            self.watch(now, model).last = Some(failure.clone());
+            self.track(now, model).last = Some(failure.clone());
         }
         self.report(now, model, passes, own);
     }
 
     fn report(&mut self, now: Duration, model: &Arc<str>, passes: Passes, verdict: Verdict) {
-        if let Some(watched) = self.models.get_mut(model) {
-            watched.report(now, passes.model, verdict);
+        if let Some(tracked) = self.models.get_mut(model) {
+            tracked.report(now, passes.model, verdict);
         }
     }
 
-    /// The breaker of a model. Where there are too many, those that let requests through are
-    /// forgotten.
-    fn watch(&mut self, now: Duration, model: &Arc<str>) -> &mut Watched {
+    /// The breaker of a model. If there are too many, closed ones are removed.
+    fn track(&mut self, now: Duration, model: &Arc<str>) -> &mut TrackedBreaker {
         if self.models.len() >= MOST_MODELS && !self.models.contains_key(model) {
             self.models
                 .retain(|_, other| other.breaker.check(now).is_err());
         }
-        let new = || Watched::new(self.policy);
+        let new = || TrackedBreaker::new(self.policy);
         self.models.entry(model.clone()).or_insert_with(new)
     }
 
-    /// What a failure says of the provider, and of the model.
+    /// The verdicts for the provider and for the model.
     fn verdicts(&mut self, model: &Arc<str>, class: Class, reached: bool) -> (Verdict, Verdict) {
         if !reached {
             return (Verdict::Fails, Verdict::Unknown);
@@ -168,7 +168,8 @@ impl Breakers {
                 self.key_refused.clear();
                 (Verdict::Answers, Verdict::Answers)
             }
-            // A status is an answer of the provider's; silence and broken streams say nothing of it.
+            // A status is an answer of the provider; silence and broken streams tell nothing about
+            // it.
             Verdict::Fails if matches!(class, Class::Unavailable { .. }) => {
                 (Verdict::Answers, Verdict::Fails)
             }
@@ -177,9 +178,9 @@ impl Breakers {
     }
 }
 
-impl Watched {
-    fn new(policy: Policy) -> Watched {
-        Watched {
+impl TrackedBreaker {
+    fn new(policy: Policy) -> TrackedBreaker {
+        TrackedBreaker {
             breaker: Breaker::new(policy),
             last: None,
         }
@@ -190,25 +191,25 @@ impl Watched {
     }
 
     fn check(&self, now: Duration, who: &str) -> Result<(), Failure> {
-        let Err(Refused { left }) = self.breaker.check(now) else {
+        let Err(BreakerOpen { left }) = self.breaker.check(now) else {
             return Ok(());
         };
         let why = self.last.as_ref().map_or("", |last| last.reason.as_str());
-        // A key that is refused is no better after a wait: no caller is to wait for that.
+        // A refused key stays refused, so no caller should wait.
         if self.last.as_ref().map(|last| last.class) == Some(Class::Unauthorised) {
             return Err(Failure::new(Class::Unauthorised, why));
         }
         let state = if left.is_zero() {
-            format!("{who} failed too often; one request is trying whether it is back")
+            format!("{who} failed too often; one request is testing whether it is available again")
         } else {
             let left = left.as_secs_f64();
-            format!("{who} failed too often and is left alone for {left:.1} s more")
+            format!("{who} failed too often; requests to it are paused for {left:.1} s more")
         };
-        let left = if left.is_zero() { PROBED } else { left };
+        let left = if left.is_zero() { PROBE_WAIT } else { left };
         let retry_after_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let reason = match why {
             "" => state,
-            why => format!("{state}{LAST}{why}"),
+            why => format!("{state}{LAST_FAILURE}{why}"),
         };
         Err(Failure::new(Class::CircuitOpen { retry_after_ms }, reason))
     }

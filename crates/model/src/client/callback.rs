@@ -1,8 +1,7 @@
-//! Documents for addresses that clients name: to hosts that are allowed and nowhere else.
+//! Sends documents to addresses that clients name, if their hosts are allowed.
 //!
-//! What a name stands for is looked up once, checked, and connected to as it was checked, so that it
-//! cannot be another address by then. Nothing is sent through a proxy, and no redirection is
-//! followed.
+//! A host name is resolved once; the checked addresses are used for the connection, so that another
+//! lookup cannot change them. There is no proxy, and redirections are not followed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -13,68 +12,71 @@ use reqwest::{Url, redirect};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-/// How long a connection may take.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long all of it may take.
+/// The total timeout.
 const TOTAL: Duration = Duration::from_secs(10);
-/// Bytes of the longest address.
+/// The maximum length of an address, in bytes.
 const URL_BYTES: usize = 2_048;
 
 /// An address that documents may be sent to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Callback {
     url: Url,
-    /// Addresses that are allowed though they are private, because they are named.
-    named: Vec<IpAddr>,
+    /// Private addresses that the list of allowed hosts names.
+    allowed_ips: Vec<IpAddr>,
 }
 
 impl std::fmt::Debug for Callback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What follows the host may be secret.
+        // Path and query may be secret.
         f.debug_tuple("Callback")
             .field(&self.url.host_str())
             .finish()
     }
 }
 
-/// Why a document did not arrive.
+/// Why a document was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Undelivered {
-    /// It never will: the host stands for an address that is not allowed.
+pub enum DeliveryError {
+    /// Permanent: the host resolves to an address that is not allowed, or a header is invalid.
     #[error("{0}")]
     Refused(String),
-    /// It may when it is sent again.
+    /// Possibly temporary: it may be sent again.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Callback {
-    /// An address, if its host is one of `hosts`. It must be encrypted, but for private addresses that
-    /// are named as they are.
+    /// An address whose host is one of `hosts`. It must be https, except for private IP addresses.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// The address is not allowed; the text continues a sentence about it.
     pub fn new(text: &str, hosts: &[String]) -> Result<Callback, String> {
         if text.len() > URL_BYTES {
             return Err(format!("has more than {URL_BYTES} bytes"));
         }
-        let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+        let url = Url::parse(text).map_err(|error| format!("is not a valid address: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("has a user in it; use `authentication`".to_owned());
+            return Err("contains a user; use `authentication`".to_owned());
         }
         let host = url.host_str().unwrap_or_default();
-        let is_listed = |name: &str| hosts.iter().any(|known| plain(known) == plain(name));
+        let is_listed = |name: &str| {
+            hosts
+                .iter()
+                .any(|known| normalised_host(known) == normalised_host(name))
+        };
         if host.is_empty() || !is_listed(host) {
             return Err(format!(
-                "host {host:?} is none of those that callbacks may be sent to; \
-                 `server.callback_hosts` lists them"
+                "host {host:?} is not one to which callbacks may be sent; \
+                 `server.callback_hosts` lists the allowed ones"
             ));
         }
-        let named: Vec<IpAddr> = hosts.iter().filter_map(|host| ip(host)).collect();
-        let is_private = ip(host).is_some_and(|ip| !is_public(ip));
+        let allowed_ips: Vec<IpAddr> = hosts.iter().filter_map(|host| parse_ip(host)).collect();
+        let is_private = parse_ip(host).is_some_and(|ip| !is_public(ip));
         match (url.scheme(), is_private) {
-            ("https", _) | ("http", true) => Ok(Callback { url, named }),
-            ("http", false) => Err("must be encrypted: https".to_owned()),
+            ("https", _) | ("http", true) => Ok(Callback { url, allowed_ips }),
+            ("http", false) => Err("must use https".to_owned()),
             (scheme, _) => Err(format!("begins with {scheme:?}; it must be https")),
         }
     }
@@ -82,18 +84,18 @@ impl Callback {
     /// Sends a document. Dropping the future drops the connection.
     ///
     /// # Errors
-    /// It was not taken: what was answered, or why nothing was.
-    pub async fn send(&self, headers: &[(&str, String)], body: Bytes) -> Result<(), Undelivered> {
+    /// It was not accepted: the status, or the reason why there was no response.
+    pub async fn send(&self, headers: &[(&str, String)], body: Bytes) -> Result<(), DeliveryError> {
         let sending = self.exchange(headers, body);
-        let late = |_| Undelivered::Failed(format!("no answer within {} s", TOTAL.as_secs()));
+        let late = |_| DeliveryError::Failed(format!("no answer within {} s", TOTAL.as_secs()));
         timeout(TOTAL, sending).await.map_err(late)?
     }
 
-    async fn exchange(&self, headers: &[(&str, String)], body: Bytes) -> Result<(), Undelivered> {
-        let failed = |error: &dyn std::fmt::Display| Undelivered::Failed(error.to_string());
+    async fn exchange(&self, headers: &[(&str, String)], body: Bytes) -> Result<(), DeliveryError> {
+        let failed = |error: &dyn std::fmt::Display| DeliveryError::Failed(error.to_string());
         let mut all = HeaderMap::new();
         for (name, value) in headers {
-            let wrong = || Undelivered::Refused(format!("header {name} cannot be sent"));
+            let wrong = || DeliveryError::Refused(format!("header {name} cannot be sent"));
             let name = HeaderName::try_from(*name).map_err(|_| wrong())?;
             let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
             value.set_sensitive(true);
@@ -107,21 +109,22 @@ impl Callback {
             .map_err(|error| failed(&error.without_url()))?;
         match response.status().as_u16() {
             200..300 => Ok(()),
-            status => Err(Undelivered::Failed(format!(
+            status => Err(DeliveryError::Failed(format!(
                 "it was answered with status {status}"
             ))),
         }
     }
 
-    /// What the host stands for, all of it allowed.
-    async fn addresses(&self) -> Result<Vec<SocketAddr>, Undelivered> {
+    /// The addresses of the host, all of them allowed.
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, DeliveryError> {
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port_or_known_default().unwrap_or(443);
-        let found: Vec<SocketAddr> = match ip(host) {
+        let found: Vec<SocketAddr> = match parse_ip(host) {
             Some(ip) => vec![SocketAddr::new(ip, port)],
             None => {
                 let found = lookup_host((host, port)).await;
-                let unknown = |error| Undelivered::Failed(format!("{host} is not found: {error}"));
+                let unknown =
+                    |error| DeliveryError::Failed(format!("{host} is not found: {error}"));
                 found.map_err(unknown)?.collect()
             }
         };
@@ -131,18 +134,18 @@ impl Callback {
             .find(|ip| !self.is_allowed(*ip));
         match private {
             None => Ok(found),
-            Some(ip) => Err(Undelivered::Refused(format!(
-                "{host} stands for {ip}, which is private; list that in `server.callback_hosts` if \
+            Some(ip) => Err(DeliveryError::Refused(format!(
+                "{host} resolves to {ip}, a private address; add it to `server.callback_hosts` if \
                  callbacks may be sent there"
             ))),
         }
     }
 
     fn is_allowed(&self, ip: IpAddr) -> bool {
-        is_public(ip) || self.named.contains(&ip.to_canonical())
+        is_public(ip) || self.allowed_ips.contains(&ip.to_canonical())
     }
 
-    fn connection(&self, addresses: Vec<SocketAddr>) -> Result<reqwest::Client, Undelivered> {
+    fn connection(&self, addresses: Vec<SocketAddr>) -> Result<reqwest::Client, DeliveryError> {
         // Fails if one is installed already, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -156,24 +159,24 @@ impl Callback {
         if self.url.scheme() == "http" {
             builder = builder.tls_certs_only([]);
         }
-        let failed = |error: reqwest::Error| Undelivered::Failed(error.to_string());
+        let failed = |error: reqwest::Error| DeliveryError::Failed(error.to_string());
         builder.build().map_err(failed)
     }
 }
 
-/// A host as it is compared.
-fn plain(host: &str) -> String {
+/// The host in the form used for comparison.
+fn normalised_host(host: &str) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The address that a host is.
-fn ip(host: &str) -> Option<IpAddr> {
-    let ip: IpAddr = plain(host).parse().ok()?;
+/// The IP address in a host, if it is one.
+fn parse_ip(host: &str) -> Option<IpAddr> {
+    let ip: IpAddr = normalised_host(host).parse().ok()?;
     Some(ip.to_canonical())
 }
 
-/// Whether an address is one of the public internet.
+/// Whether an address belongs to the public internet.
 fn is_public(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -186,7 +189,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     let is_reserved = match (a, b, c) {
         // This network, shared addresses, protocol assignments, benchmarks, the future.
         (0, ..) | (100, 64..128, _) | (192, 0, 0) | (198, 18..20, _) | (240.., ..) => true,
-        // What was relays of IPv6.
+        // Former IPv6 relays.
         (192, 88, 99) => true,
         _ => false,
     };
@@ -206,12 +209,12 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match (a, b) {
-        // An address of IPv4 behind a gateway.
+        // An IPv4 address behind a gateway.
         (0x0064, 0xff9b) if (c, d, e, f) == (0, 0, 0, 0) => within(g, h),
         (0x2002, _) => within(b, c),
         // Documentation, Teredo and other assignments.
         (0x2001, 0x0db8) | (0x2001, 0..0x0200) | (0x3fff, 0..0x1000) => false,
-        // All that is routed.
+        // All routed addresses.
         (0x2000..0x4000, _) => true,
         _ => false,
     }
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn only_hosts_that_are_listed_are_taken_and_encrypted_ones() {
+    fn only_listed_hosts_with_encryption_are_accepted() {
         let listed = hosts(&["Hooks.example.com", "127.0.0.1", "::1", "1.1.1.1"]);
         for url in [
             "https://hooks.example.com/a?b=c",
@@ -282,8 +285,8 @@ mod tests {
             Callback::new(url, &listed).unwrap();
         }
         for (url, why) in [
-            ("", "no address"),
-            ("hooks.example.com", "no address"),
+            ("", "not a valid address"),
+            ("hooks.example.com", "not a valid address"),
             ("https://other.example.com/", "server.callback_hosts"),
             (
                 "https://hooks.example.com.evil.example/",
@@ -293,10 +296,10 @@ mod tests {
                 "https://evil.example/?hooks.example.com",
                 "server.callback_hosts",
             ),
-            ("https://hooks.example.com@evil.example/", "has a user"),
-            ("https://a:b@hooks.example.com/", "has a user"),
-            ("http://hooks.example.com/", "must be encrypted"),
-            ("http://1.1.1.1/", "must be encrypted"),
+            ("https://hooks.example.com@evil.example/", "contains a user"),
+            ("https://a:b@hooks.example.com/", "contains a user"),
+            ("http://hooks.example.com/", "must use https"),
+            ("http://1.1.1.1/", "must use https"),
             ("http://2130706434/", "server.callback_hosts"),
             ("http://0x7f.0.0.2/", "server.callback_hosts"),
             ("file:///etc/passwd", "server.callback_hosts"),
@@ -312,15 +315,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_stands_for_a_private_address_is_refused_unless_that_is_named() {
+    async fn a_host_with_a_private_address_is_rejected_unless_the_address_is_listed() {
         let url = "https://localhost:9/";
         let refused = Callback::new(url, &hosts(&["localhost"])).unwrap();
         let refused = refused.send(&[], Bytes::new()).await.unwrap_err();
-        assert!(matches!(&refused, Undelivered::Refused(why) if why.contains("is private")));
-        let named = hosts(&["localhost", "127.0.0.1", "::1"]);
-        let named = Callback::new(url, &named).unwrap();
         assert!(
-            named
+            matches!(&refused, DeliveryError::Refused(why) if why.contains("a private address"))
+        );
+        let allowed_ips = hosts(&["localhost", "127.0.0.1", "::1"]);
+        let allowed_ips = Callback::new(url, &allowed_ips).unwrap();
+        assert!(
+            allowed_ips
                 .addresses()
                 .await
                 .unwrap()

@@ -5,19 +5,19 @@
 
 use std::time::Duration;
 
-/// Requests that were held back start again within this time.
+/// The maximum time over which delayed requests are spread.
 const LONGEST_SPREAD: Duration = Duration::from_secs(5);
 
 /// The cool-down of one provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoolDown {
     until: Duration,
-    /// Over which time those held back start again.
+    /// The time over which delayed requests are spread.
     spread: Duration,
 }
 
 impl CoolDown {
-    /// Holds requests back for so long from now on. A longer hold stays as it is.
+    /// Delays requests by `wait` from now on. A longer delay is not shortened.
     pub fn hold(&mut self, now: Duration, wait: Duration) {
         let until = now.saturating_add(wait);
         if until > self.until {
@@ -26,8 +26,8 @@ impl CoolDown {
         }
     }
 
-    /// How long a request waits that wants to start now; none: it need not. Those that wait are
-    /// spread out by `draw`, a random number from 0 up to 1, so that they do not start at once.
+    /// The wait of a request that starts now; `None` if there is none. `draw`, a random number from
+    /// 0 to below 1, spreads the delayed requests.
     pub fn wait(&self, now: Duration, draw: f64) -> Option<Duration> {
         let left = self.until.checked_sub(now).filter(|left| !left.is_zero())?;
         Some(left + self.spread.mul_f64(draw))

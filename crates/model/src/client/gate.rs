@@ -13,57 +13,57 @@ use super::breaker;
 use super::breakers::{Breakers, Passes};
 use super::cooldown::CoolDown;
 use super::headers::ResponseHeaders;
-use super::limits::{Limits, Meter, Ticket, Wait};
+use super::limits::{Limits, RateLimiter, Ticket, Wait};
 use super::retry;
 use crate::dialect::Failure;
 use crate::language::Class;
 
-/// What all requests to one provider share.
+/// The state that all requests to one provider share.
 #[derive(Clone, Debug)]
 pub struct Gate {
     breakers: Breakers,
     cool_down: CoolDown,
-    meter: Meter,
-    /// The longest cool-down; after it somebody may try.
+    rate_limiter: RateLimiter,
+    /// The longest cool-down.
     longest_hold: Duration,
-    /// The cool-down after a refusal that names no time.
+    /// The cool-down after a refusal without a time.
     shortest_hold: Duration,
 }
 
-/// A request that wants to be sent.
+/// A request that waits for admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// The model it is for, as its provider knows it.
+pub struct AdmissionRequest {
+    /// The model's name at its provider.
     pub model: Arc<str>,
-    /// Its tokens, input and output.
+    /// Its tokens, input and maximum output.
     pub tokens: u64,
-    /// Its place in line, once it has one.
+    /// Its place in the queue, if it has one.
     pub ticket: Option<Ticket>,
-    /// How much longer it may wait.
+    /// The remaining maximum wait.
     pub patience: Duration,
 }
 
-/// A request that was let through.
+/// An admitted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// The model it is for.
+pub struct SentRequest {
+    /// Its model.
     pub model: Arc<str>,
-    /// How it was let through.
+    /// How the breakers admitted it.
     pub passes: Passes,
-    /// The tokens it took.
+    /// The tokens it took from the limit.
     pub taken: u64,
 }
 
-/// What a request does next.
+/// The next action of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is sent.
     Go(Passes),
-    /// It waits and asks again.
+    /// It waits for this time and checks again.
     Wait(Duration),
-    /// It stands in line there: it waits so long, or until something is given back, and asks again.
+    /// It is queued: it waits for this time or until a release, and checks again.
     Queued(Ticket, Duration),
-    /// It is not sent.
+    /// It is rejected.
     Refused(Failure),
 }
 
@@ -73,72 +73,75 @@ impl Gate {
         Gate {
             breakers: Breakers::new(breaker),
             cool_down: CoolDown::default(),
-            meter: Meter::new(limits),
+            rate_limiter: RateLimiter::new(limits),
             longest_hold: retry.longest_wait,
             shortest_hold: retry.base,
         }
     }
 
-    /// The provider's limits are shared by so many programs from now on.
+    /// Sets the number of programs that share the provider's limits.
     pub fn share(&mut self, now: Duration, programs: u32) {
-        self.meter.share(now, programs);
+        self.rate_limiter.share(now, programs);
     }
 
-    /// What a request does next. `draw` is a random number from 0 up to 1.
-    pub fn step(&mut self, now: Duration, ask: &Ask, draw: f64) -> Step {
-        if let Err(refused) = self.breakers.check(now, &ask.model) {
+    /// Decides the next action of a request. `draw` is a random number from 0 to below 1.
+    pub fn step(&mut self, now: Duration, request: &AdmissionRequest, draw: f64) -> Step {
+        if let Err(refused) = self.breakers.check(now, &request.model) {
             return Step::Refused(refused);
         }
         if let Some(wait) = self.cool_down.wait(now, draw) {
-            return if wait <= ask.patience {
+            return if wait <= request.patience {
                 Step::Wait(wait)
             } else {
-                Step::Refused(held_back(wait, ask.patience))
+                Step::Refused(cool_down_failure(wait, request.patience))
             };
         }
-        let wait = self.meter.wait(now, ask.tokens, ask.ticket);
+        let wait = self.rate_limiter.wait(now, request.tokens, request.ticket);
         if wait.time.is_zero() {
-            return match self.breakers.admit(now, &ask.model) {
+            return match self.breakers.admit(now, &request.model) {
                 Ok(passes) => {
-                    self.meter.take(now, ask.tokens, ask.ticket);
+                    self.rate_limiter.take(now, request.tokens, request.ticket);
                     Step::Go(passes)
                 }
                 Err(refused) => Step::Refused(refused),
             };
         }
-        if wait.at_best > ask.patience || ask.patience.is_zero() {
-            return Step::Refused(busy(wait, ask.patience));
+        if wait.at_best > request.patience || request.patience.is_zero() {
+            return Step::Refused(limit_failure(wait, request.patience));
         }
-        let ticket = ask.ticket.unwrap_or_else(|| self.meter.join(ask.tokens));
-        Step::Queued(ticket, wait.time.min(ask.patience))
+        let ticket = request
+            .ticket
+            .unwrap_or_else(|| self.rate_limiter.join(request.tokens));
+        Step::Queued(ticket, wait.time.min(request.patience))
     }
 
-    /// A request no longer waits in line.
+    /// A request leaves the queue.
     pub fn leave(&mut self, ticket: Ticket) {
-        self.meter.leave(ticket);
+        self.rate_limiter.leave(ticket);
     }
 
-    /// Takes what the headers of an answer say of the provider's limits.
-    pub fn learn(&mut self, now: Duration, told: &ResponseHeaders) {
-        self.meter.learn(now, told.requests, told.tokens);
+    /// Learns the provider's limits from the headers of a response.
+    pub fn learn(&mut self, now: Duration, response_headers: &ResponseHeaders) {
+        self.rate_limiter
+            .learn(now, response_headers.requests, response_headers.tokens);
     }
 
-    /// An attempt has brought a reply, for which so many of the tokens it took were used.
-    pub fn succeeded(&mut self, now: Duration, sent: &Sent, used: Option<u64>) {
-        self.answers(now, sent);
-        self.meter.ended(sent.taken, used);
+    /// An attempt succeeded and used this many tokens, if known.
+    pub fn succeeded(&mut self, now: Duration, sent: &SentRequest, used: Option<u64>) {
+        self.response_started(now, sent);
+        self.rate_limiter.settle(sent.taken, used);
     }
 
-    /// The answer to an attempt has begun: where it tries whether the provider or the model is
-    /// back, it is, and others need not wait for its end.
-    pub fn answers(&mut self, now: Duration, sent: &Sent) {
+    /// The response to an attempt has begun. A probe has then succeeded, and other requests need
+    /// not wait for its end.
+    pub fn response_started(&mut self, now: Duration, sent: &SentRequest) {
         self.breakers.answered(now, &sent.model, sent.passes);
     }
 
-    /// An attempt has failed. `reached`: a connection to the provider was made.
-    pub fn failed(&mut self, now: Duration, sent: &Sent, failure: &Failure, reached: bool) {
+    /// An attempt failed. `reached`: a connection to the provider was made.
+    pub fn failed(&mut self, now: Duration, sent: &SentRequest, failure: &Failure, reached: bool) {
         let class = failure.class;
-        self.meter.ended(sent.taken, None);
+        self.rate_limiter.settle(sent.taken, None);
         self.breakers
             .failed(now, &sent.model, sent.passes, failure, reached);
         let hold = match (class, retry::retry_after(class)) {
@@ -149,25 +152,25 @@ impl Gate {
         self.cool_down.hold(now, hold);
     }
 
-    /// An attempt was given up before it ended.
-    pub fn abandoned(&mut self, now: Duration, sent: &Sent) {
-        self.meter.ended(sent.taken, None);
+    /// An attempt was abandoned before its end.
+    pub fn abandoned(&mut self, now: Duration, sent: &SentRequest) {
+        self.rate_limiter.settle(sent.taken, None);
         self.breakers.abandoned(now, &sent.model, sent.passes);
     }
 }
 
-fn held_back(wait: Duration, patience: Duration) -> Failure {
+fn cool_down_failure(wait: Duration, patience: Duration) -> Failure {
     let (wait, patience) = (wait.as_secs_f64(), patience.as_secs_f64());
     Failure::new(
         Class::Busy,
         format!(
-            "the provider asked to be left alone for {wait:.1} s more, longer than the \
+            "the provider asked for a pause of {wait:.1} s more, longer than the \
              {patience:.1} s this request may wait"
         ),
     )
 }
 
-fn busy(wait: Wait, patience: Duration) -> Failure {
+fn limit_failure(wait: Wait, patience: Duration) -> Failure {
     let Wait {
         time,
         at_best,

@@ -17,38 +17,38 @@ use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 use super::limits;
 
-/// What the headers of an answer tell.
+/// The relevant headers of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseHeaders {
     /// The provider's id of the request.
     pub request_id: Option<Arc<str>>,
-    /// What the body is.
-    pub form: Form,
-    /// How long to wait before the request is sent again.
+    /// The type of the body.
+    pub body_type: BodyType,
+    /// The requested wait before a retry.
     pub retry_after: Option<Duration>,
-    /// Whether trying again is of no use.
-    pub vetoed: bool,
+    /// Whether the provider asks not to retry.
+    pub no_retry: bool,
     /// The limit of requests.
-    pub requests: Option<limits::Reported>,
+    pub requests: Option<limits::ReportedLimit>,
     /// The limit of tokens.
-    pub tokens: Option<limits::Reported>,
+    pub tokens: Option<limits::ReportedLimit>,
 }
 
-/// What a body is, by its content type.
+/// The type of a body, by its content type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum BodyType {
     /// A stream of events.
     Events,
     /// A JSON document.
     Json,
-    /// A page for people.
+    /// An HTML page.
     Html,
-    /// Something else, or not said.
+    /// Another type, or none.
     #[default]
     Other,
 }
 
-/// The headers in which providers name a request, the first one that is there holds.
+/// The headers with a provider's request id; the first existing one is used.
 static REQUEST_IDS: [HeaderName; 4] = [
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("request-id"),
@@ -58,18 +58,18 @@ static REQUEST_IDS: [HeaderName; 4] = [
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 static SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// What all headers that tell of limits have in their names.
+/// A part of the name of every header about limits.
 const LIMITS: &str = "ratelimit-";
 
-/// The longest id that is taken over.
+/// The maximum length of an id.
 const LONGEST_ID: usize = 200;
 
-/// Reads the headers of an answer that came at `now`.
+/// Parses the headers of a response received at `now`.
 pub fn read(headers: &HeaderMap, now: Timestamp) -> ResponseHeaders {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let asks_to_wait = text(&RETRY_AFTER_MS).or(text(&RETRY_AFTER)).is_some();
     let limited = headers.keys().any(|name| name.as_str().contains(LIMITS));
-    // Most answers tell of no time.
+    // Most responses have no time, so the date is not parsed.
     let sent = text(&DATE).filter(|_| asks_to_wait || limited);
     let now = sent.and_then(time::http_date).unwrap_or(now);
     let scarcest = |names: &[&str]| match limited {
@@ -82,17 +82,17 @@ pub fn read(headers: &HeaderMap, now: Timestamp) -> ResponseHeaders {
             .filter_map(text)
             .find(|id| !id.is_empty() && id.len() <= LONGEST_ID)
             .map(Arc::from),
-        form: text(&CONTENT_TYPE).map_or(Form::Other, form),
+        body_type: text(&CONTENT_TYPE).map_or(BodyType::Other, body_type),
         retry_after: text(&RETRY_AFTER_MS)
             .and_then(time::milliseconds)
             .or_else(|| text(&RETRY_AFTER).and_then(|value| time::wait(value, now))),
-        vetoed: text(&SHOULD_RETRY).is_some_and(|value| value.eq_ignore_ascii_case("false")),
+        no_retry: text(&SHOULD_RETRY).is_some_and(|value| value.eq_ignore_ascii_case("false")),
         requests: scarcest(&["requests"]),
         tokens: scarcest(&["tokens", "input-tokens", "output-tokens"]),
     }
 }
 
-fn form(content_type: &str) -> Form {
+fn body_type(content_type: &str) -> BodyType {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     let is = |name: &str| essence.eq_ignore_ascii_case(name);
     let ends = |suffix: &str| {
@@ -101,18 +101,18 @@ fn form(content_type: &str) -> Form {
         end.is_some_and(|end| end.eq_ignore_ascii_case(suffix))
     };
     if is("text/event-stream") {
-        Form::Events
+        BodyType::Events
     } else if is("text/html") || is("application/xhtml+xml") {
-        Form::Html
+        BodyType::Html
     } else if is("application/json") || ends("+json") {
-        Form::Json
+        BodyType::Json
     } else {
-        Form::Other
+        BodyType::Other
     }
 }
 
-/// Of the limits of these names the one with the least left; of several the one that lasts.
-fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limits::Reported> {
+/// The limit with the least remaining of these names; of equal ones the one with the latest reset.
+fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limits::ReportedLimit> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let number = |name: String| text(&name)?.trim().parse::<u64>().ok();
     names
@@ -121,12 +121,12 @@ fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limit
             let openai = |what: &str| format!("x-ratelimit-{what}-{name}");
             let anthropic = |what: &str| format!("anthropic-ratelimit-{name}-{what}");
             [
-                number(openai("remaining")).map(|remaining| limits::Reported {
+                number(openai("remaining")).map(|remaining| limits::ReportedLimit {
                     limit: number(openai("limit")),
                     remaining,
                     reset: text(&openai("reset")).and_then(|value| time::wait(value, now)),
                 }),
-                number(anthropic("remaining")).map(|remaining| limits::Reported {
+                number(anthropic("remaining")).map(|remaining| limits::ReportedLimit {
                     limit: number(anthropic("limit")),
                     remaining,
                     reset: text(&anthropic("reset")).and_then(|value| time::wait(value, now)),
@@ -134,7 +134,7 @@ fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limit
             ]
         })
         .flatten()
-        .min_by_key(|told| (told.remaining, std::cmp::Reverse(told.reset)))
+        .min_by_key(|reported| (reported.remaining, std::cmp::Reverse(reported.reset)))
 }
 
 #[cfg(test)]

@@ -11,14 +11,15 @@ use crate::dialect::Failure;
 use crate::language::{Class, Stage};
 use crate::provider::Settings;
 
-/// How long and how much is read after a reply's end, so that its connection can be used again.
+/// The maximum time and bytes for reading after a reply's end, so that its connection can be
+/// reused.
 const REST: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
 
-/// An answer that comes in. Dropped before its end it drops its connection.
+/// A response that is being received. Dropping it before its end drops the connection.
 pub(super) struct Incoming<'s> {
     settings: &'s Settings,
     response: Response,
-    /// When its first byte must be there; none once it is.
+    /// The deadline of the first byte; `None` after it arrived.
     first_byte: Option<Instant>,
     read: usize,
     ended: bool,
@@ -39,12 +40,12 @@ impl<'s> Incoming<'s> {
         }
     }
 
-    /// Its head.
+    /// The response, with its headers.
     pub(super) fn response(&self) -> &Response {
         &self.response
     }
 
-    /// The next piece; none at the end.
+    /// The next piece; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let timeouts = &self.settings.timeouts;
         let (until, stage) = match self.first_byte {
@@ -52,8 +53,8 @@ impl<'s> Incoming<'s> {
             None => (Instant::now() + timeouts.idle, Stage::Idle),
         };
         match timeout_at(until, self.response.chunk()).await {
-            Err(_) => Err(transport::late(stage, timeouts)),
-            Ok(Err(error)) => Err(transport::broken(&error, self.settings)),
+            Err(_) => Err(transport::timeout_failure(stage, timeouts)),
+            Ok(Err(error)) => Err(transport::connection_failure(&error, self.settings)),
             Ok(Ok(None)) => {
                 self.ended = true;
                 Ok(None)
@@ -69,8 +70,8 @@ impl<'s> Incoming<'s> {
         }
     }
 
-    /// All of it. If it announces to be too large, nothing of it is read.
-    pub(super) async fn whole(&mut self) -> Result<Vec<u8>, Failure> {
+    /// The whole body. If its announced length is above the cap, nothing is read.
+    pub(super) async fn read_all(&mut self) -> Result<Vec<u8>, Failure> {
         let announced = self.response.content_length().unwrap_or(0);
         if announced > self.settings.caps.response as u64 {
             return Err(self.too_large());
@@ -82,9 +83,9 @@ impl<'s> Incoming<'s> {
         Ok(body)
     }
 
-    /// Reads what is left after the end of a reply, in the background: a connection can only be
-    /// used again when its answer was read to the end.
-    pub(super) fn give_back(self) {
+    /// Reads the rest after the end of a reply in the background: a connection can be reused only
+    /// if its response was read to the end.
+    pub(super) fn drain_in_background(self) {
         if self.ended {
             return;
         }
@@ -104,7 +105,7 @@ impl<'s> Incoming<'s> {
         let cap = self.settings.caps.response;
         Failure::new(
             Class::TooLarge,
-            format!("the reply is larger than {cap} bytes, which is all that is read of one"),
+            format!("the reply is larger than {cap} bytes, the limit for a reply"),
         )
     }
 }

@@ -16,57 +16,57 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What a provider is sent at most.
+/// The limits of requests to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests a minute; none: no limit.
+    /// Requests per minute; `None`: no limit.
     pub requests_per_minute: Option<u32>,
-    /// Tokens a minute, input and output together; none: no limit.
+    /// Tokens per minute, input and output together; `None`: no limit.
     pub tokens_per_minute: Option<u64>,
-    /// Requests under way at once; none: no limit.
+    /// Concurrent requests; `None`: no limit.
     pub concurrent: Option<usize>,
-    /// How long a request waits for its turn.
+    /// The maximum wait in the queue.
     pub queue: Duration,
 }
 
-/// What a provider's headers say of one of its limits.
+/// A limit as reported in a provider's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported {
-    /// What the whole limit is, where it says so.
+pub struct ReportedLimit {
+    /// The whole limit, if reported.
     pub limit: Option<u64>,
-    /// What is left of it.
+    /// The remaining amount.
     pub remaining: u64,
-    /// When all of it is free again, from now on.
+    /// The time until the whole limit is available again.
     pub reset: Option<Duration>,
 }
 
-/// Both limits of a provider, and who waits for them.
+/// Both limits of a provider, and the queue of requests.
 #[derive(Clone, Debug)]
-pub struct Meter {
-    requests: Lane,
-    tokens: Lane,
-    /// Those that wait, in the order of arrival, with their tokens.
-    line: VecDeque<(Ticket, u64)>,
+pub struct RateLimiter {
+    requests: RateLimit,
+    tokens: RateLimit,
+    /// The waiting requests in order of arrival, with their tokens.
+    queue: VecDeque<(Ticket, u64)>,
     next: u64,
-    /// The tokens that requests took whose replies are under way.
-    under_way: u64,
-    /// By how many programs the limits are shared.
+    /// The tokens taken by requests in flight.
+    in_flight: u64,
+    /// The number of programs that share the limits.
     programs: u32,
 }
 
-/// By how many programs a provider's limits are shared, this one included: each takes an equal part.
-/// Clones share the number.
+/// The number of programs that share a provider's limits, this one included: each takes an equal
+/// part. Clones share the number.
 #[derive(Clone, Debug)]
-pub struct Share(Arc<AtomicU32>);
+pub struct LimitShare(Arc<AtomicU32>);
 
-impl Default for Share {
-    fn default() -> Share {
-        Share(Arc::new(AtomicU32::new(1)))
+impl Default for LimitShare {
+    fn default() -> LimitShare {
+        LimitShare(Arc::new(AtomicU32::new(1)))
     }
 }
 
-impl Share {
-    /// From now on they are shared by so many programs.
+impl LimitShare {
+    /// Sets the number of programs.
     pub fn set(&self, programs: u32) {
         self.0.store(programs.max(1), Ordering::Relaxed);
     }
@@ -78,35 +78,34 @@ impl Share {
     }
 }
 
-/// A place in the line.
+/// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
-/// How long a request waits.
+/// The wait of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// If nothing is given back.
+    /// The wait if no tokens are returned.
     pub time: Duration,
-    /// If replies under way give all back that was taken for them, and nobody stood before it:
-    /// never less than that.
+    /// The minimum wait: if all tokens in flight are returned, and no request is ahead.
     pub at_best: Duration,
-    /// What for.
+    /// The limit that it waits for: `requests` or `tokens`.
     pub what: &'static str,
 }
 
-/// One limit: what is set, and what the provider told.
+/// One limit: the configured bucket, and the exhausted limit that the provider reported.
 #[derive(Clone, Debug, Default)]
-struct Lane {
-    set: Option<Bucket>,
-    told: Option<UsedUp>,
+struct RateLimit {
+    configured: Option<Bucket>,
+    reported: Option<ExhaustedLimit>,
 }
 
-/// A limit of the provider's that is used up.
+/// An exhausted limit of the provider.
 #[derive(Clone, Debug)]
-struct UsedUp {
-    /// When it no longer is.
+struct ExhaustedLimit {
+    /// The time of its reset.
     until: Duration,
-    /// How it fills up until then; none: not before.
+    /// Its refill until then; `None`: nothing is available before.
     bucket: Option<Bucket>,
 }
 
@@ -114,35 +113,35 @@ struct UsedUp {
 struct Bucket {
     capacity: f64,
     per_second: f64,
-    /// At `at`; below zero after a request that was larger than the bucket.
+    /// The level at `at`; negative after a request larger than the bucket.
     level: f64,
     at: Duration,
 }
 
-impl Meter {
-    /// The meter of a provider that has not been asked yet.
-    pub fn new(limits: &Limits) -> Meter {
+impl RateLimiter {
+    /// The initial state: full buckets.
+    pub fn new(limits: &Limits) -> RateLimiter {
         let per_minute = |limit: f64| Bucket {
             capacity: limit,
             per_second: limit / 60.0,
             level: limit,
             at: Duration::ZERO,
         };
-        let lane = |limit: Option<f64>| Lane {
-            set: limit.map(per_minute),
-            told: None,
+        let lane = |limit: Option<f64>| RateLimit {
+            configured: limit.map(per_minute),
+            reported: None,
         };
-        Meter {
+        RateLimiter {
             requests: lane(limits.requests_per_minute.map(f64::from)),
             tokens: lane(limits.tokens_per_minute.map(|limit| limit as f64)),
-            line: VecDeque::new(),
+            queue: VecDeque::new(),
             next: 0,
-            under_way: 0,
+            in_flight: 0,
             programs: 1,
         }
     }
 
-    /// The limits are shared by so many programs from now on.
+    /// Sets the number of programs that share the limits.
     pub fn share(&mut self, now: Duration, programs: u32) {
         let programs = programs.max(1);
         if programs == self.programs {
@@ -151,7 +150,7 @@ impl Meter {
         let scale = f64::from(self.programs) / f64::from(programs);
         self.programs = programs;
         for lane in [&mut self.requests, &mut self.tokens] {
-            if let Some(bucket) = &mut lane.set {
+            if let Some(bucket) = &mut lane.configured {
                 bucket.fill(now);
                 bucket.capacity *= scale;
                 bucket.per_second *= scale;
@@ -160,10 +159,10 @@ impl Meter {
         }
     }
 
-    /// How long a request of so many tokens waits, behind those before it in line.
+    /// The wait of a request with this many tokens behind the earlier ones in the queue.
     pub fn wait(&self, now: Duration, tokens: u64, ticket: Option<Ticket>) -> Wait {
         let mine = |(other, _): &&(Ticket, u64)| Some(*other) != ticket;
-        let before = self.line.iter().take_while(mine);
+        let before = self.queue.iter().take_while(mine);
         let (ahead, theirs) = before.fold((0.0, 0.0), |(ahead, theirs), (_, tokens)| {
             (ahead + 1.0, theirs + *tokens as f64)
         });
@@ -172,7 +171,7 @@ impl Meter {
         let for_tokens = self.tokens.wait(now, theirs + tokens, tokens);
         let hoped = self
             .tokens
-            .wait(now, tokens - self.under_way as f64, tokens);
+            .wait(now, tokens - self.in_flight as f64, tokens);
         let (time, what) = if for_tokens > for_request {
             (for_tokens, "tokens")
         } else {
@@ -185,98 +184,115 @@ impl Meter {
         }
     }
 
-    /// A request of so many tokens stands in line, behind all others.
+    /// Adds a request with this many tokens at the end of the queue.
     pub fn join(&mut self, tokens: u64) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
-        self.line.push_back((ticket, tokens));
+        self.queue.push_back((ticket, tokens));
         ticket
     }
 
-    /// A request no longer stands in line.
+    /// Removes a request from the queue.
     pub fn leave(&mut self, ticket: Ticket) {
-        self.line.retain(|(other, _)| *other != ticket);
+        self.queue.retain(|(other, _)| *other != ticket);
     }
 
-    /// A request is sent, and takes its share.
+    /// A request is sent: takes its request and its tokens.
     pub fn take(&mut self, now: Duration, tokens: u64, ticket: Option<Ticket>) {
         if let Some(ticket) = ticket {
             self.leave(ticket);
         }
         self.requests.take(now, 1.0);
         self.tokens.take(now, tokens as f64);
-        self.under_way = self.under_way.saturating_add(tokens);
+        self.in_flight = self.in_flight.saturating_add(tokens);
     }
 
-    /// A request has ended, and what it took is put right where it is known what it used.
-    pub fn ended(&mut self, taken: u64, used: Option<u64>) {
-        self.under_way = self.under_way.saturating_sub(taken);
+    /// A request has ended: corrects the taken tokens if the used ones are known.
+    pub fn settle(&mut self, taken: u64, used: Option<u64>) {
+        self.in_flight = self.in_flight.saturating_sub(taken);
         if let Some(used) = used {
-            self.tokens.give(taken as f64 - used as f64);
+            self.tokens.refund(taken as f64 - used as f64);
         }
     }
 
-    /// Learns from a provider's headers.
-    pub fn learn(&mut self, now: Duration, requests: Option<Reported>, tokens: Option<Reported>) {
-        for (lane, told) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
-            if let Some(told) = told {
-                lane.learn(now, told);
+    /// Learns the limits in a provider's headers.
+    pub fn learn(
+        &mut self,
+        now: Duration,
+        requests: Option<ReportedLimit>,
+        tokens: Option<ReportedLimit>,
+    ) {
+        for (lane, reported) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
+            if let Some(reported) = reported {
+                lane.learn(now, reported);
             }
         }
     }
 }
 
-impl Lane {
-    /// How long until so much is there, the last of which is for a request of that amount.
+impl RateLimit {
+    /// The time until `all` is available, of which the last `amount` belongs to this request.
     fn wait(&self, now: Duration, all: f64, amount: f64) -> Duration {
-        let set = self.set.as_ref();
-        let set = set.map(|bucket| bucket.wait(now, all, amount));
-        let told = self.told.as_ref().map(|told| {
-            let left = told.until.saturating_sub(now);
-            match &told.bucket {
+        let configured = self.configured.as_ref();
+        let configured = configured.map(|bucket| bucket.wait(now, all, amount));
+        let reported = self.reported.as_ref().map(|reported| {
+            let left = reported.until.saturating_sub(now);
+            match &reported.bucket {
                 Some(bucket) => bucket.wait(now, all, amount).min(left),
                 None => left,
             }
         });
-        set.max(told).unwrap_or_default()
+        configured.max(reported).unwrap_or_default()
     }
 
     fn take(&mut self, now: Duration, amount: f64) {
-        self.told = self.told.take().filter(|told| now < told.until);
-        let told = self.told.as_mut().and_then(|told| told.bucket.as_mut());
-        for bucket in self.set.as_mut().into_iter().chain(told) {
+        self.reported = self.reported.take().filter(|reported| now < reported.until);
+        let reported = self
+            .reported
+            .as_mut()
+            .and_then(|reported| reported.bucket.as_mut());
+        for bucket in self.configured.as_mut().into_iter().chain(reported) {
             bucket.fill(now);
             bucket.level -= amount;
         }
     }
 
-    fn give(&mut self, amount: f64) {
-        let told = self.told.as_mut().and_then(|told| told.bucket.as_mut());
-        for bucket in self.set.as_mut().into_iter().chain(told) {
+    fn refund(&mut self, amount: f64) {
+        let reported = self
+            .reported
+            .as_mut()
+            .and_then(|reported| reported.bucket.as_mut());
+        for bucket in self.configured.as_mut().into_iter().chain(reported) {
             bucket.level = (bucket.level + amount).min(bucket.capacity);
         }
     }
 
-    fn learn(&mut self, now: Duration, told: Reported) {
-        if let Some(bucket) = &mut self.set {
+    fn learn(&mut self, now: Duration, reported: ReportedLimit) {
+        if let Some(bucket) = &mut self.configured {
             bucket.fill(now);
-            bucket.level = bucket.level.min(told.remaining as f64);
+            bucket.level = bucket.level.min(reported.remaining as f64);
         }
-        let reset = told.reset.filter(|reset| !reset.is_zero());
-        let (0, Some(reset)) = (told.remaining, reset) else {
+        let reset = reported.reset.filter(|reset| !reset.is_zero());
+        let (0, Some(reset)) = (reported.remaining, reset) else {
             return;
         };
-        // What is owed stays so.
-        let before = self.told.as_ref().and_then(|told| told.bucket.as_ref());
+        // A negative level is kept.
+        let before = self
+            .reported
+            .as_ref()
+            .and_then(|reported| reported.bucket.as_ref());
         let level = before.map_or(0.0, |bucket| bucket.level(now).min(0.0));
-        self.told = Some(UsedUp {
+        self.reported = Some(ExhaustedLimit {
             until: now.saturating_add(reset),
-            bucket: told.limit.filter(|&limit| limit > 0).map(|limit| Bucket {
-                capacity: limit as f64,
-                per_second: limit as f64 / reset.as_secs_f64(),
-                level,
-                at: now,
-            }),
+            bucket: reported
+                .limit
+                .filter(|&limit| limit > 0)
+                .map(|limit| Bucket {
+                    capacity: limit as f64,
+                    per_second: limit as f64 / reset.as_secs_f64(),
+                    level,
+                    at: now,
+                }),
         });
     }
 }
@@ -292,8 +308,8 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// How long until so much is there, of which more than a full bucket need not be there for a
-    /// request of that amount.
+    /// The time until `all` is available, of which this request takes the last `amount`; the part
+    /// of `amount` above the capacity need not be available.
     fn wait(&self, now: Duration, all: f64, amount: f64) -> Duration {
         let missing = all - (amount - self.capacity).max(0.0) - self.level(now);
         if missing <= 0.0 {

@@ -12,7 +12,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use reqwest::{Body, RequestBuilder, Response};
 use tokio::time::{Instant, timeout_at};
 
-use super::attempt::{redirection, refused_with, with_wait};
+use super::attempt::{read_error_body, redirection, with_wait};
 use super::body::Pieces;
 use super::incoming::Incoming;
 use super::secrets::Secrets;
@@ -22,42 +22,41 @@ use crate::language::{Class, Stage};
 use crate::provider::Settings;
 use crate::sse::{self, Parser};
 
-/// Names a request that may be sent again: a server that knows it does its work once.
+/// Identifies a request that may be repeated: a server that supports it works on it once.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// What may come back.
+/// The accepted content types.
 const ACCEPTED: &str = "application/json, text/plain";
-/// What a stream is.
+/// The content type of a stream.
 const STREAM: &str = "text/event-stream";
 
-/// An address that documents are posted to.
+/// An HTTP endpoint for documents.
 #[derive(Debug)]
-pub struct Post {
+pub struct HttpEndpoint {
     settings: Settings,
     secrets: Secrets,
     http: reqwest::Client,
 }
 
-impl Post {
-    /// An address with those settings, of which dialect, repetitions and limits do not matter.
-    /// Besides the values of its headers, `secrets` are taken out of what comes back. Connects to
-    /// nothing.
+impl HttpEndpoint {
+    /// An endpoint with these settings; dialect, retries and limits are ignored. Besides the values
+    /// of its headers, `secrets` are removed from responses. It does not connect yet.
     ///
     /// # Errors
-    /// The settings cannot work, or this machine cannot make encrypted connections.
-    pub fn new(settings: Settings, secrets: &[String]) -> Result<Post, Error> {
+    /// The settings are invalid, or encrypted connections are not possible on this machine.
+    pub fn new(settings: Settings, secrets: &[String]) -> Result<HttpEndpoint, Error> {
         settings.check()?;
-        Ok(Post {
+        Ok(HttpEndpoint {
             http: transport::connections(&settings)?,
-            secrets: Secrets::with(&settings, secrets),
+            secrets: Secrets::with_more(&settings, secrets),
             settings,
         })
     }
 
-    /// Sends the pieces of a document, one after the other, under that idempotency key, and gives
-    /// what came back. Dropping the future drops the connection.
+    /// Sends the pieces of a document under an idempotency key, and returns the response. Dropping
+    /// the future drops the connection.
     ///
     /// # Errors
-    /// Nothing that can be read came back.
+    /// There was no readable response.
     pub async fn send(&self, body: [Bytes; 2], key: &str) -> Result<Vec<u8>, Failure> {
         match self.exchange(body, key).await {
             Ok(document) => Ok(self.secrets.document(&document).into_owned()),
@@ -65,29 +64,30 @@ impl Post {
         }
     }
 
-    /// Reads the document at the address.
+    /// Fetches the document with GET.
     ///
     /// # Errors
-    /// Nothing that can be read came back.
+    /// There was no readable response.
     pub async fn fetch(&self) -> Result<Vec<u8>, Failure> {
-        let request = self.http.get(self.settings.address.whole());
+        let request = self.http.get(self.settings.address.full_url());
         self.read(request.header(ACCEPT, ACCEPTED)).await
     }
 
-    /// Sends a document of JSON with these headers, and gives what came back.
+    /// Sends a JSON document with these headers, and returns the response.
     ///
     /// # Errors
-    /// Nothing that can be read came back.
+    /// There was no readable response.
     pub async fn call(&self, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Vec<u8>, Failure> {
         self.read(self.calling(headers, body).header(ACCEPT, ACCEPTED))
             .await
     }
 
-    /// Sends a document of JSON with these headers, and hands the data of each event that comes back
-    /// to `on`, until that breaks or nothing more comes. What is no stream is handed on as a whole.
+    /// Sends a JSON document with these headers, and passes the data of each event of the response
+    /// to `on`, until `on` breaks or the stream ends. A response that is not a stream is passed as
+    /// one event.
     ///
     /// # Errors
-    /// Nothing that can be read came back, or the stream broke off.
+    /// There was no readable response, or the stream was interrupted.
     pub async fn stream(
         &self,
         headers: &[(&str, &str)],
@@ -100,7 +100,7 @@ impl Post {
     }
 
     fn calling(&self, headers: &[(&str, &str)], body: Vec<u8>) -> RequestBuilder {
-        let request = self.http.post(self.settings.address.whole()).body(body);
+        let request = self.http.post(self.settings.address.full_url()).body(body);
         let each = headers.iter();
         each.fold(request, |request, (name, value)| {
             request.header(*name, *value)
@@ -116,7 +116,7 @@ impl Post {
 
     fn without_secrets(&self, failure: Failure) -> Failure {
         Failure {
-            reason: report::said(&self.secrets, &failure.reason),
+            reason: report::clean_text(&self.secrets, &failure.reason),
             ..failure
         }
     }
@@ -130,7 +130,7 @@ impl Post {
         if !is_stream(incoming.response()) {
             let failure = unreadable(incoming.response());
             failure.map_or(Ok(()), Err)?;
-            let whole = incoming.whole().await?;
+            let whole = incoming.read_all().await?;
             let whole = self.secrets.document(&whole);
             let _ = on(&String::from_utf8_lossy(&whole));
             return Ok(());
@@ -150,7 +150,7 @@ impl Post {
     }
 
     async fn exchange(&self, [head, tail]: [Bytes; 2], key: &str) -> Result<Vec<u8>, Failure> {
-        let request = self.http.post(self.settings.address.whole());
+        let request = self.http.post(self.settings.address.full_url());
         let pieces = Pieces::new([Bytes::new(), head, tail, Bytes::new()]);
         let request = request
             .header(ACCEPT, ACCEPTED)
@@ -161,21 +161,26 @@ impl Post {
     async fn document(&self, request: RequestBuilder) -> Result<Vec<u8>, Failure> {
         let mut incoming = self.answered(request).await?;
         match unreadable(incoming.response()) {
-            None => incoming.whole().await,
+            None => incoming.read_all().await,
             Some(failure) => Err(failure),
         }
     }
 
-    /// What comes in after a head that says that it was taken.
+    /// The response, if its status reports success.
     async fn answered(&self, request: RequestBuilder) -> Result<Incoming<'_>, Failure> {
         let settings = &self.settings;
         let first_byte = Instant::now() + settings.timeouts.first_byte;
         let response = match timeout_at(first_byte, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(transport::broken(&error, settings)),
-            Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts)),
+            Ok(Err(error)) => return Err(transport::connection_failure(&error, settings)),
+            Err(_) => {
+                return Err(transport::timeout_failure(
+                    Stage::FirstByte,
+                    &settings.timeouts,
+                ));
+            }
         };
-        let told = headers::read(response.headers(), Timestamp::now());
+        let response_headers = headers::read(response.headers(), Timestamp::now());
         let status = response.status().as_u16();
         let mut incoming = Incoming::new(settings, response, first_byte);
         match status {
@@ -183,7 +188,7 @@ impl Post {
             _ => {
                 let failure = self.refusal(status, &mut incoming).await;
                 Err(Failure {
-                    class: with_wait(failure.class, told.retry_after),
+                    class: with_wait(failure.class, response_headers.retry_after),
                     ..failure
                 })
             }
@@ -196,25 +201,30 @@ impl Post {
                 format!("the address redirects to {to} (status {status}); set that instead");
             return Failure::new(Class::BadRequest, reason);
         }
-        let body = refused_with(incoming, self.settings.timeouts.idle).await;
+        let body = read_error_body(incoming, self.settings.timeouts.idle).await;
         foreign(status, &self.secrets.document(&body))
     }
 }
 
 fn is_stream(response: &Response) -> bool {
-    let said = response
+    let content_type = response
         .headers()
         .get(CONTENT_TYPE)
-        .and_then(|said| said.to_str().ok());
-    said.is_some_and(|said| said.trim_start().to_ascii_lowercase().starts_with(STREAM))
+        .and_then(|content_type| content_type.to_str().ok());
+    content_type.is_some_and(|content_type| {
+        content_type
+            .trim_start()
+            .to_ascii_lowercase()
+            .starts_with(STREAM)
+    })
 }
 
-/// Why an answer of that content type is not read; none for JSON, plain text and one that does
-/// not say.
+/// The failure for a response with an unsupported content type; `None` for JSON, plain text and a
+/// missing type.
 fn unreadable(response: &Response) -> Option<Failure> {
-    let said = response.headers().get(CONTENT_TYPE)?;
-    let said = String::from_utf8_lossy(said.as_bytes()).to_ascii_lowercase();
-    let kind = said.split(';').next().unwrap_or_default().trim();
+    let content_type = response.headers().get(CONTENT_TYPE)?;
+    let content_type = String::from_utf8_lossy(content_type.as_bytes()).to_ascii_lowercase();
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
     if matches!(kind, "" | "application/json" | "text/plain") || kind.ends_with("+json") {
         return None;
     }

@@ -7,34 +7,34 @@ use unisono_context::tokens::Count;
 use crate::dialect::Seen;
 use crate::language::{Class, Usage};
 
-/// What has come of the attempts of one call.
+/// The received parts of the attempts of one call.
 #[derive(Debug, Default)]
 pub(super) struct ReplyProgress {
-    /// Whether the call's owner was told of a first event.
-    pub(super) first_told: bool,
-    /// Whether an attempt has broken off for which something has to be paid.
-    pub(super) any_lost: bool,
-    /// Whether an attempt is under way.
+    /// Whether the first event was reported.
+    pub(super) first_event_reported: bool,
+    /// Whether an attempt that must be paid for was interrupted.
+    pub(super) any_interrupted: bool,
+    /// Whether an attempt is running.
     under_way: bool,
     events: u64,
-    /// Bytes of its text.
+    /// Bytes of the reply's text.
     text: u64,
-    /// What the provider said until now that it used.
+    /// The usage that the provider reported so far.
     used: Usage,
 }
 
 impl ReplyProgress {
-    /// An attempt is made.
+    /// An attempt starts.
     pub(super) fn begin(&mut self) {
         *self = ReplyProgress {
-            first_told: self.first_told,
-            any_lost: self.any_lost,
+            first_event_reported: self.first_event_reported,
+            any_interrupted: self.any_interrupted,
             under_way: true,
             ..ReplyProgress::default()
         };
     }
 
-    /// An event of its reply has come.
+    /// An event of the reply arrived.
     pub(super) fn event(&mut self, seen: &Seen<'_>) {
         self.events += 1;
         if let Seen::Text(text) = seen {
@@ -42,18 +42,18 @@ impl ReplyProgress {
         }
     }
 
-    /// What the reply says so far that it used.
+    /// Records the usage reported so far.
     pub(super) fn used(&mut self, used: Usage) {
         self.used = used;
     }
 
-    /// The attempt has ended so. Where it broke off while the provider was at work: what it used,
-    /// as far as that is known. Where the provider has not said how much it wrote, that is what has
-    /// come: an event is a token at least.
+    /// The attempt failed with this class. If it was interrupted while the provider was working,
+    /// returns the known usage. Unreported output is estimated from the received part: an event is
+    /// at least one token.
     pub(super) fn failed(&mut self, class: Class) -> Option<Usage> {
         let begun = self.events > 0 || self.used.input + self.used.output > Tokens::ZERO;
         let lost = std::mem::take(&mut self.under_way) && (begun || class.was_at_work());
-        self.any_lost |= lost;
+        self.any_interrupted |= lost;
         let come = Count::approximate(self.text)
             .tokens
             .max(Tokens(self.events));
@@ -66,7 +66,7 @@ impl ReplyProgress {
 
 #[cfg(test)]
 mod tests {
-    //! Which attempts have to be paid for, and what for.
+    //! Tests of which attempts have to be paid for, and for what.
 
     use super::*;
     use crate::language::Stage;
@@ -74,7 +74,7 @@ mod tests {
     const BROKEN: Class = Class::Transport;
 
     #[test]
-    fn an_attempt_is_lost_once_its_reply_has_begun_or_the_provider_was_at_work() {
+    fn an_attempt_counts_as_interrupted_once_its_reply_has_begun_or_the_provider_was_working() {
         let unavailable = Class::Unavailable {
             retry_after_ms: None,
         };
@@ -92,19 +92,19 @@ mod tests {
             (0..events).for_each(|_| reply_progress.event(&Seen::Other));
             let used = reply_progress.failed(class);
             assert_eq!(used.map(|used| used.output.0), lost, "{class:?} {events}");
-            assert_eq!(reply_progress.any_lost, lost.is_some());
+            assert_eq!(reply_progress.any_interrupted, lost.is_some());
             assert_eq!(reply_progress.failed(class), None, "once");
         }
     }
 
     #[test]
-    fn what_was_used_is_what_was_said_else_what_has_come() {
-        let said = Usage::free(Tokens(900), Tokens(7));
+    fn usage_is_as_reported_else_estimated_from_the_received_part() {
+        let reported = Usage::free(Tokens(900), Tokens(7));
         for (text, used, output) in [
             ("", Usage::NONE, 1),
             ("forty bytes of text, which are ten tokens", Usage::NONE, 11),
-            ("forty bytes of text, which are ten tokens", said, 11),
-            ("four", said, 7),
+            ("forty bytes of text, which are ten tokens", reported, 11),
+            ("four", reported, 7),
         ] {
             let mut reply_progress = ReplyProgress::default();
             reply_progress.begin();
@@ -118,7 +118,7 @@ mod tests {
                 None,
                 "the next one begins anew"
             );
-            assert!(reply_progress.any_lost);
+            assert!(reply_progress.any_interrupted);
         }
     }
 }

@@ -6,49 +6,49 @@ use crate::provider::Settings;
 
 use super::secrets::Secrets;
 
-/// The most that is said, in characters: a provider's page is not an error message.
+/// The maximum length of a message, in characters: a provider's page is not an error message.
 const LONGEST: usize = 1_000;
 
-/// The reason of an error. `ending` is the end of its sentence.
+/// The reason of an error; `ending` is appended to it.
 pub(super) fn reason(
     settings: &Settings,
     secrets: &Secrets,
     failure: &Failure,
     ending: &str,
 ) -> String {
-    let said = said(secrets, &failure.reason);
-    let said = match failure.class {
-        Class::Unauthorised => unauthorised(settings, &said),
-        _ => said,
+    let reason_text = clean_text(secrets, &failure.reason);
+    let reason_text = match failure.class {
+        Class::Unauthorised => unauthorised(settings, &reason_text),
+        _ => reason_text,
     };
-    // The ending may hold the reason of another failure.
-    said + &shortened(&secrets.text(ending))
+    // The ending may contain the reason of another failure.
+    reason_text + &truncated(&secrets.text(ending))
 }
 
-/// A text without keys, and no longer than is told.
-pub(super) fn said(secrets: &Secrets, text: &str) -> String {
-    shortened(&secrets.text(text))
+/// A text without keys, truncated to the maximum length.
+pub(super) fn clean_text(secrets: &Secrets, text: &str) -> String {
+    truncated(&secrets.text(text))
 }
 
-fn unauthorised(settings: &Settings, said: &str) -> String {
+fn unauthorised(settings: &Settings, reason_text: &str) -> String {
     let name = &settings.name;
     match (settings.auth.key(), settings.kind.key_variables()) {
         (Some(key), _) => format!(
-            "provider `{name}` refuses the key from {source}: {said}; put a valid key there",
+            "provider `{name}` refuses the key from {source}: {reason_text}; put a valid key there",
             source = key.source()
         ),
         (None, []) => format!(
-            "provider `{name}` wants a key and none is set: {said}; name a variable or a file \
+            "provider `{name}` requires a key and none is set: {reason_text}; name a variable or a file \
              with the key in the provider's settings"
         ),
         (None, variables) => format!(
-            "provider `{name}` wants a key and none is set: {said}; set {}",
+            "provider `{name}` requires a key and none is set: {reason_text}; set {}",
             variables.join(" or ")
         ),
     }
 }
 
-fn shortened(text: &str) -> String {
+fn truncated(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::language::{Class, Stage};
 
-/// How often and how patiently a request is tried.
+/// The number of attempts and the waits between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Attempts in all; 0 counts as 1.
@@ -19,96 +19,97 @@ pub struct Policy {
     pub base: Duration,
     /// The bound of every wait.
     pub cap: Duration,
-    /// A provider that asks for a longer wait than this is not waited for.
+    /// The longest wait that a provider may request; a longer one ends the call.
     pub longest_wait: Duration,
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// Why.
+pub struct FailedAttempt {
+    /// Its class.
     pub class: Class,
-    /// Which one it was, from 1.
+    /// Its number, from 1.
     pub attempt: u32,
-    /// The provider said that trying again is of no use.
-    pub vetoed: bool,
-    /// What was reserved for the request is used in part, and may not be enough for another.
-    pub spent: bool,
+    /// The provider asked not to retry.
+    pub no_retry: bool,
+    /// A part of the request's reservation is used; the rest may not suffice for another attempt.
+    pub reservation_used: bool,
 }
 
-/// What follows.
+/// The decision after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// The same request again, after a wait.
+pub enum RetryDecision {
+    /// Sends the same request again after a wait.
     Retry {
         /// The wait.
         after: Duration,
     },
-    /// The error is returned.
-    GiveUp(Reason),
+    /// Returns the error.
+    GiveUp(GiveUpReason),
 }
 
-/// Why a request is not tried again.
+/// Why a request is not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum GiveUpReason {
     /// The same request would fail again.
     Permanent,
-    /// The provider said so.
-    Vetoed,
-    /// What was reserved for it is used in part.
-    Spent,
+    /// The provider asked not to retry.
+    NoRetry,
+    /// A part of its reservation is used.
+    ReservationUsed,
     /// All attempts are used up.
     Attempts(u32),
-    /// The provider asks for a longer wait than it is given.
+    /// The provider requests a longer wait than allowed.
     TooLong {
-        /// What it asks for.
+        /// The requested wait.
         asked: Duration,
-        /// What it is given at most.
+        /// The maximum wait.
         most: Duration,
     },
-    /// The call's time is over before the wait would be.
+    /// The call's remaining time is too short for the wait.
     NoTimeLeft,
 }
 
-/// Decides. `left` is what the call may still take, `draw` a random number from 0 up to 1.
+/// Decides about a retry. `left` is the remaining time of the call, `draw` a random number from 0
+/// to below 1.
 ///
-/// Tried again are the statuses 408, 409, 429 and 5xx, broken connections, incomplete streams,
-/// and timeouts other than that of the whole call.
-pub fn decide(policy: &Policy, failed: &Failed, left: Duration, draw: f64) -> Decision {
+/// Retried are the statuses 408, 409, 429 and 5xx, broken connections, incomplete streams, and
+/// timeouts except the total one.
+pub fn decide(policy: &Policy, failed: &FailedAttempt, left: Duration, draw: f64) -> RetryDecision {
     let class = failed.class;
     if !class.is_transient() || class == Class::Timeout(Stage::Total) {
-        return Decision::GiveUp(Reason::Permanent);
+        return RetryDecision::GiveUp(GiveUpReason::Permanent);
     }
-    if failed.vetoed {
-        return Decision::GiveUp(Reason::Vetoed);
+    if failed.no_retry {
+        return RetryDecision::GiveUp(GiveUpReason::NoRetry);
     }
-    if failed.spent {
-        return Decision::GiveUp(Reason::Spent);
+    if failed.reservation_used {
+        return RetryDecision::GiveUp(GiveUpReason::ReservationUsed);
     }
     if failed.attempt >= policy.attempts {
-        return Decision::GiveUp(Reason::Attempts(failed.attempt));
+        return RetryDecision::GiveUp(GiveUpReason::Attempts(failed.attempt));
     }
     let asked = retry_after(class);
     let most = left.min(policy.longest_wait);
     if let Some(asked) = asked
         && asked >= most
     {
-        return Decision::GiveUp(Reason::TooLong { asked, most });
+        return RetryDecision::GiveUp(GiveUpReason::TooLong { asked, most });
     }
     let after = asked.unwrap_or_default() + backoff(policy, failed.attempt).mul_f64(draw);
     if after < left {
-        Decision::Retry { after }
+        RetryDecision::Retry { after }
     } else {
-        Decision::GiveUp(Reason::NoTimeLeft)
+        RetryDecision::GiveUp(GiveUpReason::NoTimeLeft)
     }
 }
 
-/// How long the provider asks to wait.
+/// The wait that the provider requests.
 pub fn retry_after(class: Class) -> Option<Duration> {
     class.retry_after_ms().map(Duration::from_millis)
 }
 
-/// The bound of the wait after an attempt.
+/// The upper bound of the wait after an attempt.
 fn backoff(policy: &Policy, attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(31);
     policy.base.saturating_mul(1 << doublings).min(policy.cap)
@@ -125,23 +126,23 @@ impl Default for Policy {
     }
 }
 
-/// The end of an error's sentence; empty where the error says it all.
-impl fmt::Display for Reason {
+/// The end of an error message; may be empty.
+impl fmt::Display for GiveUpReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Permanent | Reason::Attempts(1) => Ok(()),
-            Reason::Vetoed => f.write_str("; the provider asks not to try again"),
-            Reason::Spent => f.write_str(
-                "; not sent again: it is paid for out of what was reserved for one reply",
-            ),
-            Reason::Attempts(attempts) => write!(f, "; gave up after {attempts} attempts"),
-            Reason::TooLong { asked, most } => write!(
+            GiveUpReason::Permanent | GiveUpReason::Attempts(1) => Ok(()),
+            GiveUpReason::NoRetry => f.write_str("; the provider asks not to retry"),
+            GiveUpReason::ReservationUsed => {
+                f.write_str("; not sent again: the budget reserved for it covers one reply")
+            }
+            GiveUpReason::Attempts(attempts) => write!(f, "; gave up after {attempts} attempts"),
+            GiveUpReason::TooLong { asked, most } => write!(
                 f,
-                "; the provider asks to wait {:.1} s, longer than the {:.1} s it is given",
+                "; the provider asks to wait {:.1} s, longer than the {:.1} s allowed",
                 asked.as_secs_f64(),
                 most.as_secs_f64()
             ),
-            Reason::NoTimeLeft => f.write_str("; no time is left to try again"),
+            GiveUpReason::NoTimeLeft => f.write_str("; no time is left to try again"),
         }
     }
 }

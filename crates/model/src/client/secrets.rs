@@ -12,24 +12,24 @@ use crate::dialect::Failure;
 use crate::provider::{Key, Settings};
 use crate::redact::{REDACTED, redact};
 
-/// A header's value that is shorter is a setting, not a secret; it may be part of any word.
+/// Shorter header values are settings, not secrets; they may be part of any word.
 const SHORTEST_HEADER: usize = 8;
-/// A key that is shorter may be part of any word: it is taken out of texts, not out of documents.
+/// Shorter keys may be part of any word: they are removed from texts, not from documents.
 const SHORTEST_IN_DOCUMENT: usize = 8;
 
-/// The secrets of one provider, in every form in which an answer may repeat them.
+/// The secrets of one provider, in every form in which a response may repeat them.
 pub(super) struct Secrets {
     texts: Option<AhoCorasick>,
     documents: Option<AhoCorasick>,
 }
 
 impl Secrets {
-    pub(super) fn of(settings: &Settings) -> Secrets {
-        Secrets::with(settings, &[])
+    pub(super) fn new(settings: &Settings) -> Secrets {
+        Secrets::with_more(settings, &[])
     }
 
-    /// Those of the settings, and more.
-    pub(super) fn with(settings: &Settings, more: &[String]) -> Secrets {
+    /// The secrets of the settings, and more.
+    pub(super) fn with_more(settings: &Settings, more: &[String]) -> Secrets {
         let key = settings.auth.key().map(Key::expose);
         let headers = settings
             .headers
@@ -44,7 +44,7 @@ impl Secrets {
             let forms: Vec<String> = long.flat_map(|secret| forms(secret)).collect();
             let mut builder = AhoCorasick::builder();
             let finder = builder.match_kind(MatchKind::LeftmostLongest).build(&forms);
-            // Fails for forms of gigabytes; a key has 16 KiB at most.
+            // Fails only for gigabytes of forms; a key has at most 16 KiB.
             finder.ok().filter(|_| !forms.is_empty())
         };
         Secrets {
@@ -53,7 +53,7 @@ impl Secrets {
         }
     }
 
-    /// An answer without them.
+    /// A response without the secrets.
     pub(super) fn document<'b>(&self, body: &'b [u8]) -> Cow<'b, [u8]> {
         match &self.documents {
             Some(finder) if finder.is_match(body) => {
@@ -64,7 +64,7 @@ impl Secrets {
         }
     }
 
-    /// A text without them, and without what looks like a key.
+    /// A text without the secrets and without likely keys.
     pub(super) fn text(&self, text: &str) -> String {
         let text = match &self.texts {
             Some(finder) => {
@@ -76,17 +76,17 @@ impl Secrets {
         redact(&text).into_owned()
     }
 
-    /// The failure that an answer came to. Where the answer repeats a secret, it is read `again`
-    /// without it.
-    pub(super) fn retold(
+    /// The failure of a response. If the response repeats a secret, it is parsed again without it
+    /// (`reparse`).
+    pub(super) fn without_secrets_in(
         &self,
         failure: Failure,
-        said: &[u8],
-        again: impl FnOnce(&[u8]) -> Option<Failure>,
+        body: &[u8],
+        reparse: impl FnOnce(&[u8]) -> Option<Failure>,
     ) -> Failure {
-        match self.document(said) {
+        match self.document(body) {
             Cow::Borrowed(_) => failure,
-            Cow::Owned(clean) => again(&clean).unwrap_or_else(|| {
+            Cow::Owned(clean) => reparse(&clean).unwrap_or_else(|| {
                 let reason = "the answer repeats the key and is not shown";
                 Failure::new(failure.class, reason)
             }),
@@ -94,7 +94,7 @@ impl Secrets {
     }
 }
 
-/// A secret as it is, inside JSON text, and inside an address.
+/// A secret in plain form, in JSON text, and in an address.
 fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let json = json.trim_matches('"').to_owned();
@@ -136,30 +136,30 @@ mod tests {
     use crate::language::Class;
     use crate::provider::Kind;
 
-    /// Its beginning looks like a key that is known, and its end does not belong to that shape.
+    /// The beginning looks like a known kind of key, and the end does not match that kind.
     const KEY: &str = r#"sk-0123456789abcdefghij/"\$%{tail}"#;
 
     fn secrets(key: &str) -> Secrets {
         let key = Key::from_variables(&["SOME_KEY"], |_| Some(OsString::from(key))).unwrap();
-        Secrets::of(&Settings::new("mine", Kind::OpenAi, None, key).unwrap())
+        Secrets::new(&Settings::new("mine", Kind::OpenAi, None, key).unwrap())
     }
 
     #[test]
-    fn every_form_is_taken_out() {
-        let said = |form: &str| secrets(KEY).text(&format!("<{form}> is wrong"));
+    fn every_form_of_a_secret_is_removed() {
+        let body = |form: &str| secrets(KEY).text(&format!("<{form}> is wrong"));
         for form in forms(KEY) {
-            assert_eq!(said(&form), format!("<{REDACTED}> is wrong"), "{form}");
+            assert_eq!(body(&form), format!("<{REDACTED}> is wrong"), "{form}");
         }
         assert_eq!(forms("plain-key"), ["plain-key"]);
     }
 
     #[test]
-    fn a_document_stays_one() {
+    fn a_document_stays_valid() {
         let document = serde_json::json!({"error": format!("{KEY} is wrong")}).to_string();
         let clean = secrets(KEY).document(document.as_bytes()).into_owned();
         let clean: serde_json::Value = serde_json::from_slice(&clean).unwrap();
         assert_eq!(clean["error"], format!("{REDACTED} is wrong"));
-        // It would be found in the names of fields.
+        // It would match the names of fields.
         let short = secrets("err");
         assert!(matches!(
             short.document(document.as_bytes()),
@@ -169,15 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_read_again_without_the_secret() {
+    fn a_failure_is_parsed_again_without_the_secret() {
         let failure = |reason: &str| Failure::new(Class::BadReply, reason);
         let secrets = secrets(KEY);
-        let clean = secrets.retold(failure("as it was"), b"nothing of it", |_| None);
+        let clean = secrets.without_secrets_in(failure("as it was"), b"nothing of it", |_| None);
         assert_eq!(clean.reason, "as it was");
-        let again = |said: &[u8]| Some(failure(&String::from_utf8_lossy(said)));
-        let retold = secrets.retold(failure("half a k"), KEY.as_bytes(), again);
+        let reparse = |body: &[u8]| Some(failure(&String::from_utf8_lossy(body)));
+        let retold = secrets.without_secrets_in(failure("half a k"), KEY.as_bytes(), reparse);
         assert_eq!(retold.reason, REDACTED);
-        let retold = secrets.retold(failure("half a k"), KEY.as_bytes(), |_| None);
+        let retold = secrets.without_secrets_in(failure("half a k"), KEY.as_bytes(), |_| None);
         assert_eq!(retold.reason, "the answer repeats the key and is not shown");
     }
 }

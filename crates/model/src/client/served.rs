@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Client;
-use crate::served::{Documents, Served};
+use crate::served::{ServedModel, ServerDocuments};
 
-/// How long the answers are waited for.
+/// The timeout of the queries.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest answer that is read, in bytes.
+/// The maximum length of a response, in bytes.
 const LONGEST: usize = 1 << 20;
 
 impl Client {
-    /// What the server says of the model of that name, within two seconds; nothing where it does
-    /// not say. Takes no part in limits and breakers, and is not tried again.
-    pub async fn served(&self, model: &str) -> Served {
+    /// The server's properties of a model, queried within two seconds; empty if it does not report
+    /// them. Limits and breakers do not apply, and nothing is retried.
+    pub async fn query_model(&self, model: &str) -> ServedModel {
         let address = &self.settings.address;
         let get = |url: Url| document(self.http.get(url));
-        let show = self.http.post(address.beside("/api/show"));
+        let show = self.http.post(address.sibling_url("/api/show"));
         let show = show.body(json!({"model": model}).to_string());
         let (models, props, show, loaded) = tokio::join!(
             get(address.url(model, "/v1/models")),
-            get(address.beside("/props")),
+            get(address.sibling_url("/props")),
             document(show),
-            get(address.beside("/api/ps")),
+            get(address.sibling_url("/api/ps")),
         );
-        let documents = Documents {
+        let documents = ServerDocuments {
             models,
             props,
             show,
@@ -39,7 +39,7 @@ impl Client {
     }
 }
 
-/// The document that answers a request, if one does in time.
+/// The document in the response, if it arrives in time.
 async fn document(request: RequestBuilder) -> Option<Value> {
     let read = async {
         let mut response = request.send().await.ok()?.error_for_status().ok()?;

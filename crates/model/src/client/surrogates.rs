@@ -4,20 +4,20 @@
 
 use std::borrow::Cow;
 
-/// What stands for a half whose other half never comes.
+/// Replaces a half without its other half.
 const UNKNOWN: &str = "\\ufffd";
 
-/// The half at the end of a piece, until the piece with the other half comes.
+/// Joins the halves of characters that were split between pieces.
 #[derive(Debug, Default)]
-pub(super) struct Halves {
-    /// The escape, as it was written.
+pub(super) struct SurrogateJoiner {
+    /// The first half as an escape, until the second arrives.
     held: Option<String>,
 }
 
-impl Halves {
-    /// The JSON of an event with whole characters alone. A half at the end of a text is kept for the
-    /// beginning of one in a later event.
-    pub(super) fn joined<'d>(&mut self, data: &'d str) -> Cow<'d, str> {
+impl SurrogateJoiner {
+    /// The JSON of an event with complete characters only. A half at the end of a text is held for
+    /// the beginning of a text in a later event.
+    pub(super) fn join_halves<'d>(&mut self, data: &'d str) -> Cow<'d, str> {
         if !data.contains("\\ud") && !data.contains("\\uD") {
             return Cow::Borrowed(data);
         }
@@ -28,14 +28,14 @@ impl Halves {
             out.push_str(before);
             rest = match half(escape) {
                 None => {
-                    // A backslash and what it escapes.
+                    // A backslash and the escaped character.
                     let length = 1 + escape[1..].chars().next().map_or(0, char::len_utf8);
                     let (whole, rest) = escape.split_at(length);
                     out.push_str(whole);
                     rest
                 }
-                Some((Half::First, first, after)) => match half(after) {
-                    Some((Half::Second, second, after)) => {
+                Some((Surrogate::First, first, after)) => match half(after) {
+                    Some((Surrogate::Second, second, after)) => {
                         out.push_str(first);
                         out.push_str(second);
                         after
@@ -49,7 +49,7 @@ impl Halves {
                         after
                     }
                 },
-                Some((Half::Second, second, after)) => {
+                Some((Surrogate::Second, second, after)) => {
                     let held = self.held.take_if(|_| out.ends_with('"'));
                     match held {
                         Some(first) => {
@@ -67,18 +67,18 @@ impl Halves {
     }
 }
 
-enum Half {
+enum Surrogate {
     First,
     Second,
 }
 
-/// The half of a character that a text begins with, as an escape; what follows it.
-fn half(text: &str) -> Option<(Half, &str, &str)> {
+/// The half at the beginning of a text: which half, its escape, and the rest.
+fn half(text: &str) -> Option<(Surrogate, &str, &str)> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let unit = u16::from_str_radix(digits, 16).ok()?;
     let half = match unit {
-        0xD800..=0xDBFF => Half::First,
-        0xDC00..=0xDFFF => Half::Second,
+        0xD800..=0xDBFF => Surrogate::First,
+        0xDC00..=0xDFFF => Surrogate::Second,
         _ => return None,
     };
     let (escape, after) = text.split_at(6);
@@ -91,11 +91,11 @@ mod tests {
 
     use super::*;
 
-    /// The texts of pieces, as they are read one after the other.
+    /// The texts of consecutive pieces.
     fn read(pieces: &[&str]) -> String {
-        let mut halves = Halves::default();
+        let mut halves = SurrogateJoiner::default();
         let texts = pieces.iter().map(|piece| {
-            let joined = halves.joined(piece);
+            let joined = halves.join_halves(piece);
             let value: Value = serde_json::from_str(&joined).expect("JSON");
             value["text"].as_str().expect("a text").to_owned()
         });
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_in_two_pieces_is_one() {
+    fn a_character_split_between_pieces_is_joined() {
         let rows: [(&[&str], &str); 7] = [
             (
                 &[r#"{"text":"so \ud83d"}"#, r#"{"text":"\ude00!"}"#],
@@ -129,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_halves_is_passed_on_as_it_is() {
-        let mut halves = Halves::default();
+    fn text_without_halves_is_unchanged() {
+        let mut halves = SurrogateJoiner::default();
         for data in [r#"{"text":"ä 😀 \n \u00e4"}"#, "[DONE]", ""] {
-            assert!(matches!(halves.joined(data), Cow::Borrowed(same) if same == data));
+            assert!(matches!(halves.join_halves(data), Cow::Borrowed(same) if same == data));
         }
     }
 }

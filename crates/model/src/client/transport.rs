@@ -14,19 +14,19 @@ use crate::dialect::{Dialect, Failure};
 use crate::language::{Class, Stage};
 use crate::provider::{Address, Auth, Header, Key, Settings, Timeouts};
 
-/// The version of Anthropic's interface that the dialect speaks.
+/// The version of Anthropic's API that the dialect uses.
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
-/// How long a connection is kept for the next request.
+/// How long an idle connection is kept.
 const KEPT: Duration = Duration::from_secs(90);
-/// How often a silent connection is asked whether it is still there.
+/// The keep-alive interval of a connection.
 const ALIVE: Duration = Duration::from_secs(30);
 
-/// Connections as the settings ask for. Nothing is connected yet.
+/// Connections with the given settings. Nothing is connected yet.
 ///
-/// Certificates are those of the machine. For an `http://` address none are read, so that a
-/// machine without any can use a local server; a proxy that wants TLS is then not to be had.
-/// Servers on this machine are not asked for through a proxy.
+/// The machine's CA certificates are used. For an `http://` address none are read, so that a
+/// machine without certificates can use a local server; a TLS proxy is then impossible. Servers on
+/// this machine are reached without a proxy.
 pub(super) fn connections(settings: &Settings) -> Result<reqwest::Client, Error> {
     let headers = headers(settings).map_err(|_| Error::Header {
         provider: settings.name.clone(),
@@ -35,19 +35,19 @@ pub(super) fn connections(settings: &Settings) -> Result<reqwest::Client, Error>
     let built = builder.default_headers(headers).build();
     built.map_err(|error| Error::Tls {
         provider: settings.name.clone(),
-        reason: root(&error),
+        reason: root_cause(&error),
     })
 }
 
-/// Connections that [`plain`] makes.
+/// Connections made by [`connections_to`].
 pub type Connections = reqwest::Client;
 
-/// Connections of the same kind to something else than a provider, with these headers on every
-/// request; a token goes into `Authorization`. Nothing is connected yet.
+/// Connections of the same kind to a server that is not a provider, with these headers on every
+/// request; a token is sent in `Authorization`. Nothing is connected yet.
 ///
 /// # Errors
-/// Why encrypted connections cannot be made, or the token cannot be sent.
-pub fn plain(
+/// Encrypted connections are not possible, or the token cannot be sent in a header.
+pub fn connections_to(
     address: &Address,
     token: Option<&Key>,
     headers: &[Header],
@@ -64,11 +64,16 @@ pub fn plain(
         all.insert(header.name().clone(), header.value().clone());
     }
     let built = builder(address, connect).default_headers(all).build();
-    built.map_err(|error| format!("encrypted connections cannot be made: {}", root(&error)))
+    built.map_err(|error| {
+        format!(
+            "encrypted connections cannot be made: {}",
+            root_cause(&error)
+        )
+    })
 }
 
 fn builder(address: &Address, connect: Duration) -> reqwest::ClientBuilder {
-    // Fails if one is installed already, which then is used.
+    // Fails if one is installed already; that one is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
@@ -116,8 +121,8 @@ fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
     Ok(headers)
 }
 
-/// What an error of the connection means.
-pub(super) fn broken(error: &reqwest::Error, settings: &Settings) -> Failure {
+/// The failure for an error of the connection.
+pub(super) fn connection_failure(error: &reqwest::Error, settings: &Settings) -> Failure {
     let origin = settings.address.origin();
     match (error.is_connect(), error.is_timeout()) {
         (true, true) => Failure::new(
@@ -129,29 +134,29 @@ pub(super) fn broken(error: &reqwest::Error, settings: &Settings) -> Failure {
         ),
         (true, false) => Failure::new(
             Class::Transport,
-            format!("cannot connect to {origin}: {}", root(error)),
+            format!("cannot connect to {origin}: {}", root_cause(error)),
         ),
         (false, _) => Failure::new(
             Class::Transport,
-            format!("the connection to {origin} broke: {}", root(error)),
+            format!("the connection to {origin} broke: {}", root_cause(error)),
         ),
     }
 }
 
-/// Nothing came in the time of that stage.
-pub(super) fn late(stage: Stage, timeouts: &Timeouts) -> Failure {
+/// The failure for a timeout of a stage.
+pub(super) fn timeout_failure(stage: Stage, timeouts: &Timeouts) -> Failure {
     let (what, timeout) = match stage {
         Stage::Connect => ("no connection was made", timeouts.connect),
-        Stage::FirstByte => ("no byte of a reply came", timeouts.first_byte),
-        Stage::Idle => ("nothing more came of the reply", timeouts.idle),
-        Stage::Total => ("no whole reply came", timeouts.total),
+        Stage::FirstByte => ("no response was received", timeouts.first_byte),
+        Stage::Idle => ("no more of the reply was received", timeouts.idle),
+        Stage::Total => ("the reply was not complete", timeouts.total),
     };
     let reason = format!("{what} within {:.1} s", timeout.as_secs_f64());
     Failure::new(Class::Timeout(stage), reason)
 }
 
-/// What is at the bottom of an error. The layers above it say less, and one names the URL.
-fn root(error: &reqwest::Error) -> String {
+/// The root cause of an error. The layers above it are less specific, and one names the URL.
+fn root_cause(error: &reqwest::Error) -> String {
     let mut root = error.source();
     while let Some(deeper) = root.and_then(|error| error.source()) {
         root = Some(deeper);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::language::Request;
-use crate::prompt::{Group, Outcome};
+use crate::prompt::{DelegateOutcome, Group};
 
 /// What stands for a task that is the newest message of the context.
 const INPUT: &str = "Your task is the user's last message above.";
@@ -17,7 +17,7 @@ pub(super) fn assignment(request: &Request) -> String {
     }
     tools(&mut out, request);
     colleagues(&mut out, request);
-    let task = match request.task_is_shown() {
+    let task = match request.is_task_in_context() {
         true => INPUT,
         false => &*request.task,
     };
@@ -30,11 +30,11 @@ pub(super) fn assignment(request: &Request) -> String {
         let rest = delegated.rest.iter().map(|rest| format!("\n{rest}"));
         let rest: String = rest.collect();
         let _ = match &delegated.outcome {
-            Outcome::Complete(text) => write!(out, "{text}{rest}"),
-            Outcome::Partial { text, missing } => {
+            DelegateOutcome::Complete(text) => write!(out, "{text}{rest}"),
+            DelegateOutcome::Partial { text, missing } => {
                 write!(out, "{text}{rest}\n\n[incomplete: {missing}]")
             }
-            Outcome::Failed(reason) => write!(out, "[failed: {reason}{rest}]"),
+            DelegateOutcome::Failed(reason) => write!(out, "[failed: {reason}{rest}]"),
         };
     }
     if let Some(summary) = &request.summary {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Chat, request};
     use crate::language::Colleague;
-    use crate::prompt::{Delegated, Persona};
+    use crate::prompt::{DelegateResult, Persona};
 
     fn tool(name: &str) -> ToolSpec {
         ToolSpec {
@@ -130,13 +130,13 @@ mod tests {
 
     #[test]
     fn a_lead_is_told_of_its_tools_colleagues_and_their_results() {
-        let delegated = |agent: &str, outcome| Delegated {
+        let delegated = |agent: &str, outcome| DelegateResult {
             agent: AgentId::new(agent),
             task: Some("look".into()),
             rest: None,
             outcome,
         };
-        let partial = Outcome::Partial {
+        let partial = DelegateOutcome::Partial {
             text: "two".into(),
             missing: "no calendar".into(),
         };
@@ -149,9 +149,9 @@ mod tests {
             }]
             .into(),
             results: [
-                delegated("facts", Outcome::Complete("three".into())),
+                delegated("facts", DelegateOutcome::Complete("three".into())),
                 delegated("dates", partial),
-                delegated("costs", Outcome::Failed("timeout: 3 s".into())),
+                delegated("costs", DelegateOutcome::Failed("timeout: 3 s".into())),
             ]
             .into(),
             ..request()
@@ -200,10 +200,10 @@ mod tests {
             snapshot: Some(Arc::new(
                 Chat::new(1).say(Role::User, "hi").say(role, said).freeze(),
             )),
-            results: [Delegated {
+            results: [DelegateResult {
                 agent: AgentId::new("facts"),
                 task: None,
-                outcome: Outcome::Complete("three".into()),
+                outcome: DelegateOutcome::Complete("three".into()),
                 rest: None,
             }]
             .into(),

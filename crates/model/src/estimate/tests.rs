@@ -1,4 +1,4 @@
-//! The estimate of a request: every text is counted once, in the part it belongs to.
+//! Tests of the estimate of a request: every text is counted once, in the part it belongs to.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const OVERHEADS: Overheads = Overheads {
     tool: Tokens(10_000),
 };
 
-/// A token for each byte, so that what was counted can be read off the sum.
+/// One token for each byte, so that the sum shows what was counted.
 fn estimator() -> Estimator<'static> {
     Estimator {
         encoding: Encoding::O200kBase,
@@ -26,7 +26,7 @@ fn estimator() -> Estimator<'static> {
     }
 }
 
-/// A request whose texts are all empty but its task's.
+/// A request in which all texts except the task are empty.
 fn bare() -> Request {
     let persona = Persona {
         agent: AgentId::new(""),
@@ -49,7 +49,7 @@ fn tail(change: impl FnOnce(&mut Request)) -> u64 {
 
 #[test]
 fn the_tail_counts_each_of_its_texts_once() {
-    let told = |text: &str, outcome| Delegated {
+    let delegated = |text: &str, outcome| DelegateResult {
         agent: AgentId::new("ab"),
         task: Some(text.into()),
         rest: None,
@@ -95,14 +95,14 @@ fn the_tail_counts_each_of_its_texts_once() {
         (
             3 * 1_002 + 1 + 2 + 3 + 4 + 5 + 1,
             tail(|r| {
-                let partial = Outcome::Partial {
+                let partial = DelegateOutcome::Partial {
                     text: "four".into(),
                     missing: "fiver".into(),
                 };
                 r.results = Arc::from([
-                    told("1", Outcome::Complete("22".into())),
-                    told("", Outcome::Failed("333".into())),
-                    told("1", partial),
+                    delegated("1", DelegateOutcome::Complete("22".into())),
+                    delegated("", DelegateOutcome::Failed("333".into())),
+                    delegated("1", partial),
                 ]);
             }),
         ),
@@ -121,15 +121,15 @@ fn the_tail_counts_each_of_its_texts_once() {
 }
 
 #[test]
-fn a_reply_that_goes_back_as_it_came_costs_what_it_was_said_to() {
+fn a_verbatim_reply_counts_its_reported_output() {
     let reply = |verbatim: Option<&str>, output| {
-        let said = Reply {
+        let reply = Reply {
             text: "1234567".into(),
             verbatim: verbatim.map(Into::into),
             usage: Usage::free(Tokens(9), Tokens(output)),
             ..Reply::default()
         };
-        tail(|r| r.exchange = vec![Exchange::Reply(said)])
+        tail(|r| r.exchange = vec![Exchange::Reply(reply)])
     };
     assert_eq!(reply(Some("{…}"), 500), 1_500);
     assert_eq!(reply(Some("{…}"), 0), 1_007);
@@ -211,7 +211,7 @@ fn a_context_that_was_counted_is_not_counted_again() {
 }
 
 #[test]
-fn amounts_saturate_and_guesses_stay_guesses() {
+fn amounts_saturate_and_estimates_stay_marked() {
     let huge = Estimator {
         count: &|_| Count::exact(u64::MAX),
         ..estimator()
@@ -235,7 +235,7 @@ fn every_dialect_has_overheads() {
         Dialect::Anthropic,
         Dialect::Gemini,
     ] {
-        let overheads = Overheads::of(dialect, Tokens(5));
+        let overheads = Overheads::for_dialect(dialect, Tokens(5));
         assert_eq!(overheads.message, Tokens(5), "{dialect:?}");
         assert!(overheads.tools > Tokens::ZERO && overheads.tool > Tokens::ZERO);
     }

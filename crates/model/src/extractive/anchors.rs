@@ -1,5 +1,4 @@
-//! What a summary that somebody else wrote gives and lost of the facts that can be looked for: days,
-//! names, and ids that people or tools said.
+//! The details of the input that another model's summary keeps and loses: days, names, and ids.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,23 +6,23 @@ use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
 use super::days::{day_name, short_name};
-use super::summary::{self, Reading, Texts};
+use super::summary::{self, RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
 use crate::date::Date;
 
 /// Begins the line of names and ids.
 const NAMED: &str = "Also named: ";
-/// Names and ids that are listed at most.
-const MOST: usize = 40;
-/// And of those that one message is the first to name.
-const OF_ONE: usize = 8;
-/// A name is listed if so many messages have it.
-const NAME_LEAST: usize = 2;
+/// The maximum number of listed names and ids.
+const MAX_NAMES: usize = 40;
+/// The maximum number that occur first in the same message.
+const MAX_PER_MESSAGE: usize = 8;
+/// A name is listed if it occurs in at least this many messages.
+const NAME_MIN_MESSAGES: usize = 2;
 
 /// See [`super::anchors`].
 pub(super) fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
-    let texts = Texts::redacted(input);
-    let mut read = Reading::weighed(input, &texts);
+    let texts = RedactedTexts::redacted(input);
+    let mut read = WeighedInput::weighed(input, &texts);
     let days = lost_days(&read, text, input.cap.0);
     let mut named = lost_names(&mut read, text);
     loop {
@@ -53,8 +52,8 @@ pub(super) fn coverage(
     let quotes = summary::checkpoint(input, covers);
     let body = Body::Summary(quotes.text.as_str().into());
     let quotes = block_text(covers, &body, &quotes.key_facts);
-    let texts = Texts::redacted(input);
-    let mut read = Reading::weighed(input, &texts);
+    let texts = RedactedTexts::redacted(input);
+    let mut read = WeighedInput::weighed(input, &texts);
     let none = HashSet::new();
     let named: Vec<Term> = named(&read, &none).into_keys().collect();
     let days = read.coverage.days.known.len();
@@ -75,8 +74,8 @@ fn saturated(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The days of the conversation that a text does not give, as a line.
-fn lost_days(read: &Reading<'_>, text: &str, cap: u64) -> String {
+/// A line with the days of the conversation that are missing in a text.
+fn lost_days(read: &WeighedInput<'_>, text: &str, cap: u64) -> String {
     let days = &read.coverage.days;
     let given = given_days(read, text);
     match given.len() == days.known.len() {
@@ -85,8 +84,8 @@ fn lost_days(read: &Reading<'_>, text: &str, cap: u64) -> String {
     }
 }
 
-/// Those that it gives.
-fn given_days(read: &Reading<'_>, text: &str) -> BTreeSet<Date> {
+/// The days of the conversation in a text.
+fn given_days(read: &WeighedInput<'_>, text: &str) -> BTreeSet<Date> {
     let days = &read.coverage.days;
     let given = days.known.iter().copied().filter(|day| {
         let short = short_name(*day, &mut Some(day.year()));
@@ -97,37 +96,37 @@ fn given_days(read: &Reading<'_>, text: &str) -> BTreeSet<Date> {
     given.collect()
 }
 
-/// Whether a text has a day, and not as the end of another: `1 May` in `21 May`.
+/// Whether a text contains a day that is not the end of another one: `1 May` in `21 May`.
 fn has_day(text: &str, name: &str) -> bool {
     let mut places = text.match_indices(name);
     places.any(|(at, _)| !text[..at].ends_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Names and ids that a text does not have, the weightiest first, each with its place.
-fn lost_names(read: &mut Reading<'_>, text: &str) -> Vec<(String, usize)> {
+/// Names and ids that are missing in a text, the most important first, each with its position.
+fn lost_names(read: &mut WeighedInput<'_>, text: &str) -> Vec<(String, usize)> {
     let kept: HashSet<Term> = read.pool.terms_of(text).into_iter().collect();
     let weight = |term: Term| read.worth.terms.get(term as usize).copied().unwrap_or(0.0);
-    let mut named: Vec<(f32, Found)> = named(read, &kept)
+    let mut named: Vec<(f32, NamedTerm)> = named(read, &kept)
         .into_iter()
         .map(|(term, one)| (weight(term), one))
         .collect();
     named.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(one.place.cmp(&other.place)));
-    let mut of_one: HashMap<usize, usize> = HashMap::new();
+    let mut per_message: HashMap<usize, usize> = HashMap::new();
     named.retain(|(_, one)| {
-        let listed = of_one.entry(one.first).or_default();
+        let listed = per_message.entry(one.first).or_default();
         *listed += 1;
-        *listed <= OF_ONE
+        *listed <= MAX_PER_MESSAGE
     });
-    named.truncate(MOST);
+    named.truncate(MAX_NAMES);
     let named = named.into_iter().map(|(_, one)| (one.word, one.place));
     named.collect()
 }
 
-/// The names and ids of the input but those in `kept`: ids with digits, and names that several
+/// The names and ids of the input except those in `kept`: ids with digits, and names that several
 /// messages have.
-fn named(read: &Reading<'_>, kept: &HashSet<Term>) -> HashMap<Term, Found> {
+fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTerm> {
     let vocabulary = &read.pool.vocabulary;
-    let mut found: HashMap<Term, Found> = HashMap::new();
+    let mut found: HashMap<Term, NamedTerm> = HashMap::new();
     let mut place = 0;
     for unit in &read.pool.units {
         words(unit.text, &mut |word, shape| {
@@ -137,7 +136,7 @@ fn named(read: &Reading<'_>, kept: &HashSet<Term>) -> HashMap<Term, Found> {
             let Some(term) = known.filter(|term| !kept.contains(term)) else {
                 return;
             };
-            let one = found.entry(term).or_insert_with(|| Found {
+            let one = found.entry(term).or_insert_with(|| NamedTerm {
                 word: word.to_owned(),
                 place,
                 first: unit.source,
@@ -151,19 +150,19 @@ fn named(read: &Reading<'_>, kept: &HashSet<Term>) -> HashMap<Term, Found> {
     }
     found.retain(|term, one| match vocabulary.class(*term) {
         Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()),
-        Class::Name => one.sources >= NAME_LEAST,
+        Class::Name => one.sources >= NAME_MIN_MESSAGES,
         _ => false,
     });
     found
 }
 
 /// A name or an id.
-struct Found {
-    /// As it is first written.
+struct NamedTerm {
+    /// Its first spelling.
     word: String,
-    /// Where that is.
+    /// The position of its first occurrence.
     place: usize,
-    /// The message that has it first, how many have it, and the last of them.
+    /// The first message with it, the number of messages, and the last one.
     first: usize,
     sources: usize,
     last: Option<usize>,

@@ -1,4 +1,5 @@
-//! Answers by quoting: first what the task's own words find, then what the agent looks for.
+//! Answers with quotes: first the best matches for the task's own words, then what the agent looks
+//! for.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,8 +10,8 @@ use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::Pool;
 use super::quote::quote;
+use super::readability::{companion, readability};
 use super::select::{Worth, choose};
-use super::standing::{companion, standing};
 use super::summary::quoted;
 use super::terms::Term;
 use super::weights::{self, relevance};
@@ -18,13 +19,13 @@ use super::{Answer, AnswerInput, bm25, prior, question, render, score};
 use crate::date::utc_date;
 use crate::redact::redact;
 
-/// What is said where no message has anything of what is asked.
+/// The answer if nothing is relevant.
 const NOTHING: &str = "Nothing in the conversation speaks to this.";
-/// Between two sections.
+/// Separates two sections.
 const BETWEEN: &str = "\n\n";
-/// What is said first where the words of a question are in no message.
+/// The first section if no message has the words of the question.
 const UNKNOWN: &str = "No message has the words of this question.";
-/// More quotes than this answer less well.
+/// The maximum number of quotes; more would be a worse answer.
 const MAX_QUOTES: usize = 14;
 
 /// See [`super::answer`].
@@ -39,7 +40,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         pool.add_passage(passage, text);
     }
     let found = question::relevance(&mut pool, input.task);
-    let focus = Sought::of(input);
+    let focus = FocusList::new(input);
     let room = match focus.0.is_empty() {
         true => input.cap.0,
         false => input.cap.0 / 2,
@@ -77,8 +78,8 @@ struct Section {
     quotes: Vec<Ordinal>,
 }
 
-/// The quotes that answer the question best, or that no message has its words; none where the room
-/// takes neither.
+/// The quotes that answer the question best, or a note that no message has its words; `None` if
+/// neither fits.
 fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> Option<Section> {
     let cap = room.min(weights::question::TOKENS);
     let best = found.iter().copied().fold(0.0, f32::max);
@@ -89,7 +90,10 @@ fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> 
     let mut room = cap as f32;
     let mut chosen: Vec<usize> = Vec::new();
     for unit in order {
-        if chosen.iter().any(|&known| says(pool, known, unit)) {
+        if chosen
+            .iter()
+            .any(|&known| has_same_words(pool, known, unit))
+        {
             continue;
         }
         room -= pool.units[unit].tokens;
@@ -110,15 +114,15 @@ fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> 
     })
 }
 
-/// Whether one unit of a message has all words of another: the message and its summary may both be in
-/// the pool.
-fn says(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
+/// Whether a unit has all words of another one of the same message: the message and its summary may
+/// both be in the pool.
+fn has_same_words(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
     let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
     let has = |term| pool.terms(known).contains(term);
     of_one && pool.terms(unit).iter().all(has)
 }
 
-/// Both sections as one answer; the first alone where the cap does not take both.
+/// Both sections as one answer; only the first if both do not fit the cap.
 fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>) -> Answer {
     let mut sections: Vec<Section> = first.into_iter().chain(rest).collect();
     let (text, tokens) = loop {
@@ -147,22 +151,22 @@ fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>
     }
 }
 
-/// What is looked for: first what the agent is there for, then what the task asks for.
-struct Sought(Vec<Focus>);
+/// What to look for: first the agent's main focus, then the focuses of the task.
+struct FocusList(Vec<Focus>);
 
-impl Sought {
-    fn of(input: &AnswerInput<'_>) -> Sought {
-        let mut all = Focus::of(input.persona);
-        let asked = Focus::of(input.task).into_iter();
+impl FocusList {
+    fn new(input: &AnswerInput<'_>) -> FocusList {
+        let mut all = Focus::detect(input.persona);
+        let asked = Focus::detect(input.task).into_iter();
         let asked: Vec<Focus> = asked.filter(|focus| !all.contains(focus)).collect();
-        // Of what an agent's instructions mention, the first is what it is there for.
+        // The first focus in an agent's instructions is its main one.
         all.truncate(if asked.is_empty() { all.len() } else { 1 });
         all.extend(asked);
-        Sought(all)
+        FocusList(all)
     }
 
-    /// How well a unit serves it.
-    fn served_by(&self, pool: &Pool<'_>, unit: usize) -> f32 {
+    /// How well a unit matches.
+    fn score(&self, pool: &Pool<'_>, unit: usize) -> f32 {
         let [first, others @ ..] = &self.0[..] else {
             return 0.0;
         };
@@ -171,50 +175,50 @@ impl Sought {
             + relevance::OTHER_FOCUS * others.fold(0.0, f32::max)
     }
 
-    /// Whether questions are welcome.
+    /// Whether questions are looked for.
     fn asks_questions(&self) -> bool {
         self.0.contains(&Focus::Questions)
     }
 }
 
-/// What the task and the agent's instructions are about.
+/// The weighted terms of the task and of the agent's instructions.
 fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Vec<(Term, f32)> {
-    let asking: Vec<Term> = Focus::words()
+    let focus_terms: Vec<Term> = Focus::words()
         .flat_map(|word| pool.terms_of(word))
         .collect();
     let task = pool.known(input.task).into_iter();
     let mut query: Vec<_> = task.map(|term| (term, relevance::TASK)).collect();
     let persona = pool.known(input.persona).into_iter();
     query.extend(persona.map(|term| (term, relevance::PERSONA)));
-    query.retain(|(term, _)| !asking.contains(term));
+    query.retain(|(term, _)| !focus_terms.contains(term));
     query
 }
 
-/// Relevance to the task, what the focus wants, and what is worth quoting anyway.
-fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &Sought) -> Worth {
+/// Combines relevance to the task, match with the focus, and general worth.
+fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Worth {
     let query = query(pool, input);
     let like = normalised(bm25::of_units(pool, &query));
     let Worth { units, terms } = score::weigh(pool, &[]);
     let general = normalised(units);
     let worth_of = |unit: usize| {
-        let served = focus.served_by(pool, unit);
-        let sought = focus.0.is_empty() || served > 0.0 || like[unit] >= relevance::UNSOUGHT_LEAST;
+        let served = focus.score(pool, unit);
+        let sought = focus.0.is_empty() || served > 0.0 || like[unit] >= relevance::UNFOCUSED_MIN;
         if general[unit] <= 0.0 || !sought {
             return 0.0;
         }
         let cues = pool.units[unit].cues;
-        let change = if cues.any(Cues::CHANGE) {
+        let change = if cues.intersects(Cues::CHANGE) {
             relevance::CHANGE
         } else {
             1.0
         };
-        let aside = if cues.any(Cues::QUESTION) && !focus.asks_questions() {
-            relevance::ASIDE
+        let aside = if cues.intersects(Cues::QUESTION) && !focus.asks_questions() {
+            relevance::UNASKED_QUESTION
         } else {
             1.0
         };
         let wanted = relevance::LIKENESS * like[unit] + served * change + relevance::BASE;
-        wanted * (relevance::WORTH_BASE + general[unit].sqrt()) * aside * standing(pool, unit)
+        wanted * (relevance::WORTH_BASE + general[unit].sqrt()) * aside * readability(pool, unit)
     };
     let units = (0..pool.units.len()).map(worth_of).collect();
     Worth { units, terms }
@@ -228,7 +232,7 @@ fn normalised(mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// As many of the quotes as the room takes; none where it takes none. The last are the first to go.
+/// As many of the quotes as fit, `None` if none fits. The last quotes are dropped first.
 fn section(
     pool: &Pool<'_>,
     mut chosen: Vec<usize>,
@@ -252,10 +256,10 @@ fn section(
     None
 }
 
-/// A heading, then the quotes in the order they were said, by day. Those whose day is not known come
-/// first: no date stands above them.
+/// A heading, then the quotes in chronological order, by day. Quotes without a known day come
+/// first, without a date above them.
 fn lay_out(pool: &Pool<'_>, chosen: &[usize], title: &str) -> String {
-    // What makes a quote understandable comes with it.
+    // Adds the units without which a quote is not understandable.
     let companions = chosen.iter().filter_map(|&unit| companion(pool, unit));
     let mut units: Vec<usize> = chosen.iter().copied().chain(companions).collect();
     units.sort_unstable();

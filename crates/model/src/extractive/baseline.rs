@@ -1,11 +1,11 @@
-//! Two textbook summarisers on the same units and terms, to compare with.
+//! Two textbook summarisers on the same units and terms, for comparison.
 
 use std::collections::BTreeMap;
 
 use super::split::split;
 use super::terms::{Term, Vocabulary};
 
-/// LexRank's threshold for an edge, its damping factor, and its rounds.
+/// LexRank's threshold for an edge, damping factor, and rounds.
 const EDGE: f32 = 0.1;
 const DAMPING: f32 = 0.85;
 const ROUNDS: usize = 30;

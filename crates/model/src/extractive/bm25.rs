@@ -6,24 +6,24 @@ use std::collections::HashMap;
 use super::pool::Pool;
 use super::terms::Term;
 
-/// How fast a repeated term stops to count.
+/// Saturation: how fast repeated terms lose weight.
 const K1: f32 = 1.2;
 /// How strongly length lowers the relevance of a unit, and of a source.
 const UNIT_B: f32 = 0.4;
 const SOURCE_B: f32 = 0.5;
 
-/// By unit: how relevant it is. `query` holds distinct terms with their weights.
+/// The relevance of each unit. `query` has distinct terms with their weights.
 pub(super) fn of_units(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
     relevance(pool, query, (pool.units.len(), UNIT_B), |unit| unit)
 }
 
-/// By source: the same of all its units together.
+/// The relevance of each source, with all its units.
 pub(super) fn of_sources(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
     let source = |unit: usize| pool.units[unit].source;
     relevance(pool, query, (pool.sources, SOURCE_B), source)
 }
 
-/// By group of units, where `group` never falls.
+/// The relevance of each group of units; `group` must not decrease.
 fn relevance(
     pool: &Pool<'_>,
     query: &[(Term, f32)],
@@ -35,7 +35,7 @@ fn relevance(
         let most = weights.entry(term).or_default();
         *most = most.max(weight);
     }
-    // Of each group its length, and how often it has which of the terms.
+    // The length of each group, and its number of occurrences of each term.
     let mut lengths = vec![0.0_f32; groups];
     let mut has: Vec<Vec<(Term, f32)>> = vec![Vec::new(); groups];
     for unit in 0..pool.units.len() {

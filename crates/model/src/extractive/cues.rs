@@ -1,4 +1,4 @@
-//! Phrases that tell what a sentence does: decide, forbid, promise, report, ask.
+//! Phrases that indicate the function of a sentence: decide, forbid, promise, report, ask.
 //!
 //! Cue phrases are the oldest evidence used for extracts (H. P. Edmundson, "New Methods in
 //! Automatic Extracting", Journal of the ACM 16, 1969). Here they weigh a unit and also place
@@ -27,13 +27,13 @@ impl Cues {
     pub(super) const QUESTION: Cues = Cues(1 << 10);
     /// A decision that replaces an earlier one.
     pub(super) const CHANGE: Cues = Cues(1 << 11);
-    /// An offer or a prompt that says nothing of the matter.
+    /// An offer or a prompt without content.
     pub(super) const OFFER: Cues = Cues(1 << 13);
     /// The speaker will do it.
     pub(super) const PROMISE: Cues = Cues(1 << 12);
 
     /// Whether it has any of `others`.
-    pub(super) const fn any(self, others: Cues) -> bool {
+    pub(super) const fn intersects(self, others: Cues) -> bool {
         self.0 & others.0 != 0
     }
 
@@ -43,13 +43,13 @@ impl Cues {
         Cues(self.0 | other.0)
     }
 
-    /// How many there are of `others`.
+    /// The number of cues in common with `others`.
     pub(super) const fn count(self, others: Cues) -> u32 {
         (self.0 & others.0).count_ones()
     }
 
     /// The cues of one unit.
-    pub(super) fn of(text: &str) -> Cues {
+    pub(super) fn detect(text: &str) -> Cues {
         let mut cues = Cues::NONE;
         if let Some((matcher, meanings)) = matcher() {
             for found in matcher.find_iter(text) {
@@ -67,7 +67,7 @@ impl Cues {
     }
 }
 
-/// Finds all phrases at once, each with the cue that it stands for.
+/// Finds all phrases in one pass, each with its cue.
 fn matcher() -> Option<&'static (AhoCorasick, Vec<Cues>)> {
     static MATCHER: OnceLock<Option<(AhoCorasick, Vec<Cues>)>> = OnceLock::new();
     let build = || {
@@ -192,7 +192,7 @@ const PHRASES: [(Cues, &str); 16] = [
          could you please provide",
     ),
     (
-        // What somebody does not know or have binds nobody.
+        // Lack of knowledge or possession is no constraint.
         Cues::NONE,
         "i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
          they don’t|we don't have|don't remember|don't have|do not have|\
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn cues_need_whole_words() {
-        assert!(Cues::of("We decided to keep it").any(Cues::DECISION));
-        assert!(Cues::of("It MUST NOT run on Friday").any(Cues::CONSTRAINT));
-        assert!(!Cues::of("mustard is undecidedly fine").any(Cues::CONSTRAINT));
-        assert!(Cues::of("who owns it?)").any(Cues::QUESTION));
-        assert_eq!(Cues::of("plain words here"), Cues::NONE);
+        assert!(Cues::detect("We decided to keep it").intersects(Cues::DECISION));
+        assert!(Cues::detect("It MUST NOT run on Friday").intersects(Cues::CONSTRAINT));
+        assert!(!Cues::detect("mustard is undecidedly fine").intersects(Cues::CONSTRAINT));
+        assert!(Cues::detect("who owns it?)").intersects(Cues::QUESTION));
+        assert_eq!(Cues::detect("plain words here"), Cues::NONE);
     }
 }

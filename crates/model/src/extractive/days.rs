@@ -1,17 +1,17 @@
-//! The days of a conversation, as a summary lists them.
+//! The days of a conversation in a summary.
 
 use std::collections::BTreeSet;
 
 use crate::date::Date;
 
-/// Begins a summary's first line; between the first day and the last where only those are given.
+/// The beginning of a summary's first line, and the separator of a first and a last day.
 pub(super) const DAYS: &str = "Days (UTC): ";
 pub(super) const TO: &str = " to ";
 pub(super) const MS_PER_DAY: i64 = 86_400_000;
-/// Tokens of a day in a list, and the part of the cap that the list may take.
+/// Tokens of a day in a list, and the part of the cap for the list.
 const DAY_TOKENS: u64 = 4;
 const LIST_PART: u64 = 6;
-/// The part of the cap that days may take as headings, which cost more.
+/// The part of the cap for days as headings, which need more tokens.
 pub(super) const HEADINGS_PART: u64 = 8;
 
 /// All the days of a conversation.
@@ -23,9 +23,8 @@ pub(super) struct Days {
 }
 
 impl Days {
-    /// The days that are no headings: `Days (UTC): 2 March 2026, 3 March.`, or
-    /// `2 March 2026 to 12 March 2026` where not all are known or the list takes too much of the
-    /// room. Empty where every day is a heading.
+    /// The days that are not headings: `Days (UTC): 2 March 2026, 3 March.`, or `2 March 2026 to 12
+    /// March 2026` if some are unknown or the list is too long. Empty if every day is a heading.
     pub(super) fn legend(&self, headings: &BTreeSet<Date>, cap: u64) -> String {
         let (Some(first), Some(last)) = (self.known.first(), self.known.last()) else {
             return String::new();
@@ -46,7 +45,7 @@ impl Days {
         }
     }
 
-    /// Reads a legend, without its beginning.
+    /// Parses a legend, without its beginning.
     pub(super) fn parse(legend: &str) -> Days {
         let legend = legend.trim_end_matches('.');
         let mut days = Days {
@@ -61,7 +60,7 @@ impl Days {
     }
 }
 
-/// Whether the names of so many days have room; those of two always have.
+/// Whether the names of this many days fit; two always fit.
 pub(super) fn fit(days: usize, room: u64) -> bool {
     days as u64 * DAY_TOKENS <= room.max(2 * DAY_TOKENS)
 }
@@ -71,7 +70,7 @@ pub(super) fn day_name(day: Date) -> String {
     day.strftime("%-d %B %Y").to_string()
 }
 
-/// [`day_name`], without the year where it is that of the day before.
+/// [`day_name`], without the year if it is the same as that of the previous day.
 pub(super) fn short_name(day: Date, year: &mut Option<i16>) -> String {
     match year.replace(day.year()) == Some(day.year()) {
         true => day.strftime("%-d %B").to_string(),
@@ -79,14 +78,14 @@ pub(super) fn short_name(day: Date, year: &mut Option<i16>) -> String {
     }
 }
 
-/// Reads what [`short_name`] writes.
+/// Parses the output of [`short_name`].
 pub(super) fn parse_short(name: &str, year: &mut Option<i16>) -> Option<Date> {
     let day = parse_day(name).or_else(|| parse_day(&format!("{name} {}", (*year)?)))?;
     *year = Some(day.year());
     Some(day)
 }
 
-/// Reads a day as [`day_name`] writes it, or as `2023-05-07`.
+/// Parses a day in the form of [`day_name`], or `2023-05-07`.
 pub(super) fn parse_day(name: &str) -> Option<Date> {
     let name = name.trim();
     if !name.starts_with(|c: char| c.is_ascii_digit()) {

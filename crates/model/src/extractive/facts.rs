@@ -1,4 +1,4 @@
-//! Key facts: the few quotes that are carried from checkpoint to checkpoint word for word.
+//! Key facts: the few quotes that are kept verbatim from checkpoint to checkpoint.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,25 +8,25 @@ use unisono_context::{Ordinal, Role, Tokens};
 
 use super::CountTokens;
 use super::cues::Cues;
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::Pool;
 use super::quote::push_unit;
+use super::readability::{dangles, readability};
 use super::select::{Worth, choose};
-use super::standing::{dangles, standing};
 use super::terms::Class;
 use super::weights;
 
 const CONDITIONS: [&str; 4] = ["if", "once", "should", "unless"];
 
-/// All the room that key facts are ever given.
+/// The maximum tokens of key facts.
 pub(super) const ALL: Tokens = FACT_TOKENS_MAX;
-/// New facts get the room that the old ones leave, and at least this part of it: each
-/// checkpoint may add something, and none replaces all that was carried so far.
+/// New facts get the room that the old ones leave, at least this part of it: each checkpoint may
+/// add something, and none replaces all earlier facts.
 const NEW_PART: u64 = 3;
-/// Units that read worse than this are not worth carrying for ever.
-const STANDING_LEAST: f32 = 0.8;
+/// Units with a lower readability are not kept.
+const READABILITY_MIN: f32 = 0.8;
 
-/// The facts so far and the best new ones, in `room` tokens.
+/// The previous facts and the best new ones, in `room` tokens.
 pub(super) fn extract(
     pool: &Pool<'_>,
     worth: &Worth,
@@ -34,7 +34,7 @@ pub(super) fn extract(
     room: Tokens,
     count: CountTokens<'_>,
 ) -> Vec<KeyFact> {
-    // Facts are compared and limited twice, but counted once.
+    // Facts are limited twice but counted once.
     let known = RefCell::new(HashMap::new());
     let count = |text: &str| {
         let mut known = known.borrow_mut();
@@ -61,19 +61,20 @@ fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
     }
 }
 
-/// Units that state what must hold: what the person demands, and what is decided or forbidden
-/// of something specific.
+/// Units that state requirements: demands of the user, and decisions or prohibitions about
+/// something specific.
 fn best(pool: &Pool<'_>, worth: &Worth, room: Tokens) -> Vec<usize> {
     let units = (0..pool.units.len()).map(|index| {
         let unit = &pool.units[index];
-        let binds = unit.cues.any(Cues::CONSTRAINT.with(Cues::DECISION));
-        let said = unit.kind == Kind::Text && !unit.prior && !unit.cues.any(Cues::QUESTION);
-        if !binds || !said || is_conditional(unit.text) || dangles(unit) {
+        let binds = unit.cues.intersects(Cues::CONSTRAINT.with(Cues::DECISION));
+        let is_statement =
+            unit.kind == PassageKind::Text && !unit.prior && !unit.cues.intersects(Cues::QUESTION);
+        if !binds || !is_statement || is_conditional(unit.text) || dangles(unit) {
             return 0.0;
         }
-        let demanded = unit.role == Role::User && unit.cues.any(Cues::CONSTRAINT);
+        let demanded = unit.role == Role::User && unit.cues.intersects(Cues::CONSTRAINT);
         let stated = demanded || is_specific(pool, index);
-        if stated && standing(pool, index) >= STANDING_LEAST {
+        if stated && readability(pool, index) >= READABILITY_MIN {
             worth.units[index]
         } else {
             0.0
@@ -95,7 +96,7 @@ fn is_specific(pool: &Pool<'_>, unit: usize) -> bool {
     })
 }
 
-/// What holds only if something else does is no fact yet.
+/// Whether a text begins with a condition: such a text is not a fact.
 fn is_conditional(text: &str) -> bool {
     let first = text.split_whitespace().next().unwrap_or_default();
     CONDITIONS

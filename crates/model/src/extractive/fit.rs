@@ -10,12 +10,12 @@ use super::CountTokens;
 use super::pool::Pool;
 use super::terms::Folded;
 
-/// How many of the units after the first that does not fit are tried in the room that is left.
+/// The number of units after the first one that does not fit which are tried in the remaining room.
 const FILLERS: usize = 12;
-/// Tokens between a line's quotes, or before and after it; for guessing only.
+/// Estimated tokens around a quote.
 const LINE: f32 = 5.0;
 
-/// Guesses by estimates; after so many the rest is halved each time.
+/// The number of interpolations; after them it bisects.
 const GUESSES: usize = 6;
 
 /// A layout that fits.
@@ -26,8 +26,8 @@ pub(super) struct Fitted {
     pub(super) tokens: u64,
 }
 
-/// The longest beginning of `chosen` whose layout has at most `cap` tokens, topped up with units
-/// that come later. None where no unit fits.
+/// The longest beginning of `chosen` whose layout has at most `cap` tokens, filled up with later
+/// units. `None` if no unit fits.
 pub(super) fn fit(
     pool: &Pool<'_>,
     chosen: &[usize],
@@ -37,7 +37,7 @@ pub(super) fn fit(
 ) -> Option<Fitted> {
     let mut lines = Lines::new(count);
     let mut room = cap;
-    // The sum of the lines is the count of the whole but for a token here and there.
+    // The sum of the lines differs from the count of the whole by a few tokens.
     loop {
         let units = beginning(pool, chosen, room, &mut lines, lay_out);
         let units = fill(pool, chosen, units, room, &mut lines, lay_out);
@@ -57,7 +57,7 @@ pub(super) fn fit(
     }
 }
 
-/// Interpolates between what fits and what does not, by estimates.
+/// Searches the longest fitting beginning by interpolation of estimates.
 fn beginning(
     pool: &Pool<'_>,
     chosen: &[usize],
@@ -70,7 +70,7 @@ fn beginning(
         let last = estimates[estimates.len() - 1];
         estimates.push(last + pool.units[unit].tokens + LINE);
     }
-    // The most units known to fit and the fewest known not to.
+    // The largest number of units known to fit, and the smallest known not to.
     let (mut low, mut high) = (0, chosen.len() + 1);
     let (mut at, mut scale) = (0_usize, 0_u64);
     let mut guesses = 0..GUESSES;
@@ -150,7 +150,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// After the line feed and the empty lines that follow it: encodings join them.
+/// The end of a line with the empty lines after it: encodings join them.
 fn line_end(text: &str) -> usize {
     let Some(end) = text.find('\n') else {
         return text.len();

@@ -1,15 +1,15 @@
-//! What an agent looks for, read from its instructions and its task.
+//! What an agent looks for, according to its instructions and its task.
 
 use unisono_context::Role;
 
 use super::cues::Cues;
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::Pool;
 use super::section::is_recent;
 use super::terms::{Class, Term};
 use super::weights::relevance as weights;
 
-/// Something to look for.
+/// A category to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
     Decisions,
@@ -22,7 +22,7 @@ pub(super) enum Focus {
     Wishes,
 }
 
-/// Words that ask for a focus, its heading, and the cues of what it wants.
+/// The keywords, the heading and the cues of each focus.
 const KNOWN: [(Focus, &[&str], &str, Cues); 8] = [
     (
         Focus::Decisions,
@@ -112,8 +112,8 @@ const KNOWN: [(Focus, &[&str], &str, Cues); 8] = [
 ];
 
 impl Focus {
-    /// What a text asks for, most asked for first.
-    pub(super) fn of(text: &str) -> Vec<Focus> {
+    /// The focuses of a text, the most frequent first.
+    pub(super) fn detect(text: &str) -> Vec<Focus> {
         let text = text.to_lowercase();
         let mut found: Vec<(usize, Focus)> = KNOWN
             .iter()
@@ -126,7 +126,7 @@ impl Focus {
         found.into_iter().map(|(_, focus)| focus).collect()
     }
 
-    /// The words by which it is asked for: they say what to look for, not what it is about.
+    /// The keywords of all focuses: they say what to look for, not the subject.
     pub(super) fn words() -> impl Iterator<Item = &'static str> {
         KNOWN
             .iter()
@@ -141,7 +141,7 @@ impl Focus {
             .map_or("", |known| known.2)
     }
 
-    /// How well a unit serves it, from 0 to 1.
+    /// How well a unit matches, from 0 to 1.
     pub(super) fn serves(self, pool: &Pool<'_>, index: usize) -> f32 {
         let unit = &pool.units[index];
         let specific = || {
@@ -155,9 +155,9 @@ impl Focus {
         }
         let cued = KNOWN
             .iter()
-            .any(|known| known.0 == self && unit.cues.any(known.3));
-        // Tools report; they neither decide nor promise, and ask for nothing.
-        let spoken = unit.kind == Kind::Text || matches!(self, Focus::Risks | Focus::Causes);
+            .any(|known| known.0 == self && unit.cues.intersects(known.3));
+        // Tool output reports; it does not decide, promise or ask.
+        let spoken = unit.kind == PassageKind::Text || matches!(self, Focus::Risks | Focus::Causes);
         if !cued || !spoken {
             return 0.0;
         }
@@ -166,22 +166,22 @@ impl Focus {
             Focus::Decisions if assistant => weights::PROPOSED,
             Focus::Wishes if assistant => 0.0,
             Focus::Questions if is_recent(unit, pool.sources) => 1.0,
-            Focus::Questions if unit.cues.any(Cues::OPEN) => weights::OLD_OPEN_POINT,
+            Focus::Questions if unit.cues.intersects(Cues::OPEN) => weights::OLD_OPEN_POINT,
             Focus::Questions => weights::OLD_QUESTION,
             Focus::Actions => {
                 let of_term = |&term: &Term| pool.vocabulary.class(term) == Class::Name;
-                let owned = unit.cues.any(Cues::PROMISE) || specific().any(of_term);
+                let owned = unit.cues.intersects(Cues::PROMISE) || specific().any(of_term);
                 let share = |has: bool, share: f32| if has { share } else { 0.0 };
                 weights::ACTION
                     + share(owned, weights::OWNER)
-                    + share(unit.cues.any(Cues::DATE), weights::DUE)
+                    + share(unit.cues.intersects(Cues::DATE), weights::DUE)
             }
             _ => 1.0,
         }
     }
 }
 
-/// How often a word begins in a text.
+/// The number of words in a text that begin with `word`.
 fn mentions(text: &str, word: &str) -> usize {
     let starts = |at: usize| !text[..at].ends_with(|c: char| c.is_alphanumeric());
     text.match_indices(word)
@@ -194,11 +194,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_persona_decides_what_is_looked_for() {
+    fn the_persona_determines_the_focus() {
         let persona = "You find risks: what can go wrong, which problems were seen. Risk first.";
-        assert_eq!(Focus::of(persona), [Focus::Risks]);
-        let both = Focus::of("List decisions. Name the owner of each decision.");
+        assert_eq!(Focus::detect(persona), [Focus::Risks]);
+        let both = Focus::detect("List decisions. Name the owner of each decision.");
         assert_eq!(both, [Focus::Decisions, Focus::Actions, Focus::Facts]);
-        assert!(Focus::of("Say hello.").is_empty());
+        assert!(Focus::detect("Say hello.").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! JSON with its members in the order in which they were written, flattened to lines.
+//! JSON flattened to lines, with the members in their original order.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 /// Objects and arrays that fit in this many bytes stay on one line.
 const INLINE_BYTES: usize = 200;
 
-/// Keys that end so name the record they are in.
+/// Keys with these endings name their record.
 const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
-/// Longer values are no names.
+/// The maximum length of a name.
 const NAME_BYTES: usize = 48;
 
-/// The `key: value` lines of a JSON text; none when it is not JSON.
+/// The `key: value` lines of a JSON text; `None` if it is not JSON.
 pub(super) fn lines(text: &str) -> Option<String> {
     // serde_json bounds the nesting, and with it the recursion below.
     let value: Json = serde_json::from_str(text).ok()?;
@@ -29,7 +29,7 @@ enum Json {
 }
 
 impl Json {
-    /// `context` is what a line has to name to be understood: the record it belongs to.
+    /// `context` is the name of the record, which each of its lines repeats.
     fn write_lines(&self, context: &str, out: &mut String) {
         let start = out.len();
         if !context.is_empty() {
@@ -49,8 +49,8 @@ impl Json {
         }
     }
 
-    /// A record too long for a line: its plain members together, then each longer one, all with
-    /// the record's name.
+    /// A record that is too long for a line: its plain members together, then each longer one, all
+    /// with the record's name.
     fn write_record(members: &[(String, Json)], context: &str, out: &mut String) {
         let name = members.iter().find_map(|(key, value)| value.name(key));
         let context = match (context, name) {
@@ -90,15 +90,15 @@ impl Json {
         flush(&mut plain, out);
     }
 
-    /// The text that tells this record from others, where `key` says it does.
+    /// The text that names this record, if `key` is a naming key.
     fn name(&self, key: &str) -> Option<&str> {
         let Json::Plain(text) = self else { return None };
         let names = NAMING.iter().any(|suffix| key.ends_with(suffix));
         (names && text.len() <= NAME_BYTES && !text.is_empty()).then_some(text)
     }
 
-    /// Writes it on one line. Returns false, and stops, where an object or array would make the
-    /// line longer than `limit`; a plain value always has its line.
+    /// Writes it on one line. Stops and returns false if an object or array would make the line
+    /// longer than `limit`; a plain value always fits.
     fn write_inline(&self, limit: usize, out: &mut String) -> bool {
         match self {
             Json::Plain(text) => out.push_str(text),

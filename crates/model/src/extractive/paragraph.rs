@@ -1,5 +1,5 @@
-//! Reading a summary of one paragraph back, as [`super::render::paragraph`] lays it out:
-//! `#1–#9, 2026-05-04 to 2026-05-06: user: #3 The budget holds. #5 Agreed. assistant: #9 Done.`
+//! Parses a summary of one paragraph in the layout of [`super::render::paragraph`]: `#1–#9,
+//! 2026-05-04 to 2026-05-06: user: #3 The budget holds. #5 Agreed. assistant: #9 Done.`
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
@@ -11,18 +11,18 @@ use crate::date::midnight;
 pub(super) struct Paragraph<'a> {
     /// The first message it covers.
     pub(super) first: Ordinal,
-    /// Its days, as far as it says them.
+    /// Its days, if it has them.
     pub(super) days: Days,
     /// Its last message.
     last: Ordinal,
-    /// What it quotes, in order.
+    /// Its quotes, in order.
     pub(super) quotes: Vec<Quote<'a>>,
 }
 
 /// One of its quotes.
 #[derive(Clone, Copy)]
 pub(super) struct Quote<'a> {
-    /// Who said it; none: who said the one before.
+    /// The speaker; `None`: the speaker of the previous quote.
     pub(super) speaker: Option<&'a str>,
     /// The message it is from.
     pub(super) number: Option<Ordinal>,
@@ -30,8 +30,8 @@ pub(super) struct Quote<'a> {
     pub(super) text: &'a str,
 }
 
-/// The paragraph that a line is; none where it does not begin as one. Of several beginnings, as
-/// they were stacked once, the first says what it covers.
+/// Parses a line; `None` if it does not begin like a paragraph. Older versions stacked several
+/// beginnings: the first one has the covered messages.
 pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
     let (first, last, mut days, mut rest) = beginning(line)?;
     while let Some((_, _, inner, after)) = beginning(rest) {
@@ -49,8 +49,8 @@ pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
 }
 
 impl Paragraph<'_> {
-    /// The day of a message, as far as the paragraph says it: its first message is of the first
-    /// day, its last one of the last.
+    /// The day of a message, if known: the first message is of the first day, the last one of the
+    /// last.
     pub(super) fn day_of(&self, message: Ordinal) -> Option<Timestamp> {
         let (first, last) = (self.days.known.first()?, self.days.known.last()?);
         let day = match message {
@@ -63,7 +63,7 @@ impl Paragraph<'_> {
     }
 }
 
-/// The messages and the days that a paragraph begins with, and what follows.
+/// The messages and the days at the beginning of a paragraph, and the rest.
 fn beginning(text: &str) -> Option<(Ordinal, Ordinal, Days, &str)> {
     let (head, rest) = text.split_once(": ")?;
     let (range, days) = match head.split_once(", ") {
@@ -88,7 +88,8 @@ fn days_of(text: &str) -> Option<Days> {
     })
 }
 
-/// Cuts at each number that begins a quote: what is before it ends a sentence, or says who speaks.
+/// Cuts at each number that begins a quote, which is after the end of a sentence or a speaker's
+/// name.
 fn quotes(text: &str) -> Vec<Quote<'_>> {
     let mut quotes = Vec::new();
     let (mut begun, mut from) = (unnumbered(text), 0);
@@ -129,7 +130,7 @@ fn quotes(text: &str) -> Vec<Quote<'_>> {
     quotes
 }
 
-/// What a paragraph begins with that has no number: `user: The budget holds.`
+/// The first quote if it has no number: `user: The budget holds.`
 fn unnumbered(text: &str) -> Quote<'_> {
     let speaker = text.split_once(": ").map(|(name, _)| name);
     Quote {
@@ -139,7 +140,7 @@ fn unnumbered(text: &str) -> Quote<'_> {
     }
 }
 
-/// A text without the speaker that it ends with, and that.
+/// A text without the speaker at its end, and the speaker.
 fn speaker_behind(text: &str) -> (&str, Option<&str>) {
     let Some(named) = text.strip_suffix(':') else {
         return (text, None);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_that_were_stacked_are_one() {
+    fn stacked_beginnings_are_parsed_as_one() {
         let line = "#1: #1: #197–#326, 2026-11-24: assistant: #225 Booked.";
         assert_eq!(read(line), [(Some("assistant"), Some(225), "Booked.")]);
         let paragraph = parse(line).map(|paragraph| (paragraph.first.0, paragraph.days.known));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_paragraphs() {
+    fn other_lines_are_not_paragraphs() {
         for line in [
             "#12 The budget holds: 2,400 EUR.",
             "Agreed, drip lines it is.",

@@ -1,4 +1,4 @@
-//! What the extractive model reads: the parts of messages as plain lines of text.
+//! The input of the extractive model: parts of messages as plain lines of text.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use unisono_context::{AgentId, Message, Ordinal, Part, Role, Timestamp};
 
 use super::json;
 
-/// What a passage is.
+/// The kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// What somebody said.
+pub enum PassageKind {
+    /// Text of a message.
     Text,
-    /// A request to run a tool.
+    /// A tool call.
     ToolCall,
-    /// What a tool answered.
+    /// A tool result.
     ToolResult,
     /// A file's metadata.
     Attachment,
@@ -24,14 +24,14 @@ pub enum Kind {
 pub struct Passage<'a> {
     /// The message it is from.
     pub ordinal: Ordinal,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Role,
     /// The agent or person by name, where known.
     pub author: Option<Cow<'a, str>>,
-    /// When.
+    /// The time of the message.
     pub at: Timestamp,
-    /// What it is.
-    pub kind: Kind,
+    /// The kind.
+    pub kind: PassageKind,
     /// Its text. Quotes are substrings of it, white space aside.
     pub text: Cow<'a, str>,
 }
@@ -49,12 +49,12 @@ impl<'a> Passage<'a> {
             role,
             author: None,
             at,
-            kind: Kind::Text,
+            kind: PassageKind::Text,
             text: text.into(),
         }
     }
 
-    /// The passages of a message, one a part, empty ones left out.
+    /// The passages of a message, one per part, without empty ones.
     pub fn of_message(message: &'a Message) -> Vec<Passage<'a>> {
         let author = message.author.as_ref().map(AgentId::as_str);
         let passage =
@@ -62,7 +62,7 @@ impl<'a> Passage<'a> {
         message.parts.iter().filter_map(passage).collect()
     }
 
-    /// The passage of one part; none when it is empty.
+    /// The passage of one part; `None` if it is empty.
     pub fn of_part(
         ordinal: Ordinal,
         role: Role,
@@ -88,7 +88,7 @@ impl<'a> Passage<'a> {
         messages.into_iter().flat_map(Passage::of_message).collect()
     }
 
-    /// Who speaks, as a reader would say it.
+    /// The name of the speaker: the author, else the role.
     pub fn speaker(&self) -> &str {
         match (&self.author, self.role) {
             (Some(author), _) => author,
@@ -97,17 +97,20 @@ impl<'a> Passage<'a> {
     }
 }
 
-fn flatten_part(part: &Part) -> (Kind, Cow<'_, str>) {
+fn flatten_part(part: &Part) -> (PassageKind, Cow<'_, str>) {
     match part {
-        Part::Text(text) => (Kind::Text, Cow::Borrowed(text)),
+        Part::Text(text) => (PassageKind::Text, Cow::Borrowed(text)),
         Part::ToolCall {
             name, arguments, ..
         } => {
             let arguments = flatten_json(arguments);
-            (Kind::ToolCall, Cow::Owned(format!("{name}: {arguments}")))
+            (
+                PassageKind::ToolCall,
+                Cow::Owned(format!("{name}: {arguments}")),
+            )
         }
-        Part::ToolResult { content, .. } => (Kind::ToolResult, flatten_json(content)),
-        Part::Attachment { .. } => (Kind::Attachment, part.countable_text()),
+        Part::ToolResult { content, .. } => (PassageKind::ToolResult, flatten_json(content)),
+        Part::Attachment { .. } => (PassageKind::Attachment, part.countable_text()),
     }
 }
 

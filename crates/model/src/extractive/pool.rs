@@ -1,33 +1,33 @@
-//! The units that compete for room: those of the messages, and the lines of an earlier summary.
+//! The units that compete for room: from the messages and from an earlier summary.
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::cues::Cues;
-use super::passage::{Kind, Passage};
+use super::passage::{Passage, PassageKind};
 use super::section::Section;
 use super::split::{Block, split};
 use super::terms::{Marks, Term, Vocabulary};
 
-/// Something that can be quoted.
+/// A unit that can be quoted.
 #[derive(Clone, Debug)]
 pub(super) struct Unit<'a> {
     pub(super) text: &'a str,
-    /// Units of one source are neighbours in a text and can share a line.
+    /// Units of one source are from one text and can share a line.
     pub(super) source: usize,
     /// Its position among the units of its source.
     pub(super) place: usize,
     /// Whether it begins a line of its source.
     pub(super) starts_line: bool,
-    /// The message; none for a line of an earlier summary that names none.
+    /// The message; `None` for a line of an earlier summary without a number.
     pub(super) ordinal: Option<Ordinal>,
     pub(super) at: Option<Timestamp>,
     pub(super) role: Role,
     pub(super) speaker: &'a str,
-    pub(super) kind: Kind,
+    pub(super) kind: PassageKind,
     pub(super) block: Block,
     pub(super) cues: Cues,
     pub(super) marks: Marks,
-    /// True for a line of an earlier summary, and the section it stood in.
+    /// Whether it is a line of an earlier summary, and its section there.
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
     /// Estimated tokens.
@@ -35,14 +35,14 @@ pub(super) struct Unit<'a> {
     terms: (u32, u32),
 }
 
-/// What all units of a source have in common.
+/// The common properties of the units of a source.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) ordinal: Option<Ordinal>,
     pub(super) at: Option<Timestamp>,
     pub(super) role: Role,
     pub(super) speaker: &'a str,
-    pub(super) kind: Kind,
+    pub(super) kind: PassageKind,
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
 }
@@ -79,14 +79,14 @@ impl<'a> Pool<'a> {
         self.add(source, &[text]);
     }
 
-    /// Adds a source: stretches of text that are not next to each other.
+    /// Adds a source: pieces of text that are not adjacent.
     pub(super) fn add(&mut self, source: Source<'a>, stretches: &[&'a str]) {
         let mut place = 0;
         for &stretch in stretches {
             let mut end = 0;
             for span in split(stretch) {
                 let between = &stretch[end..span.range.start];
-                // What carries no content is no unit, but neither are its neighbours then.
+                // Text without content is not a unit, but it separates its neighbours.
                 place += usize::from(!span.starts_line && !between.trim().is_empty());
                 end = span.range.end;
                 let text = &stretch[span.range];
@@ -102,7 +102,7 @@ impl<'a> Pool<'a> {
                     speaker: source.speaker,
                     kind: source.kind,
                     block: span.block,
-                    cues: Cues::of(text),
+                    cues: Cues::detect(text),
                     marks,
                     prior: source.prior,
                     section: source.section,
@@ -147,7 +147,7 @@ impl<'a> Pool<'a> {
         terms
     }
 
-    /// Those that the pool knows.
+    /// The distinct terms of a text that are in the pool, sorted.
     pub(super) fn known(&mut self, text: &str) -> Vec<Term> {
         let known = self.vocabulary.len() as Term;
         let mut terms = self.terms_of(text);
@@ -156,7 +156,8 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Tokens of a text, roughly: enough to compare units; what is kept is counted exactly.
+/// A rough estimate of the tokens of a text, for comparing units. The final text is counted
+/// exactly.
 pub(super) fn estimate_tokens(text: &str) -> f32 {
     let (mut tokens, mut letters, mut digits) = (0.0_f32, 0_u32, 0_u32);
     let mut wide = 0_u32;

@@ -1,21 +1,21 @@
-//! Reading an earlier summary back, so that its lines can compete with new messages.
+//! Parses an earlier summary, so that its lines can compete with new messages.
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::days::{DAYS, Days, parse_short};
 use super::paragraph;
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::{Pool, Source};
 use super::quote::{GAP, LINE_BREAK};
 use super::render::DAY;
 use super::section::Section;
 use crate::date::midnight;
 
-/// How the block of a summary begins in a context.
+/// The beginning of a summary's block in a context.
 const MARKING: &str = "[summary of ";
 
-/// Adds the lines of a summary to a pool and returns the first message it covers and its days, as
-/// far as it says so.
+/// Adds the lines of a summary to a pool. Returns the first message it covers and its days, if
+/// known.
 pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>, Days) {
     let (mut first, mut days) = (None, Days::default());
     let (mut section, mut day, mut year) = (None, None, None);
@@ -39,7 +39,7 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>
             (section, speaker, day) = (Section::from_title(title), "", None);
             year = None;
         } else if line.starts_with(MARKING) {
-            // What marks a text as a summary says nothing itself.
+            // The marking of a summary has no content.
         } else if let Some(legend) = line.strip_prefix(DAYS) {
             let listed = Days::parse(legend);
             days.partial |= listed.partial;
@@ -59,7 +59,7 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
             let (name, quote) = named(item).unwrap_or((speaker, reference(item)));
-            // The only day there is.
+            // The only day, if there is just one.
             let at = day.or_else(|| match days.known.len() {
                 1 => midnight(*days.known.first()?),
                 _ => None,
@@ -70,7 +70,7 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>
     (first, days)
 }
 
-/// `Marta #12 the quote`, as [`super::render::rolling`] writes it, or `Marta: the quote`.
+/// Parses `Marta #12 the quote`, as written by [`super::render::rolling`], or `Marta: the quote`.
 fn named(item: &str) -> Option<(&str, (Option<Ordinal>, &str))> {
     let (name, rest) = item.split_once(' ')?;
     if let Some(name) = name.strip_suffix(':') {
@@ -91,9 +91,9 @@ fn add_quote<'a>(
 ) {
     let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
     let kind = match role {
-        Role::Tool => Kind::ToolResult,
-        Role::Assistant if is_call(quote) => Kind::ToolCall,
-        _ => Kind::Text,
+        Role::Tool => PassageKind::ToolResult,
+        Role::Assistant if is_call(quote) => PassageKind::ToolCall,
+        _ => PassageKind::Text,
     };
     let source = Source {
         ordinal: number,
@@ -133,7 +133,7 @@ fn reference(item: &str) -> (Option<Ordinal>, &str) {
     (None, item)
 }
 
-/// `#12` → 12, with nothing but the digits after the sign.
+/// Parses `#12`, with only digits after the sign.
 pub(super) fn ordinal(text: &str) -> Option<Ordinal> {
     text.trim().strip_prefix('#')?.parse().ok().map(Ordinal)
 }

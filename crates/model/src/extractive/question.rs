@@ -1,21 +1,22 @@
-//! What answers a question: its words in a message, in the messages beside it, and in the unit.
+//! The relevance of units to a question: its words in the unit, in its message, and in the
+//! neighbouring messages.
 
 use super::bm25;
 use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::Pool;
-use super::standing::standing;
+use super::readability::readability;
 use super::terms::Term;
 use super::weights::question as weights;
 
-/// By unit: how well it answers the task; none where the task is no question ([`is_question`]).
+/// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
 pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
-    let asking = asking(pool);
-    if !has_own_words(&pool.terms_of(task), &asking) {
+    let focus_terms = focus_terms(pool);
+    if !has_own_words(&pool.terms_of(task), &focus_terms) {
         return None;
     }
-    let weight = |term| match asking.contains(&term) {
-        true => weights::ASKING,
+    let weight = |term| match focus_terms.contains(&term) {
+        true => weights::FOCUS_WORD,
         false => 1.0,
     };
     let known = pool.known(task).into_iter();
@@ -23,19 +24,19 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
     let messages = bm25::of_sources(pool, &query);
     let units = bm25::of_units(pool, &query);
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    let beside = |source: Option<usize>| source.and_then(|at| messages.get(at)).copied();
+    let neighbour = |source: Option<usize>| source.and_then(|at| messages.get(at)).copied();
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {
-        let before = beside(unit.source.checked_sub(1)).unwrap_or(0.0);
-        let after = beside(Some(unit.source + 1)).unwrap_or(0.0);
-        let message = messages[unit.source] + weights::BESIDE * before.max(after);
-        let own = 1.0 - weights::OWN + weights::OWN * own / most;
+        let before = neighbour(unit.source.checked_sub(1)).unwrap_or(0.0);
+        let after = neighbour(Some(unit.source + 1)).unwrap_or(0.0);
+        let message = messages[unit.source] + weights::NEIGHBOUR * before.max(after);
+        let own = 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most;
         let asks = match unit.cues {
-            cues if cues.any(Cues::OFFER) => 0.0,
-            cues if cues.any(Cues::QUESTION) => weights::ASKS,
+            cues if cues.intersects(Cues::OFFER) => 0.0,
+            cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
         };
-        message * own * asks * standing(pool, index).sqrt()
+        message * own * asks * readability(pool, index).sqrt()
     });
     Some(each.collect())
 }
@@ -43,18 +44,21 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
 /// See [`super::is_question`].
 pub(super) fn is_question(task: &str) -> bool {
     let mut pool = Pool::new();
-    let asking = asking(&mut pool);
-    has_own_words(&pool.terms_of(task), &asking)
+    let focus_terms = focus_terms(&mut pool);
+    has_own_words(&pool.terms_of(task), &focus_terms)
 }
 
-/// Whether no more than half of a task's words ask for a focus.
-fn has_own_words(words: &[Term], asking: &[Term]) -> bool {
-    let of_focus = words.iter().filter(|term| asking.contains(term)).count();
+/// Whether at most half of a task's words are keywords of a focus.
+fn has_own_words(words: &[Term], focus_terms: &[Term]) -> bool {
+    let of_focus = words
+        .iter()
+        .filter(|term| focus_terms.contains(term))
+        .count();
     words.len() > of_focus && words.len() >= 2 * of_focus
 }
 
-/// The terms by which a focus is asked for: they say little of what a question is about.
-fn asking(pool: &mut Pool<'_>) -> Vec<Term> {
+/// The terms of the focus keywords: they say little about the subject of a question.
+fn focus_terms(pool: &mut Pool<'_>) -> Vec<Term> {
     Focus::words()
         .flat_map(|word| pool.terms_of(word))
         .collect()

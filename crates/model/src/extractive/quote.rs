@@ -1,20 +1,20 @@
-//! Writing quotes: white space single, without the marks of Markdown's emphasis, with the day
-//! behind `yesterday` and its like.
+//! Writes quotes: with single white space, without the marks of Markdown's emphasis, and with the
+//! date after `yesterday` and similar words.
 
 use std::borrow::Cow;
 
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::relative::resolved;
 use super::split::Block;
 use crate::date::utc_date;
 
-/// Between quotes of one message that are not next to each other.
+/// Separates quotes of one message that are not adjacent.
 pub(super) const GAP: &str = " … ";
-/// Between quotes that were on two lines.
+/// Separates quotes that were on two lines.
 pub(super) const LINE_BREAK: &str = " / ";
 
-/// Writes units in a line: neighbours joined as they were, gaps shown.
+/// Writes units in a line: adjacent ones joined, gaps marked.
 pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
     let mut previous: Option<&Unit<'_>> = None;
     for &index in units {
@@ -36,20 +36,20 @@ pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
 
 /// Writes one unit.
 pub(super) fn push_unit(unit: &Unit<'_>, out: &mut String) {
-    let prose = unit.kind == Kind::Text && matches!(unit.block, Block::Prose | Block::Item);
+    let prose = unit.kind == PassageKind::Text && matches!(unit.block, Block::Prose | Block::Item);
     let mut text = Cow::Borrowed(unit.text);
     if prose && text.contains('*') {
         text = without_emphasis(&text).into();
     }
-    // What an earlier summary quotes was resolved then.
-    let said = unit.at.filter(|_| prose && !unit.prior).and_then(utc_date);
-    if let Some(resolved) = said.and_then(|said| resolved(&text, said)) {
+    // Quotes of an earlier summary are resolved already.
+    let date = unit.at.filter(|_| prose && !unit.prior).and_then(utc_date);
+    if let Some(resolved) = date.and_then(|date| resolved(&text, date)) {
         text = resolved.into();
     }
     push_normalised(&text, out);
 }
 
-/// Appends a text with every run of white space as one space.
+/// Appends a text with each run of white space replaced by one space.
 fn push_normalised(text: &str, out: &mut String) {
     for (index, word) in text.split_whitespace().enumerate() {
         if index > 0 {
@@ -59,8 +59,8 @@ fn push_normalised(text: &str, out: &mut String) {
     }
 }
 
-/// The text without `**` and without single `*` that open or close a word; `a * b` and `*.rs`
-/// keep theirs, and so does what stands between backticks.
+/// The text without `**` and without single `*` that open or close a word. `a * b`, `*.rs` and code
+/// between backticks are not changed.
 pub(super) fn without_emphasis(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut code = false;

@@ -1,4 +1,4 @@
-//! Days that are named by their distance: `yesterday`, `two days ago`, `last Friday`.
+//! Days named by their distance: `yesterday`, `two days ago`, `last Friday`.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use jiff::civil::{Date, Weekday};
 use super::cues::whole_words;
 use super::days::day_name;
 
-/// What a phrase stands for, seen from the day it is said on.
+/// The meaning of a phrase relative to the date of its message.
 #[derive(Clone, Copy)]
 enum Distance {
     Days(i64),
@@ -93,9 +93,9 @@ impl Distance {
     }
 }
 
-/// The text with the day in brackets behind each phrase that names one by its distance from
-/// `said`, the day on which it was said. None where there is no such phrase.
-pub(super) fn resolved(text: &str, said: Date) -> Option<String> {
+/// The text with the day in brackets after each phrase that names one by its distance from `date`,
+/// the date of the message. `None` if there is no such phrase.
+pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
     let phrases = phrases()?;
     let mut out = String::new();
     let mut from = 0;
@@ -105,7 +105,7 @@ pub(super) fn resolved(text: &str, said: Date) -> Option<String> {
             continue;
         }
         let distance = phrases.meanings[found.pattern().as_usize()];
-        if let Some(day) = distance.resolve(said) {
+        if let Some(day) = distance.resolve(date) {
             out.push_str(&text[from..found.end()]);
             out.push_str(" (");
             out.push_str(&day);
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_stand_behind_the_words_that_mean_them() {
+    fn relative_days_are_resolved_in_brackets() {
         let monday = jiff::civil::date(2023, 5, 8);
         let rows = [
             ("I went yesterday.", "I went yesterday (7 May 2023)."),

@@ -1,7 +1,7 @@
-//! Laying chosen units out as Markdown.
+//! Writes chosen units as Markdown.
 //!
-//! Quotes of one message share a line, which names its speaker. All days are listed once, and
-//! the quotes of each stand under it.
+//! Quotes of one message share a line with its speaker. All days are listed once, and the quotes of
+//! each day are below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use super::quote::quote;
 use super::section::Section;
 use crate::date::utc_date;
 
-/// A section with fewer lines is not worth its heading: they are key points.
+/// A section with fewer lines gets no heading; its lines become key points.
 const SECTION_LINES: usize = 8;
 
-/// Begins the line of a day.
+/// The beginning of the line of a day.
 pub(super) const DAY: &str = "### ";
 
 /// The messages a summary covers.
@@ -150,11 +150,11 @@ pub(super) fn lines(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Line> {
     lines
 }
 
-/// The section that most of the units, and above all the telling ones, belong to.
+/// The section of most units, weighted by section.
 fn common_section(pool: &Pool<'_>, units: &[usize]) -> Section {
     let mut votes: BTreeMap<Section, usize> = BTreeMap::new();
     for &unit in units {
-        let section = Section::of(&pool.units[unit], pool.sources);
+        let section = Section::classify(&pool.units[unit], pool.sources);
         *votes.entry(section).or_default() += section.weight();
     }
     let most = votes

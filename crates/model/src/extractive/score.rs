@@ -1,17 +1,17 @@
-//! What a unit is worth on its own: its terms, what it does, who says it.
+//! The worth of a unit by itself: its terms, its function, its speaker.
 
 use std::collections::HashMap;
 
 use super::cues::Cues;
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
+use super::readability::announces;
 use super::select::Worth;
 use super::split::Block;
-use super::standing::announces;
 use super::terms::{Class, Marks, Term};
 use super::weights;
 
-/// Cues that mark what must outlive the conversation.
+/// Cues of information that must outlive the conversation.
 const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
 
 /// Weighs every unit of a pool. Terms of `wanted` count more.
@@ -33,7 +33,7 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
                 .min(1.0)
                 .powf(weights::THIN);
             let brevity = match unit.kind {
-                Kind::Text => brevity.get(unit.speaker).copied().unwrap_or(1.0),
+                PassageKind::Text => brevity.get(unit.speaker).copied().unwrap_or(1.0),
                 _ => 1.0,
             };
             content * thin * brevity * factor(unit) * fact_factor(pool, index)
@@ -42,7 +42,7 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
     Worth { units, terms }
 }
 
-/// By term: its class, how rare it is, and how often the conversation comes back to it.
+/// The weight of each term: its class, its rarity, and its frequency.
 fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
     let mut sources = vec![0_u32; pool.vocabulary.len()];
     let mut last = vec![usize::MAX; pool.vocabulary.len()];
@@ -69,20 +69,20 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
     sources.iter().enumerate().map(weight).collect()
 }
 
-/// By speaker: who writes longer messages than others says less in each sentence. Between people
-/// who write alike no side is preferred.
+/// A factor for each speaker: longer messages have less content per sentence. Speakers with
+/// messages of similar length get the same factor.
 fn brevity<'a>(pool: &Pool<'a>) -> HashMap<&'a str, f32> {
-    // Tokens, messages, and the last of these.
+    // Tokens, messages, and the last message.
     let mut spoken: HashMap<&str, (f32, f32, usize)> = HashMap::new();
-    let said = |unit: &&Unit<'_>| unit.kind == Kind::Text && !unit.prior;
-    for unit in pool.units.iter().filter(said) {
+    let is_new_text = |unit: &&Unit<'_>| unit.kind == PassageKind::Text && !unit.prior;
+    for unit in pool.units.iter().filter(is_new_text) {
         let (tokens, messages, last) = spoken.entry(unit.speaker).or_insert((0.0, 0.0, usize::MAX));
         *tokens += unit.tokens;
         if std::mem::replace(last, unit.source) != unit.source {
             *messages += 1.0;
         }
     }
-    // By name, so that the sum does not depend on the order of a map.
+    // Sorted, so that the sum does not depend on the order of a map.
     let mut all: Vec<(&str, f32, f32)> = spoken
         .into_iter()
         .map(|(speaker, (tokens, messages, _))| (speaker, tokens, messages))
@@ -96,7 +96,7 @@ fn brevity<'a>(pool: &Pool<'a>) -> HashMap<&'a str, f32> {
         let ratio = mean / own.max(f32::MIN_POSITIVE);
         (
             speaker,
-            ratio.clamp(weights::BREVITY_LEAST, weights::BREVITY_MOST),
+            ratio.clamp(weights::BREVITY_MIN, weights::BREVITY_MAX),
         )
     };
     all.into_iter().map(brevity).collect()
@@ -104,16 +104,16 @@ fn brevity<'a>(pool: &Pool<'a>) -> HashMap<&'a str, f32> {
 
 fn factor(unit: &Unit<'_>) -> f32 {
     let mut factor = match unit.kind {
-        Kind::Text => prose_factor(unit),
-        Kind::ToolResult => weights::TOOL_RESULT,
-        Kind::ToolCall if names_record(unit.text) => weights::RECORD_CALL,
-        Kind::ToolCall => weights::TOOL_CALL,
-        Kind::Attachment => weights::ATTACHMENT,
+        PassageKind::Text => prose_factor(unit),
+        PassageKind::ToolResult => weights::TOOL_RESULT,
+        PassageKind::ToolCall if names_record(unit.text) => weights::RECORD_CALL,
+        PassageKind::ToolCall => weights::TOOL_CALL,
+        PassageKind::Attachment => weights::ATTACHMENT,
     };
-    if unit.cues.any(Cues::QUESTION) {
+    if unit.cues.intersects(Cues::QUESTION) {
         factor *= weights::QUESTION;
     }
-    if unit.cues.any(Cues::OFFER) {
+    if unit.cues.intersects(Cues::OFFER) {
         factor *= weights::OFFER;
     }
     if announces(unit) {
@@ -125,13 +125,14 @@ fn factor(unit: &Unit<'_>) -> f32 {
     factor * (1.0 + weights::STRONG_CUE * unit.cues.count(STRONG) as f32)
 }
 
-/// A fact joins something named with a value or a date.
+/// A factor for facts: a name together with a value or a date.
 fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
     let has = |wanted: fn(Class) -> bool| {
         let mut terms = pool.terms(index).iter();
         terms.any(|&term| wanted(pool.vocabulary.class(term)))
     };
-    let value = pool.units[index].cues.any(Cues::DATE) || has(|class| class == Class::Number);
+    let value =
+        pool.units[index].cues.intersects(Cues::DATE) || has(|class| class == Class::Number);
     if value && has(|class| matches!(class, Class::Name | Class::Identifier)) {
         weights::NAME_AND_VALUE
     } else {
@@ -139,23 +140,23 @@ fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
     }
 }
 
-/// Whether a request says by its id which record it is about: `order_id: W-17`.
+/// Whether a call names a record by its id: `order_id: W-17`.
 fn names_record(call: &str) -> bool {
     call.contains("id: ")
 }
 
-/// What somebody tells of himself, and of what happened when, is what is asked for later.
+/// A factor for prose: statements about the speaker and about past events are asked for most.
 fn prose_factor(unit: &Unit<'_>) -> f32 {
-    let first = unit.marks.any(Marks::FIRST);
+    let first = unit.marks.intersects(Marks::FIRST);
     let rows = [
         (first, weights::FIRST_PERSON),
         (
-            unit.marks.any(Marks::SECOND) && !first,
+            unit.marks.intersects(Marks::SECOND) && !first,
             weights::SECOND_PERSON,
         ),
-        (unit.marks.any(Marks::PAST), weights::PAST),
-        (unit.marks.any(Marks::TIME), weights::TIME),
-        (unit.cues.any(Cues::FILLER), weights::FILLER),
+        (unit.marks.intersects(Marks::PAST), weights::PAST),
+        (unit.marks.intersects(Marks::TIME), weights::TIME),
+        (unit.cues.intersects(Cues::FILLER), weights::FILLER),
         (
             matches!(unit.block, Block::Code | Block::Row),
             weights::CODE_OR_TABLE,

@@ -1,9 +1,9 @@
-//! The sections of a rolling summary, and which unit belongs in which.
+//! The sections of a rolling summary, and the section of each unit.
 
 use unisono_context::Role;
 
 use super::cues::Cues;
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::Unit;
 use super::split::Block;
 
@@ -46,7 +46,7 @@ impl Section {
         }
     }
 
-    /// What a unit's vote counts where several share a line.
+    /// The weight of a unit's vote if several share a line.
     pub(super) const fn weight(self) -> usize {
         match self {
             Section::KeyPoints => 1,
@@ -56,7 +56,7 @@ impl Section {
         }
     }
 
-    /// The section of that heading, as a model may have written it.
+    /// The section with this heading, possibly written by a model.
     pub(super) fn from_title(title: &str) -> Option<Section> {
         let title = title.trim().trim_end_matches(':').to_lowercase();
         Section::ALL
@@ -64,9 +64,9 @@ impl Section {
             .find(|section| section.title().to_lowercase() == title)
     }
 
-    /// Where a unit belongs. A question asked before the last quarter of the conversation has
-    /// most likely been answered and is no open one.
-    pub(super) fn of(unit: &Unit<'_>, sources: usize) -> Section {
+    /// The section of a unit. A question before the last quarter of the conversation was most
+    /// likely answered, so it is not an open one.
+    pub(super) fn classify(unit: &Unit<'_>, sources: usize) -> Section {
         if let Some(section) = unit
             .section
             .filter(|section| *section != Section::KeyPoints)
@@ -75,17 +75,20 @@ impl Section {
         }
         let cues = unit.cues;
         let recent = is_recent(unit, sources);
-        // A request in the form of a question is not an open one.
-        let asks = cues.any(Cues::QUESTION) && !cues.any(Cues::GOAL.with(Cues::OFFER));
-        let said = unit.kind == Kind::Text;
-        let settled = cues.any(Cues::DECISION.with(Cues::DONE));
-        let due = cues.any(Cues::PENDING) && cues.any(Cues::DATE.with(Cues::PROMISE)) && !settled;
-        if (cues.any(Cues::OPEN) && !due) || (recent && asks) {
+        // A request in the form of a question is not an open question.
+        let asks =
+            cues.intersects(Cues::QUESTION) && !cues.intersects(Cues::GOAL.with(Cues::OFFER));
+        let is_text = unit.kind == PassageKind::Text;
+        let settled = cues.intersects(Cues::DECISION.with(Cues::DONE));
+        let due = cues.intersects(Cues::PENDING)
+            && cues.intersects(Cues::DATE.with(Cues::PROMISE))
+            && !settled;
+        if (cues.intersects(Cues::OPEN) && !due) || (recent && asks) {
             Section::Questions
-        } else if unit.source == 0 && said {
+        } else if unit.source == 0 && is_text {
             Section::Context
-        } else if !said {
-            let done = unit.kind == Kind::ToolResult && cues.any(Cues::DONE);
+        } else if !is_text {
+            let done = unit.kind == PassageKind::ToolResult && cues.intersects(Cues::DONE);
             if done {
                 Section::Work
             } else {
@@ -93,13 +96,16 @@ impl Section {
             }
         } else if due {
             Section::Pending
-        } else if cues.any(Cues::CONSTRAINT) && !cues.any(Cues::DECISION) && by_user(unit) {
+        } else if cues.intersects(Cues::CONSTRAINT)
+            && !cues.intersects(Cues::DECISION)
+            && by_user(unit)
+        {
             Section::Constraints
-        } else if cues.any(Cues::DECISION) {
+        } else if cues.intersects(Cues::DECISION) {
             Section::Decisions
-        } else if cues.any(Cues::DONE) {
+        } else if cues.intersects(Cues::DONE) {
             Section::Work
-        } else if cues.any(Cues::PENDING) {
+        } else if cues.intersects(Cues::PENDING) {
             Section::Pending
         } else if matches!(unit.block, Block::Code | Block::Row) {
             Section::Technical

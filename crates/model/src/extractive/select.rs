@@ -1,49 +1,49 @@
-//! Choosing units: worth, diversity, and what they cost.
+//! Chooses units by worth, diversity, and tokens.
 //!
-//! A unit is worth the sum of its terms' weights (TF-IDF; G. Salton and C. Buckley, "Term-
-//! weighting approaches in automatic text retrieval", 1988) and its cues. Redundancy is
-//! discounted as in maximal marginal relevance (J. Carbonell and J. Goldstein, SIGIR 1998), in
-//! the form of diminishing returns on terms that are already covered (H. Lin and J. Bilmes, "A
-//! Class of Submodular Functions for Document Summarization", ACL 2011): the greedy choice by
-//! worth per token is then near the best one under a budget. Since worth only falls, it is
-//! re-computed only for the unit on top of the heap (M. Minoux, "Accelerated greedy algorithms",
-//! 1978), so that no pair of units is ever compared.
+//! The worth of a unit is the sum of its terms' weights (TF-IDF; G. Salton and C. Buckley,
+//! "Term-weighting approaches in automatic text retrieval", 1988) and its cues. Redundancy is
+//! discounted as in maximal marginal relevance (J. Carbonell and J. Goldstein, SIGIR 1998), in the
+//! form of diminishing returns on terms that are already covered (H. Lin and J. Bilmes, "A Class of
+//! Submodular Functions for Document Summarization", ACL 2011): the greedy choice by worth per
+//! token is then near the optimum within a budget. Since worth only decreases, it is recomputed
+//! only for the unit on top of the heap (M. Minoux, "Accelerated greedy algorithms", 1978), so no
+//! pairs of units are compared.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::passage::Kind;
+use super::passage::PassageKind;
 use super::pool::Pool;
 
-/// What units are worth on their own.
+/// The worth of units by themselves.
 pub(super) struct Worth {
-    /// By unit; zero means never.
+    /// By unit; zero excludes a unit.
     pub(super) units: Vec<f32>,
-    /// By term: how much of a unit's novelty it stands for.
+    /// By term: its part of a unit's novelty.
     pub(super) terms: Vec<f32>,
 }
 
-/// How the choice is made.
+/// The parameters of the choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Preference {
-    /// What is left of a term's worth each time it is covered again.
+    /// The factor on a term's worth each time it is covered.
     pub(super) decay: f32,
-    /// What is left of a unit's worth for each unit chosen from the same message.
+    /// The factor on a unit's worth for each unit chosen from the same message.
     pub(super) sibling: f32,
-    /// Tokens a line costs besides its quote.
+    /// Tokens of a line besides its quote.
     pub(super) line: f32,
-    /// How strongly length counts: worth / tokens^power.
+    /// The exponent of the length: worth / tokens^power.
     pub(super) power: f32,
-    /// The most units of one source: more would be no summary of it.
+    /// The maximum units of one source.
     pub(super) per_source: u16,
-    /// The most of a tool's request or answer, which are data rather than sentences.
+    /// The maximum units of a tool call or result, which are data rather than sentences.
     pub(super) per_tool: u16,
 }
 
 struct Candidate {
     rate: f32,
     unit: usize,
-    /// How many units had been chosen when the rate was computed.
+    /// The number of chosen units when the rate was computed.
     seen: usize,
 }
 
@@ -69,7 +69,7 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// The best units in the order in which they were chosen, until `budget` tokens are spent.
+/// The best units in the order of choice, until `budget` tokens are spent.
 pub(super) fn choose(
     pool: &Pool<'_>,
     worth: &Worth,
@@ -128,12 +128,12 @@ struct State<'p, 'a> {
 }
 
 impl State<'_, '_> {
-    /// Whether enough of its source was chosen.
+    /// Whether the maximum of its source is reached.
     fn is_full(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
         let most = match unit.kind {
-            Kind::ToolCall | Kind::ToolResult => self.preference.per_tool,
-            Kind::Text | Kind::Attachment => self.preference.per_source,
+            PassageKind::ToolCall | PassageKind::ToolResult => self.preference.per_tool,
+            PassageKind::Text | PassageKind::Attachment => self.preference.per_source,
         };
         self.from_source[unit.source] >= most
     }

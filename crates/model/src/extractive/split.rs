@@ -1,6 +1,6 @@
-//! Splitting a text into units: sentences, list items, table rows, and lines of code and logs.
+//! Splits a text into units: sentences, list items, table rows, and lines of code and logs.
 //!
-//! Every unit is a byte range of its text, so that a quote is always a piece of what was said.
+//! Every unit is a byte range of its text, so that a quote is always verbatim.
 
 mod sentence;
 
@@ -8,17 +8,17 @@ use std::ops::Range;
 
 use sentence::sentences;
 
-/// Longer units are cut; a quote stays readable and the work per unit bounded.
+/// Longer units are cut, so that quotes are readable and the work per unit is bounded.
 const MAX_UNIT_BYTES: usize = 280;
 
-/// What a unit was cut from.
+/// The kind of text of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     /// A sentence of running text.
     Prose,
     /// A list item, or a sentence of one.
     Item,
-    /// A heading: never quoted by itself.
+    /// A heading, which is never quoted.
     Heading,
     /// A row of a table.
     Row,
@@ -101,7 +101,7 @@ fn item_marker(line: &str) -> usize {
     at
 }
 
-/// Adds a unit, cut into pieces where it is too long.
+/// Adds a unit, cut into pieces if it is too long.
 fn push_pieces(
     text: &str,
     range: Range<usize>,
@@ -129,7 +129,7 @@ fn push_pieces(
     }
 }
 
-/// The longest good beginning of a range: to a clause, else a word, else a character.
+/// The longest good beginning of a range: up to a clause, else a word, else a character.
 fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
     if range.len() <= MAX_UNIT_BYTES {
         return range;
@@ -155,7 +155,7 @@ fn trim(text: &str, range: Range<usize>) -> Range<usize> {
     start..start + piece.trim().len()
 }
 
-/// False for rulers, lone brackets and the like.
+/// Whether a unit has letters or digits.
 fn has_content(unit: &str) -> bool {
     unit.chars().any(char::is_alphanumeric)
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_told_apart() {
+    fn kinds_of_blocks_are_distinguished() {
         let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\nend";
         let blocks: Vec<_> = split(text)
             .into_iter()

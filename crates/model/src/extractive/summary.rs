@@ -14,23 +14,23 @@ use super::quote::push_unit;
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Worth, choose};
-use super::{Style, SummaryDraft, SummaryInput, days, facts, prior, score, weights};
+use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
 use crate::date::utc_date;
 use crate::redact::redact;
 
-/// Units are chosen for somewhat more than the cap, since their tokens are estimates.
+/// Units are chosen for more than the cap, since their tokens are estimates.
 const MARGIN: f32 = 1.5;
-/// How many of the best units are tried when the cap may be too small for any.
+/// The number of the best units that are tried if the cap may be too small for any.
 const LAST_TRIES: usize = 20;
-/// The part of a checkpoint's block that its key facts may take, and the least they are given:
-/// under a smaller cap the summary needs all the room.
+/// The part of a checkpoint's block for key facts, and its minimum: below it the summary needs all
+/// the room.
 const FACTS_PART: u64 = 8;
-const FACTS_LEAST: Tokens = Tokens(64);
+const FACTS_MIN: Tokens = Tokens(64);
 
 /// See [`super::summarise`].
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
-    let texts = Texts::redacted(input);
-    let read = Reading::weighed(input, &texts);
+    let texts = RedactedTexts::redacted(input);
+    let read = WeighedInput::weighed(input, &texts);
     let key_facts = read.facts(input, facts::ALL);
     let Fitted {
         units,
@@ -47,13 +47,13 @@ pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
 
 /// See [`super::checkpoint`].
 pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
-    let texts = Texts::redacted(input);
-    let mut read = Reading::weighed(input, &texts);
+    let texts = RedactedTexts::redacted(input);
+    let mut read = WeighedInput::weighed(input, &texts);
     if let Some(span) = covers.first() {
         read.coverage.first = Some(span.first);
     }
-    let mut key_facts = read.share_of_facts(input);
-    read.leave_out(&key_facts);
+    let mut key_facts = read.checkpoint_facts(input);
+    read.exclude_facts(&key_facts);
     let block = |text: String, facts: &[KeyFact]| {
         let text = block_text(covers, &Body::Summary(text.into()), facts);
         (input.count)(&text)
@@ -79,19 +79,19 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
 
 /// See [`super::key_facts`].
 pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
-    let texts = Texts::redacted(input);
-    Reading::weighed(input, &texts).share_of_facts(input)
+    let texts = RedactedTexts::redacted(input);
+    WeighedInput::weighed(input, &texts).checkpoint_facts(input)
 }
 
 /// The texts to quote from, without credentials.
-pub(super) struct Texts<'a> {
+pub(super) struct RedactedTexts<'a> {
     passages: Vec<Cow<'a, str>>,
     earlier: Option<Cow<'a, str>>,
 }
 
-impl<'a> Texts<'a> {
-    pub(super) fn redacted(input: &SummaryInput<'a>) -> Texts<'a> {
-        Texts {
+impl<'a> RedactedTexts<'a> {
+    pub(super) fn redacted(input: &SummaryInput<'a>) -> RedactedTexts<'a> {
+        RedactedTexts {
             passages: input.passages.iter().map(|p| redact(&p.text)).collect(),
             earlier: input.prior.map(redact),
         }
@@ -99,14 +99,17 @@ impl<'a> Texts<'a> {
 }
 
 /// All units with their worth.
-pub(super) struct Reading<'a> {
+pub(super) struct WeighedInput<'a> {
     pub(super) pool: Pool<'a>,
     pub(super) worth: Worth,
     pub(super) coverage: Coverage,
 }
 
-impl<'a> Reading<'a> {
-    pub(super) fn weighed(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
+impl<'a> WeighedInput<'a> {
+    pub(super) fn weighed(
+        input: &SummaryInput<'a>,
+        texts: &'a RedactedTexts<'_>,
+    ) -> WeighedInput<'a> {
         let mut pool = Pool::new();
         let (covered, mut days) = match texts.earlier.as_deref() {
             Some(summary) => prior::add(&mut pool, summary),
@@ -131,17 +134,17 @@ impl<'a> Reading<'a> {
             last: ordinals().max(),
             days,
         };
-        Reading {
+        WeighedInput {
             pool,
             worth,
             coverage,
         }
     }
 
-    /// The facts in the part of a checkpoint's block that is theirs.
-    fn share_of_facts(&self, input: &SummaryInput<'_>) -> Vec<KeyFact> {
+    /// The facts in their part of a checkpoint's block.
+    fn checkpoint_facts(&self, input: &SummaryInput<'_>) -> Vec<KeyFact> {
         match Tokens(input.cap.0 / FACTS_PART) {
-            small if small < FACTS_LEAST => Vec::new(),
+            small if small < FACTS_MIN => Vec::new(),
             room => self.facts(input, room),
         }
     }
@@ -156,8 +159,8 @@ impl<'a> Reading<'a> {
         )
     }
 
-    /// Units that are carried as key facts need not be quoted a second time.
-    fn leave_out(&mut self, facts: &[KeyFact]) {
+    /// Excludes units that are key facts from the summary.
+    fn exclude_facts(&mut self, facts: &[KeyFact]) {
         let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
         let mut text = String::new();
         for (unit, worth) in self.pool.units.iter().zip(&mut self.worth.units) {
@@ -177,17 +180,22 @@ impl<'a> Reading<'a> {
             cap as f32 * MARGIN,
         );
         let lay_out = |units: &[usize]| match input.style {
-            Style::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
-            Style::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
+            SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
+            SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
         fit(&self.pool, &chosen, cap, input.count, &lay_out)
-            .or_else(|| self.least(input, &chosen, cap))
+            .or_else(|| self.shortest_summary(input, &chosen, cap))
             .unwrap_or_default()
     }
 
-    /// One quote under its heading, cut where it must be: better than nothing under a tiny cap,
-    /// or where nothing seems worth a quote.
-    fn least(&self, input: &SummaryInput<'_>, chosen: &[usize], cap: u64) -> Option<Fitted> {
+    /// One quote under its heading, cut if necessary: better than nothing with a tiny cap, or if
+    /// nothing seems worth a quote.
+    fn shortest_summary(
+        &self,
+        input: &SummaryInput<'_>,
+        chosen: &[usize],
+        cap: u64,
+    ) -> Option<Fitted> {
         let any = (0..self.pool.units.len()).filter(|unit| !chosen.contains(unit));
         let best = chosen.iter().copied().chain(any).take(LAST_TRIES);
         let first = best.clone().next()?;
@@ -199,11 +207,11 @@ impl<'a> Reading<'a> {
                     .take_while(|&bytes| bytes > 0)
                     .map(|bytes| (first, bytes)),
             )
-            .find_map(|(unit, bytes)| self.one(input, unit, bytes, cap))
+            .find_map(|(unit, bytes)| self.single_quote(input, unit, bytes, cap))
     }
 
-    /// One quote of at most so many bytes, if it fits the cap.
-    fn one(
+    /// One quote of at most `bytes` bytes, if it fits the cap.
+    fn single_quote(
         &self,
         input: &SummaryInput<'_>,
         index: usize,
@@ -212,8 +220,8 @@ impl<'a> Reading<'a> {
     ) -> Option<Fitted> {
         let unit = &self.pool.units[index];
         let mut text = String::new();
-        if input.style == Style::Rolling {
-            let section = Section::of(unit, self.pool.sources);
+        if input.style == SummaryLayout::Rolling {
+            let section = Section::classify(unit, self.pool.sources);
             let _ = write!(text, "## {}\n- ", section.title());
         }
         if let Some(ordinal) = unit.ordinal {

@@ -1,4 +1,4 @@
-//! Joining the answers of several agents to one.
+//! Combines the answers of several agents into one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,11 +10,11 @@ use super::focus::Focus;
 use super::prior::ordinal;
 use super::quote::GAP;
 use super::terms::{Term, Vocabulary};
-use super::{Answer, Delegated, SynthesisInput};
+use super::{Answer, DelegateAnswer, SynthesisInput};
 
-/// A stretch is a repetition when so much of it was already said.
+/// The share of known terms from which on a text is a repetition.
 const REPEATED: f32 = 0.8;
-/// An agent's lines beyond this many are left out; an answer is no place for a log.
+/// The maximum lines of an agent; an answer is no place for a log.
 const MAX_LINES: usize = 200;
 
 /// A line of an agent's answer, in its section.
@@ -30,7 +30,7 @@ struct Item<'a> {
 pub(super) fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     let items = distinct(read(input.results));
     let mut order: Vec<usize> = (0..items.len()).collect();
-    // One line of each agent in turn, so that a small cap leaves something of all of them.
+    // Takes one line of each agent in turn, so that a small cap keeps something of each.
     order.sort_by_key(|&index| (rank_in_agent(&items, index), items[index].agent));
     let fits = |n: usize| {
         let text = lay_out(input, &items, &order[..n]);
@@ -67,8 +67,8 @@ fn rank_in_agent(items: &[Item<'_>], index: usize) -> usize {
         .count()
 }
 
-/// The lines of all results that came, without headings.
-fn read<'a>(results: &[Delegated<'a>]) -> Vec<Item<'a>> {
+/// The lines of all answers, without headings.
+fn read<'a>(results: &[DelegateAnswer<'a>]) -> Vec<Item<'a>> {
     let mut items = Vec::new();
     for (agent, result) in results.iter().enumerate() {
         let (mut day, mut heading) = ("", "");
@@ -103,20 +103,20 @@ fn read<'a>(results: &[Delegated<'a>]) -> Vec<Item<'a>> {
     items
 }
 
-/// Leaves out what an earlier line says already: whole lines, and stretches of a quote. What is
-/// a mere fact to one agent is kept where another found more in it.
+/// Removes repetitions of earlier lines: whole lines, and parts of a quote. Lines under facts come
+/// last, since another agent may have found more in them.
 fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
-    items.sort_by_key(|item| Focus::of(item.heading).first() == Some(&Focus::Facts));
+    items.sort_by_key(|item| Focus::detect(item.heading).first() == Some(&Focus::Facts));
     let mut vocabulary = Vocabulary::new();
-    let mut said: Vec<Vec<Term>> = Vec::new();
+    let mut seen: Vec<Vec<Term>> = Vec::new();
     let mut kept = Vec::new();
     for mut item in items {
         let mut fresh = |stretch: &str| {
             let mut terms = Vec::new();
             vocabulary.read(stretch, &mut terms);
-            let repeated = said.iter().any(|old| repeats(&terms, old));
+            let repeated = seen.iter().any(|old| repeats(&terms, old));
             if !repeated {
-                said.push(terms);
+                seen.push(terms);
             }
             !repeated
         };
@@ -136,7 +136,7 @@ fn repeats(new: &[Term], old: &[Term]) -> bool {
     new == old || (!new.is_empty() && shared as f32 >= REPEATED * new.len() as f32)
 }
 
-/// What stands before a line's quote, the quote, and the mark that ends it.
+/// The text before a line's quote, the quote, and its closing mark.
 fn parts(line: &str) -> (&str, &str, &str) {
     for (open, close) in [('“', '”'), ('`', '`')] {
         if let Some(start) = line.find(open)
@@ -152,7 +152,7 @@ fn parts(line: &str) -> (&str, &str, &str) {
     ("", line, "")
 }
 
-/// `#3` and `#17` of a line.
+/// The ordinals in a line, such as `#3` and `#17`.
 fn ordinals(line: &str) -> impl Iterator<Item = Ordinal> + '_ {
     let signs = line.split(|c: char| !(c == '#' || c.is_ascii_digit()));
     signs.filter_map(ordinal)

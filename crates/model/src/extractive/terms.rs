@@ -1,4 +1,4 @@
-//! Words, numbers, names and identifiers of a text, as small integers.
+//! The words, numbers, names and identifiers of a text as small integers.
 //!
 //! English words are reduced to stems (Porter's Snowball stemmer); scripts without spaces give
 //! pairs of characters. Each distinct word is stemmed once.
@@ -17,7 +17,7 @@ pub(super) use words::words;
 /// A distinct stem, name, number or identifier.
 pub(super) type Term = u32;
 
-/// What a term is.
+/// The class of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Carries no content: `the`, `of`.
@@ -28,30 +28,30 @@ pub(super) enum Class {
     Name,
     /// An amount, a time, a version.
     Number,
-    /// A path, a ticket, a column: what people copy and paste.
+    /// A path, a ticket number, a column name.
     Identifier,
 }
 
-/// What single words tell of their sentence.
+/// Properties of a sentence that single words indicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks(u8);
 
 impl Marks {
-    /// `I`, `my`, `we`: the speaker tells of himself.
+    /// `I`, `my`, `we`: about the speaker.
     pub(super) const FIRST: Marks = Marks(1);
-    /// `you`, `your`: mostly courtesy and questions.
+    /// `you`, `your`: mostly politeness and questions.
     pub(super) const SECOND: Marks = Marks(2);
-    /// A verb in the past: something happened.
+    /// A verb in the past tense.
     pub(super) const PAST: Marks = Marks(4);
     /// `yesterday`, `last`, `May`.
     pub(super) const TIME: Marks = Marks(8);
 
     /// Whether it has any of `others`.
-    pub(super) const fn any(self, others: Marks) -> bool {
+    pub(super) const fn intersects(self, others: Marks) -> bool {
         self.0 & others.0 != 0
     }
 
-    fn of(lower: &str) -> Marks {
+    fn detect(lower: &str) -> Marks {
         const WORDS: [(Marks, &str); 4] = [
             (
                 Marks::FIRST,
@@ -119,12 +119,12 @@ impl Vocabulary {
         }
     }
 
-    /// How many terms there are.
+    /// The number of terms.
     pub(super) fn len(&self) -> usize {
         self.terms.len()
     }
 
-    /// What a term is, judged by every place it was seen in.
+    /// The class of a term according to all its occurrences.
     pub(super) fn class(&self, term: Term) -> Class {
         let info = &self.terms[term as usize];
         match info.class {
@@ -133,13 +133,13 @@ impl Vocabulary {
         }
     }
 
-    /// The term of a word, where it was seen.
+    /// The term of a word that was seen before.
     pub(super) fn known(&self, word: &str) -> Option<Term> {
         let known = self.surfaces.get(word.to_lowercase().as_str());
         known.map(|(term, _)| *term)
     }
 
-    /// Appends the terms of a text, in order, stop words left out, and tells what its words mark.
+    /// Appends the terms of a text in order, without stop words. Returns the marks of its words.
     pub(super) fn read(&mut self, text: &str, out: &mut Vec<Term>) -> Marks {
         let mut first = true;
         let mut all = Marks::default();
@@ -199,14 +199,13 @@ impl Vocabulary {
                 small: 0,
             });
         }
-        let marks = Marks::of(lower);
+        let marks = Marks::detect(lower);
         self.surfaces.insert(lower.into(), (term, marks));
         (term, marks)
     }
 }
 
-/// False for words that have none of the endings that the stemmer takes off: for these it would
-/// only give back what it got.
+/// Whether a word has an ending that the stemmer may remove; others are not changed by it.
 fn may_be_inflected(lower: &str) -> bool {
     let ends = |endings: &[&str]| endings.iter().any(|ending| lower.ends_with(ending));
     match lower.as_bytes().last() {
@@ -242,8 +241,8 @@ fn is_stop_word(lower: &str) -> bool {
     WORDS.get_or_init(read).contains(lower)
 }
 
-/// A hash for short keys: eight bytes at a time, multiplied and folded (as `wyhash` does, by
-/// W. Yi). The same on every run; nothing depends on the order of a map.
+/// A hash for short keys: eight bytes at a time, multiplied and folded (like `wyhash`, by W. Yi).
+/// It is the same in every run; nothing depends on the order of a map.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Folded(u64);
 

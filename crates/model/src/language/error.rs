@@ -6,71 +6,71 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 
-/// Why there is no reply. Never holds a key.
+/// Why there is no reply. Never contains an API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The model, as definitions write it.
+    /// The model's name, as in definitions.
     pub model: Arc<str>,
     /// The class.
     pub class: Class,
     /// What happened, and what to do.
     pub reason: Arc<str>,
-    /// The provider's id of the request, where it gave one.
+    /// The provider's request id, if it gave one.
     pub request_id: Option<Arc<str>>,
-    /// Whether a reply had begun, in this attempt or in one before it: something is paid for.
+    /// Whether a reply had begun, in this attempt or an earlier one, so that it must be paid for.
     pub begun: bool,
 }
 
 /// The class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// The key is missing, wrong, or not allowed this (401, 403).
+    /// The key is missing, wrong, or lacks a permission (401, 403).
     Unauthorised,
-    /// The account has nothing left to spend.
+    /// The account's credit is used up.
     OutOfQuota,
     /// The provider does not know the model (404).
     UnknownModel,
     /// The request is larger than the model's window.
     Overflow {
-        /// The limit the provider named.
+        /// The limit that the provider named.
         limit: Option<Tokens>,
     },
-    /// The provider refuses the request as it is (other 4xx).
+    /// The provider rejects the request (other 4xx).
     BadRequest,
-    /// Too many requests or tokens a minute (429).
+    /// Too many requests or tokens per minute (429).
     RateLimited {
         /// How long the provider asks to wait.
         retry_after_ms: Option<u64>,
     },
-    /// The provider cannot serve it now (408, 409, 5xx, an error in mid-stream).
+    /// The provider cannot serve the request now (408, 409, 5xx, an error within a stream).
     Unavailable {
         /// How long the provider asks to wait.
         retry_after_ms: Option<u64>,
     },
-    /// The connection could not be made, or broke.
+    /// The connection failed or was interrupted.
     Transport,
-    /// It took too long.
+    /// A timeout.
     Timeout(Stage),
     /// The stream ended without its terminal marker.
     IncompleteStream,
-    /// What came back is not a reply of this dialect.
+    /// The response is not a reply of this dialect.
     BadReply,
-    /// What came back is larger than is read.
+    /// The response is larger than the cap.
     TooLarge,
-    /// The provider failed too often and is left alone for a while.
+    /// The provider failed too often; its circuit breaker is open.
     CircuitOpen {
-        /// How long from now on.
+        /// The remaining time.
         retry_after_ms: u64,
     },
-    /// The limit of requests or tokens a minute was not free in time.
+    /// The limit of requests or tokens per minute left no room in time.
     Busy,
-    /// The bytes about to be sent are not those that were recorded.
+    /// The bytes of the request differ from the recorded ones.
     PrefixMismatch,
-    /// The model itself failed, in this process.
+    /// The model failed within this process.
     Internal,
 }
 
-/// What took too long.
+/// The stage of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Connecting.
@@ -109,7 +109,7 @@ impl Class {
         }
     }
 
-    /// How long the provider is to be left alone, where that is known.
+    /// The time until a retry is useful, if known.
     pub const fn retry_after_ms(self) -> Option<u64> {
         match self {
             Class::RateLimited { retry_after_ms } | Class::Unavailable { retry_after_ms } => {
@@ -120,7 +120,7 @@ impl Class {
         }
     }
 
-    /// Whether the provider was at work on a reply, or done, also where nothing came of it.
+    /// Whether the provider was working on a reply or had finished it, even if none was received.
     pub const fn was_at_work(self) -> bool {
         matches!(
             self,
@@ -131,7 +131,7 @@ impl Class {
         )
     }
 
-    /// Whether the same request may succeed when it is sent again to the same provider.
+    /// Whether the same request may succeed if it is retried at the same provider.
     pub const fn is_transient(self) -> bool {
         matches!(
             self,
@@ -145,7 +145,7 @@ impl Class {
 }
 
 impl Error {
-    /// Whether something has to be paid for, though there is no reply.
+    /// Whether usage must be paid for although there is no reply.
     pub const fn is_paid_for(&self) -> bool {
         self.begun || self.class.was_at_work()
     }

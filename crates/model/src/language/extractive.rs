@@ -15,22 +15,21 @@ use unisono_context::{AgentId, Cost, Encoding, Ordinal, Part, Role, Snapshot, To
 use super::{Class, Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
 use crate::catalogue::EXTRACTIVE;
 use crate::extractive::{self, AnswerInput, Passage, SummaryText, SynthesisInput};
-use crate::prompt::{Delegated, Outcome};
+use crate::prompt::{DelegateOutcome, DelegateResult};
 use crate::tokenizer::Tokenizer;
 
 mod recalled;
 
-/// The longest answer to a task: quotes beyond this are seldom about it.
+/// The maximum answer to a task: further quotes are seldom relevant.
 const ANSWER_CAP: Tokens = Tokens(900);
-/// The longest synthesis of several answers.
+/// The maximum synthesis of several answers.
 const SYNTHESIS_CAP: Tokens = Tokens(2_400);
-/// The most that is told of why an answer is missing.
+/// The maximum length of the reason for a missing answer.
 const REASON_CHARS: usize = 160;
-/// What is said when the context holds nothing about the task.
+/// The answer if the context has nothing relevant.
 const NOTHING: &str = "Nothing in the context bears on this task.";
 
-/// The deterministic model that needs no key and no network. It writes nothing of its own: all
-/// it says are quotes.
+/// The deterministic model that needs no key and no network. Its replies consist of quotes.
 #[derive(Clone, Copy, Debug)]
 pub struct Extractive;
 
@@ -41,7 +40,7 @@ impl LanguageModel for Extractive {
 
     fn complete(&self, request: Request) -> Completion<'_> {
         Box::pin(async move {
-            // Ranking and counting block; a panic in them is the caller's to see.
+            // Ranking and counting block; a panic is passed to the caller.
             let work = spawn_blocking(move || reply(&request)).await;
             work.map_err(|error| match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -59,7 +58,7 @@ impl LanguageModel for Extractive {
 
 fn reply(request: &Request) -> Reply {
     let counter = Counter::new();
-    if let Some(call) = recalled::wanted(request) {
+    if let Some(call) = recalled::search_call(request) {
         let called = format!("{}{}", call.name, call.arguments);
         return Reply {
             usage: Usage::free(counter.input(request), counter.tokens(&called)),
@@ -67,13 +66,13 @@ fn reply(request: &Request) -> Reply {
             ..Reply::default()
         };
     }
-    let succeeded = |d: &Delegated| !matches!(d.outcome, Outcome::Failed(_));
+    let succeeded = |d: &DelegateResult| !matches!(d.outcome, DelegateOutcome::Failed(_));
     let text = if request.results.iter().any(succeeded) {
         synthesise(request, &counter)
     } else {
         answer(request, &counter)
     };
-    let (text, stop) = match counter.beginning(&text, request.max_output) {
+    let (text, stop) = match counter.truncated(&text, request.max_output) {
         beginning if beginning.len() < text.len() => (beginning, Stop::CutOff),
         whole => (whole, Stop::Complete),
     };
@@ -85,7 +84,7 @@ fn reply(request: &Request) -> Reply {
     }
 }
 
-/// Quotes from the context that are about the task, and what is missing.
+/// Relevant quotes from the context, and the missing results.
 fn answer(request: &Request, counter: &Counter) -> String {
     let missing = missing(&request.results);
     let cap = request.max_output.min(ANSWER_CAP);
@@ -104,7 +103,7 @@ fn answer(request: &Request, counter: &Counter) -> String {
     let mut passages = recalled::passages(&request.exchange);
     let shown: HashSet<Ordinal> = entries.iter().map(|e| e.message().ordinal).collect();
     passages.retain(|passage| !shown.contains(&passage.ordinal));
-    passages.extend(said(entries, &parts, &persona.agent));
+    passages.extend(quotable_passages(entries, &parts, &persona.agent));
     let answer = extractive::answer(&AnswerInput {
         passages: &passages,
         summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),
@@ -116,7 +115,7 @@ fn answer(request: &Request, counter: &Counter) -> String {
     with_note(answer.text, &missing)
 }
 
-/// The messages that can answer something: all but the input that asks, which stands last.
+/// The messages that can answer the task: all except the turn's input, which is the last.
 fn evidence(entries: &[Entry]) -> &[Entry] {
     match entries {
         [before @ .., last] if !before.is_empty() && last.message().role == Role::User => before,
@@ -124,10 +123,10 @@ fn evidence(entries: &[Entry]) -> &[Entry] {
     }
 }
 
-/// The delegates' answers as one, and what is missing.
+/// The delegates' answers combined, and the missing results.
 fn synthesise(request: &Request, counter: &Counter) -> String {
     let missing = missing(&request.results);
-    let results: Vec<_> = request.results.iter().filter_map(answered).collect();
+    let results: Vec<_> = request.results.iter().filter_map(delegate_answer).collect();
     let cap = request.max_output.min(SYNTHESIS_CAP);
     let answer = extractive::synthesise(&SynthesisInput {
         task: &request.task,
@@ -148,14 +147,14 @@ fn with_note(mut text: String, missing: &str) -> String {
 }
 
 /// One line for each delegate whose answer is not complete, or that gave none.
-fn missing(results: &[Delegated]) -> String {
-    let line = |delegated: &Delegated| {
+fn missing(results: &[DelegateResult]) -> String {
+    let line = |delegated: &DelegateResult| {
         let (what, why) = match &delegated.outcome {
-            Outcome::Complete(_) => return None,
-            Outcome::Partial { missing, .. } => ("incomplete", missing),
-            Outcome::Failed(reason) => ("no answer", reason),
+            DelegateOutcome::Complete(_) => return None,
+            DelegateOutcome::Partial { missing, .. } => ("incomplete", missing),
+            DelegateOutcome::Failed(reason) => ("no answer", reason),
         };
-        // A reason may end in pages of a program's output.
+        // A reason may contain pages of a program's output.
         let short: String = why.chars().take(REASON_CHARS).collect();
         let rest = if short.len() < why.len() { "…" } else { "" };
         let reason = short.replace('\n', " ");
@@ -168,18 +167,21 @@ fn missing(results: &[Delegated]) -> String {
     format!("\n\n## Missing\n{}", lines.join("\n"))
 }
 
-fn answered(delegated: &Delegated) -> Option<extractive::Delegated<'_>> {
+fn delegate_answer(delegated: &DelegateResult) -> Option<extractive::DelegateAnswer<'_>> {
     match &delegated.outcome {
-        Outcome::Complete(text) | Outcome::Partial { text, .. } => Some(extractive::Delegated {
-            agent: delegated.agent.as_str(),
-            result: Ok(text),
-        }),
-        Outcome::Failed(_) => None,
+        DelegateOutcome::Complete(text) | DelegateOutcome::Partial { text, .. } => {
+            Some(extractive::DelegateAnswer {
+                agent: delegated.agent.as_str(),
+                result: Ok(text),
+            })
+        }
+        DelegateOutcome::Failed(_) => None,
     }
 }
 
-/// The messages, without answers made of quotes: those of leads with delegates, and those of `reader`.
-fn said<'a>(
+/// The messages without answers that consist of quotes: those of leads with delegates, and those of
+/// `reader`.
+fn quotable_passages<'a>(
     entries: &'a [Entry],
     parts: &'a [Cow<'a, [Part]>],
     reader: &AgentId,
@@ -190,7 +192,7 @@ fn said<'a>(
         let message = entry.message();
         let own = message.author.as_ref() == Some(reader);
         let answers = (delegated || own) && message.role == Role::Assistant;
-        delegated = parts.iter().any(of_delegation);
+        delegated = parts.iter().any(is_delegation);
         if answers || delegated {
             continue;
         }
@@ -202,8 +204,8 @@ fn said<'a>(
     passages
 }
 
-/// Whether a part is a call to a delegate or what came back from one.
-fn of_delegation(part: &Part) -> bool {
+/// Whether a part is a call to a delegate or its result.
+fn is_delegation(part: &Part) -> bool {
     match part {
         Part::ToolCall { name, .. } => **name == *DELEGATE,
         Part::ToolResult { call_id, .. } => call_id.starts_with("delegate_"),
@@ -211,7 +213,7 @@ fn of_delegation(part: &Part) -> bool {
     }
 }
 
-/// What can be quoted of a block; none of one that only notes what was dropped.
+/// The summary of a block; `None` for a block that only notes dropped messages.
 fn summary(block: &Block) -> Option<SummaryText<'_>> {
     let checkpoint = block.checkpoint();
     matches!(checkpoint.body, Body::Summary(_)).then(|| SummaryText {
@@ -227,7 +229,7 @@ struct Counter(Option<Tokenizer>);
 impl Counter {
     const ENCODING: Encoding = Encoding::O200kBase;
 
-    /// Loads the encoding the first time; a quarter of the bytes stands in where it cannot be.
+    /// Loads the encoding the first time. If that fails, a quarter of the bytes is used.
     fn new() -> Counter {
         Counter(Tokenizer::load(Self::ENCODING).ok())
     }
@@ -243,8 +245,8 @@ impl Counter {
         self.count(text).tokens
     }
 
-    /// The longest beginning of a text that has so many tokens at most, in whole characters.
-    fn beginning<'t>(&self, text: &'t str, most: Tokens) -> &'t str {
+    /// The longest beginning of a text with at most `most` tokens, in whole characters.
+    fn truncated<'t>(&self, text: &'t str, most: Tokens) -> &'t str {
         if self.tokens(text) <= most {
             return text;
         }
@@ -255,13 +257,16 @@ impl Counter {
         text.get(..end).unwrap_or_default()
     }
 
-    /// What the request is: the context, counted when it was frozen, and the agent's own part.
+    /// The tokens of the request: the context, counted when it was frozen, and the agent's own
+    /// part.
     fn input(&self, request: &Request) -> Tokens {
         let persona = &request.persona;
-        let task = (!request.task_is_shown()).then_some(&request.task);
+        let task = (!request.is_task_in_context()).then_some(&request.task);
         let own = [&persona.description, &persona.instructions];
         let results = request.results.iter().map(|d| match &d.outcome {
-            Outcome::Complete(text) | Outcome::Failed(text) | Outcome::Partial { text, .. } => text,
+            DelegateOutcome::Complete(text)
+            | DelegateOutcome::Failed(text)
+            | DelegateOutcome::Partial { text, .. } => text,
         });
         let texts = own.into_iter().chain(task).chain(results);
         let own: Tokens = texts.map(|text: &Arc<str>| self.tokens(text)).sum();
@@ -277,7 +282,7 @@ impl Counter {
         system + known.map_or_else(|| self.recount(snapshot), |count| count.tokens)
     }
 
-    /// A snapshot that was rebuilt from its manifest carries no counts.
+    /// Counts again: a snapshot rebuilt from its manifest has no counts.
     fn recount(&self, snapshot: &Snapshot) -> Tokens {
         let blocks = snapshot.blocks().iter().map(|b| Cow::Borrowed(&**b.text()));
         let parts: Vec<_> = snapshot.entries().iter().map(Entry::parts).collect();

@@ -16,16 +16,17 @@ use super::{
 };
 use crate::prompt::{Prefix, Shared};
 
-/// Prefixes of fallbacks that are remembered.
+/// The number of cached prefixes of fallbacks.
 const PREFIXES: usize = 16;
 
-/// A model of the chain and its name, as definitions write it.
+/// A model of the chain and its name, as in definitions.
 type Link = (Arc<str>, Arc<dyn LanguageModel>);
 
-/// What a fallback's prefix was rendered for: the first model's prefix, and the fallback's place.
+/// The key of a fallback's prefix: the digest of the first model's prefix, and the fallback's
+/// index.
 type Rendering = (Digest, usize);
 
-/// A model, and those that stand in for it.
+/// A model and its fallbacks.
 pub struct Fallback {
     first: Link,
     others: Vec<Link>,
@@ -33,7 +34,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// The chain that begins with that model.
+    /// A chain of only this model.
     pub fn new(name: impl Into<Arc<str>>, model: Arc<dyn LanguageModel>) -> Fallback {
         Fallback {
             first: (name.into(), model),
@@ -42,17 +43,17 @@ impl Fallback {
         }
     }
 
-    /// Asks that model where all before it failed.
+    /// Adds a fallback, which is asked if all earlier models failed.
     #[must_use]
     pub fn or(mut self, name: impl Into<Arc<str>>, model: Arc<dyn LanguageModel>) -> Fallback {
         self.others.push((name.into(), model));
         self
     }
 
-    async fn ask(&self, asked: Request) -> Result<super::Reply, Error> {
-        let mut failed = match self.first.1.complete(asked.clone()).await {
+    async fn ask(&self, original: Request) -> Result<super::Reply, Error> {
+        let mut failed = match self.first.1.complete(original.clone()).await {
             Ok(reply) => return Ok(reply),
-            Err(error) if !is_passed_on(error.class) || is_spent(&asked, &error) => {
+            Err(error) if !may_fall_back(error.class) || is_reservation_used(&original, &error) => {
                 return Err(error);
             }
             Err(error) => vec![error],
@@ -62,17 +63,17 @@ impl Fallback {
                 tracing::warn!(%error, next = %name, "falling back to the next model");
             }
             let request = Request {
-                prefix: self.prefix(at, model.as_ref(), &asked),
-                listener: asked.listener.clone().of_stand_in(name.clone()),
-                ..asked.clone()
+                prefix: self.prefix(at, model.as_ref(), &original),
+                listener: original.listener.clone().for_fallback(name.clone()),
+                ..original.clone()
             };
-            match ask_instead(name, model.as_ref(), request).await {
+            match ask_fallback(name, model.as_ref(), request).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => {
-                    // What is too long for a fallback need not be so for the next.
+                    // A request that is too long for a fallback may fit the next one.
                     let too_long = matches!(error.class, Class::Overflow { .. });
-                    let ends =
-                        is_spent(&asked, &error) || (!too_long && !is_passed_on(error.class));
+                    let ends = is_reservation_used(&original, &error)
+                        || (!too_long && !may_fall_back(error.class));
                     failed.push(error);
                     if ends {
                         break;
@@ -80,10 +81,10 @@ impl Fallback {
                 }
             }
         }
-        Err(together(failed, &self.first.0))
+        Err(combined_error(failed, &self.first.0))
     }
 
-    /// The request's prefix in the words of a fallback.
+    /// The request's prefix as rendered by a fallback.
     fn prefix(&self, at: usize, model: &dyn LanguageModel, request: &Request) -> Prefix {
         let key = (request.prefix.digest(), at);
         let slot = {
@@ -103,12 +104,12 @@ impl LanguageModel for Fallback {
         Box::pin(self.ask(request))
     }
 
-    /// The first model's body: a fallback has one of its own.
+    /// The first model's body; a fallback renders another one.
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
         self.first.1.body(request)
     }
 
-    /// That of the dearest of them: any may answer.
+    /// The cost of the most expensive model: any of them may answer.
     fn worst_cost(&self, input: Tokens, output: Tokens) -> Option<Cost> {
         let all = std::iter::once(&self.first).chain(&self.others);
         let costs = all.map(|(_, model)| model.worst_cost(input, output));
@@ -120,7 +121,7 @@ impl LanguageModel for Fallback {
         self.first.1.fit(request)
     }
 
-    fn alone(&self) -> Option<Arc<dyn LanguageModel>> {
+    fn without_fallbacks(&self) -> Option<Arc<dyn LanguageModel>> {
         Some(self.first.1.clone())
     }
 
@@ -137,8 +138,8 @@ impl std::fmt::Debug for Fallback {
     }
 }
 
-/// Asks a fallback for no more than it can give. Its reply says how it was asked.
-async fn ask_instead(
+/// Asks a fallback within its limits. Its reply contains the sent prefix and maximum output.
+async fn ask_fallback(
     name: &Arc<str>,
     model: &dyn LanguageModel,
     request: Request,
@@ -149,7 +150,7 @@ async fn ask_instead(
         max_output: request.max_output,
     };
     let mut reply = model.complete(request).await?;
-    // A chain within the chain has said who it was.
+    // A nested chain has already set it.
     reply.fallback.get_or_insert_with(|| FallbackUsed {
         model: name.clone(),
         sent: Some(sent),
@@ -157,14 +158,14 @@ async fn ask_instead(
     Ok(reply)
 }
 
-/// Whether something was paid for already out of what was reserved for one reply: a fallback's may
-/// be more than is left of it.
-const fn is_spent(request: &Request, error: &Error) -> bool {
+/// Whether a part of the reservation for one reply is used, so that the rest may not suffice for a
+/// fallback.
+const fn is_reservation_used(request: &Request, error: &Error) -> bool {
     request.bounded && error.begun
 }
 
-/// Whether another provider may do better.
-const fn is_passed_on(class: Class) -> bool {
+/// Whether another provider may succeed.
+const fn may_fall_back(class: Class) -> bool {
     match class {
         Class::Unauthorised
         | Class::OutOfQuota
@@ -185,10 +186,9 @@ const fn is_passed_on(class: Class) -> bool {
     }
 }
 
-/// One error for all that failed, in the order they were asked. Its class is that of the first
-/// that may pass by itself, else of the last; that a fallback is too small says nothing of the
-/// request.
-fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
+/// One error for all failed models, in order. Its class is that of the first transient error, else
+/// of the last one; errors of too small fallbacks are ignored for it.
+fn combined_error(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
     if failed.len() == 1 {
         return failed.remove(0);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// At most so many entries; a new one takes the oldest one's place.
+/// At most `capacity` entries; a new one replaces the oldest.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     entries: VecDeque<(K, V)>,
@@ -23,7 +23,7 @@ impl<K: PartialEq, V: Clone> Recent<K, V> {
         found.next().map(|(_, value)| value.clone())
     }
 
-    /// The entry of that key, made now if there is none.
+    /// The entry of the key, made if there is none.
     pub(super) fn get_or(&mut self, key: K, make: impl FnOnce() -> V) -> V {
         if let Some(known) = self.get(&key) {
             return known;
@@ -43,12 +43,12 @@ impl<K: PartialEq, V: Clone> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    //! The oldest entry goes first, and nothing is made twice.
+    //! Tests that the oldest entry is removed first, and that nothing is computed twice.
 
     use super::*;
 
     #[test]
-    fn the_oldest_entry_makes_room() {
+    fn the_oldest_entry_is_replaced() {
         let mut recent = Recent::new(3);
         for n in 0..5 {
             assert_eq!(recent.get_or(n, || n * 10), n * 10);

@@ -26,30 +26,30 @@ use super::{
     CacheWarm, Class, Completion, Counting, Error, Fitting, LanguageModel, Listener, Reply,
     Request, Usage,
 };
-use crate::cache_warming::{Asking, CacheWarmth, Key};
+use crate::cache_warming::{CacheWarmth, Key, WarmingRequest};
 use crate::calibration::Calibrations;
 use crate::catalogue::{Catalogue, Entry};
-use crate::client::{Call, OnFirstEvent, OnLost};
+use crate::client::{Call, OnFirstEvent, OnInterrupted};
 use crate::dialect::{Dialect, Head, Mode, Sending};
 use crate::prompt::{Persona, Prefix, Shared};
 use routes::{cache_key, shard};
 use sizes::Sizes;
 
-pub use transport::{Nowhere, Transport};
+pub use transport::{NoTransport, Transport};
 
-/// Counts of the provider that are remembered.
+/// The number of cached counts of the provider.
 const COUNTS: usize = 64;
-/// So many first replies are learnt from, then one in as many.
+/// The first replies that are used for calibration; after them one in as many.
 const SAMPLES: u32 = 16;
-/// What a request asks that only writes the cache.
+/// The task of a request that only writes the cache.
 const PREWARM_TASK: &str = "Answer with the word OK.";
 
 /// A model at a provider.
 #[derive(Debug)]
 pub struct Remote<T> {
-    /// As definitions write it.
+    /// Its name in definitions.
     name: Arc<str>,
-    /// As its provider knows it.
+    /// Its name at the provider.
     model: Arc<str>,
     entry: Arc<Entry>,
     transport: T,
@@ -61,18 +61,17 @@ pub struct Remote<T> {
     replies: AtomicU32,
 }
 
-/// A request that is about to be sent, and what is known of it.
+/// A request before it is sent, with its prefix and cache properties.
 struct Outgoing<'r> {
     request: &'r Request,
     key: Key,
-    /// The prefix, in the local encoding.
+    /// The tokens of the prefix in the local encoding.
     prefix: Count,
-    asking: Asking,
+    warming: WarmingRequest,
 }
 
 impl<T: Transport> Remote<T> {
-    /// The model of a catalogue's entry. `transport` speaks the entry's dialect, where it names
-    /// one.
+    /// The model of a catalogue's entry. `transport` uses the entry's dialect, if it has one.
     pub fn new(entry: Entry, transport: T, catalogue: Arc<Catalogue>) -> Remote<T> {
         Remote {
             name: entry.model.to_string().into(),
@@ -88,32 +87,35 @@ impl<T: Transport> Remote<T> {
         }
     }
 
-    /// Learns where others learn too.
+    /// Shares calibrations with other models.
     #[must_use]
-    pub fn calibrated_by(self, calibrations: Calibrations) -> Remote<T> {
+    pub fn with_calibrations(self, calibrations: Calibrations) -> Remote<T> {
         Remote {
             calibrations,
             ..self
         }
     }
 
-    /// Passes the gate that others pass too.
+    /// Shares the cache-warming gate with other models.
     #[must_use]
-    pub fn warmed_by(self, warmth: CacheWarmth) -> Remote<T> {
+    pub fn with_cache_warmth(self, warmth: CacheWarmth) -> Remote<T> {
         Remote { warmth, ..self }
     }
 
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let outgoing = self.prepare(&request).await;
-        let waits = request.listener.waits();
-        let _turn = self.warmth.turn(&outgoing.key, &outgoing.asking).await;
+        let waits = request.listener.begin_wait();
+        let _permit = self
+            .warmth
+            .prefix_permit(&outgoing.key, &outgoing.warming)
+            .await;
         drop(waits);
-        let mut lead = self.warmth.enter(&outgoing.key, &outgoing.asking).await;
+        let mut lead = self.warmth.enter(&outgoing.key, &outgoing.warming).await;
         if lead.is_some() && request.cache_warm == CacheWarm::Prewarm {
             match self.prewarm(&outgoing).await {
-                // Told at once: the request after it may fail, or be given up.
-                Ok(used) => request.listener.paid(used, None),
-                // Nobody waits for what did not work.
+                // Reported at once: the next request may fail or be cancelled.
+                Ok(used) => request.listener.report_usage(used, None),
+                // No request waits for a failed prewarming.
                 Err(error) => {
                     tracing::debug!(%error, "the cache was not prewarmed");
                     lead = None;
@@ -125,13 +127,13 @@ impl<T: Transport> Remote<T> {
         reply
     }
 
-    /// What is known of a request before it is sent.
+    /// The prefix and cache properties of a request.
     async fn prepare<'r>(&self, request: &'r Request) -> Outgoing<'r> {
         let prefix = self.sizes.prefix(request).await;
-        let asking = Asking {
+        let warming = WarmingRequest {
             mode: request.cache_warm,
             has_peers: request.has_peers,
-            prefix: self.calibrations.of(&self.name).adjust(prefix).tokens,
+            prefix: self.calibrations.get(&self.name).adjust(prefix).tokens,
             minimum: self.entry.cache_minimum.or(self.entry.warm_minimum),
         };
         let key = Key {
@@ -148,12 +150,12 @@ impl<T: Transport> Remote<T> {
             request,
             key,
             prefix,
-            asking,
+            warming,
         }
     }
 
-    /// Whether the provider routes requests by a key. A server that is not known to cache may
-    /// not know the field.
+    /// Whether the provider routes requests by a key. A server without a known cache may not accept
+    /// the field.
     fn routes_by_key(&self) -> bool {
         let has_key = match self.transport.dialect() {
             Dialect::OpenAiChat | Dialect::OpenAiResponses => true,
@@ -162,8 +164,8 @@ impl<T: Transport> Remote<T> {
         has_key && self.entry.cache_minimum.is_some()
     }
 
-    /// What follows the head of a request. It depends on the request and the catalogue alone:
-    /// not on time, on what was learnt, or on other requests.
+    /// The tail of a request. It depends only on the request and the catalogue: not on time,
+    /// calibration, or other requests.
     fn tail(&self, request: &Request, mode: Mode) -> Bytes {
         let routed = self.routes_by_key() && mode != Mode::Count;
         let cache_key = routed.then(|| cache_key(request.prefix.digest(), shard(request.place)));
@@ -180,8 +182,8 @@ impl<T: Transport> Remote<T> {
     /// Sends a request and completes the usage of its reply.
     async fn send(&self, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
         let expected = match self.warmth.is_warm(&outgoing.key) {
-            // A provider that may cache is not counted on to.
-            true if self.entry.cache_minimum.is_some() => outgoing.asking.prefix,
+            // A cache that is not known to exist is not expected.
+            true if self.entry.cache_minimum.is_some() => outgoing.warming.prefix,
             _ => Tokens::ZERO,
         };
         let (call, tail) = self.call(outgoing, Mode::Stream);
@@ -190,16 +192,16 @@ impl<T: Transport> Remote<T> {
             outgoing.request.max_output,
         );
         let reply = self.transport.reply(call).await;
-        let mut reply = reply.map_err(|error| self.refused(error, sizes))?;
+        let mut reply = reply.map_err(|error| self.explain_error(error, sizes))?;
         let request = outgoing.request;
         if request.output_schema.is_some()
             && !self.entry.structured
             && self.transport.dialect().answered(&mut reply)
         {
-            request.listener.text(&reply.text);
+            request.listener.report_text(&reply.text);
         }
         self.learn(outgoing, tail, reply.usage.input).await;
-        reply.usage = account::settle(&self.entry, expected, reply.usage);
+        reply.usage = account::complete_usage(&self.entry, expected, reply.usage);
         if reply.usage.missed() {
             tracing::warn!(
                 model = %self.name,
@@ -211,16 +213,16 @@ impl<T: Transport> Remote<T> {
         Ok(reply)
     }
 
-    /// The error with what is known here besides. A window that it names is remembered.
-    fn refused(&self, error: Error, sizes: (Tokens, Tokens)) -> Error {
+    /// Adds local information to the error. A window that it names is recorded.
+    fn explain_error(&self, error: Error, sizes: (Tokens, Tokens)) -> Error {
         if let Class::Overflow { limit: Some(limit) } = error.class {
             self.calibrations
-                .refused(&self.name, self.entry.window, limit);
+                .record_window_refusal(&self.name, self.entry.window, limit);
         }
         account::explain(error, &self.entry, &self.catalogue, sizes)
     }
 
-    /// Writes the prefix to the provider's cache, by a request that asks for next to nothing.
+    /// Writes the prefix to the provider's cache with a minimal request.
     async fn prewarm(&self, outgoing: &Outgoing<'_>) -> Result<Usage, Error> {
         let request = Request {
             persona: Persona {
@@ -236,9 +238,9 @@ impl<T: Transport> Remote<T> {
             exchange: Vec::new(),
             wrap_up: None,
             client_options: ClientOptions::default(),
-            max_output: smallest_output(self.transport.dialect()),
+            max_output: min_output(self.transport.dialect()),
             temperature_milli: None,
-            listener: outgoing.request.listener.of_payments(),
+            listener: outgoing.request.listener.usage_only(),
             ..outgoing.request.clone()
         };
         let alone = Outgoing {
@@ -249,12 +251,12 @@ impl<T: Transport> Remote<T> {
         Ok(self.send(&alone).await?.usage)
     }
 
-    /// The call of a request, and the guessed length of its tail.
+    /// The call of a request, and the estimated tokens of its tail.
     fn call(&self, outgoing: &Outgoing<'_>, mode: Mode) -> (Call, Count) {
         let request = outgoing.request;
         let tail = self.tail(request, mode);
         let guess = Sizes::guess(&tail);
-        let calibration = self.calibrations.of(&self.name);
+        let calibration = self.calibrations.get(&self.name);
         let input = calibration.adjust(outgoing.prefix + guess).tokens;
         let call = Call {
             model: self.name.clone(),
@@ -267,32 +269,34 @@ impl<T: Transport> Remote<T> {
             think_opened: self.entry.think_opened,
             listener: request.listener.clone(),
             on_first_event: self.on_first_event(outgoing),
-            on_lost: Some(self.on_lost(&request.listener, input)),
+            on_interrupted: Some(self.on_interrupted(&request.listener, input)),
         };
         (call, guess)
     }
 
-    /// The first event of a reply says that its prefix is in the provider's cache.
+    /// Marks the prefix as warm at the first event of a reply.
     fn on_first_event(&self, outgoing: &Outgoing<'_>) -> Option<OnFirstEvent> {
-        if !outgoing.asking.is_cacheable() {
+        if !outgoing.warming.is_cacheable() {
             return None;
         }
         let (warmth, key) = (self.warmth.clone(), outgoing.key.clone());
         let lifetime = self.entry.cache_lifetime;
-        Some(Box::new(move || warmth.warmed(&key, lifetime)))
+        Some(Box::new(move || warmth.mark_warm(&key, lifetime)))
     }
 
-    /// What an attempt used that broke off is paid for besides the reply.
-    fn on_lost(&self, listener: &Listener, estimated: Tokens) -> OnLost {
+    /// Reports the usage of an interrupted attempt, which is paid for in addition to the reply.
+    fn on_interrupted(&self, listener: &Listener, estimated: Tokens) -> OnInterrupted {
         let (listener, entry) = (listener.clone(), self.entry.clone());
-        Box::new(move |used| listener.paid(account::lost(&entry, estimated, used), None))
+        Box::new(move |used| {
+            listener.report_usage(account::interrupted_usage(&entry, estimated, used), None)
+        })
     }
 
-    /// Compares what was estimated with what was reported. Not for every reply: counting costs
-    /// more than it teaches once enough is known.
+    /// Calibrates with estimated and reported tokens. Not for every reply: after enough samples
+    /// counting costs more than it improves.
     async fn learn(&self, outgoing: &Outgoing<'_>, guess: Count, reported: Tokens) {
         let asked = self.replies.fetch_add(1, Ordering::Relaxed);
-        let known = self.calibrations.of(&self.name).samples();
+        let known = self.calibrations.get(&self.name).samples();
         let wanted = is_sample(known, asked);
         let Outgoing {
             request, prefix, ..
@@ -304,11 +308,11 @@ impl<T: Transport> Remote<T> {
         }
     }
 
-    /// The request with no more output than the model can give and its window has room for.
+    /// The request with its maximum output limited by the model and the room in its window.
     async fn fitted(&self, request: Request) -> Result<Request, Error> {
         let prefix = self.sizes.prefix(&request).await;
         let tail = Sizes::guess(&self.tail(&request, Mode::Stream));
-        let calibration = self.calibrations.of(&self.name);
+        let calibration = self.calibrations.get(&self.name);
         let input = calibration.adjust(prefix + tail).tokens;
         let window = calibration.window(self.entry.window);
         if input >= window {
@@ -318,7 +322,7 @@ impl<T: Transport> Remote<T> {
                     limit: Some(window),
                 },
                 reason: format!(
-                    "not asked: its window is {window} tokens, the request has about {input}"
+                    "skipped: its window is {window} tokens, the request has about {input}"
                 )
                 .into(),
                 request_id: None,
@@ -332,7 +336,7 @@ impl<T: Transport> Remote<T> {
         })
     }
 
-    /// Asks the provider for a count, unless it was asked for the same before.
+    /// Asks the provider for a count, unless it is cached.
     async fn ask_for_count(&self, request: Request) -> Result<Option<Tokens>, Error> {
         let dialect = self.transport.dialect();
         if dialect.path(&self.model, Mode::Count).is_none() {
@@ -343,16 +347,16 @@ impl<T: Transport> Remote<T> {
         let mut digest = Hasher::new("unisono/count", 1);
         digest.digest(&outgoing.key.prefix).bytes(&call.body[1]);
         let digest = digest.finish();
-        if let Some(known) = self.known_counts(|counts| counts.get(&digest)) {
+        if let Some(known) = self.with_counts(|counts| counts.get(&digest)) {
             return Ok(Some(known));
         }
         match self.transport.count(call).await {
             Ok(tokens) => {
-                self.known_counts(|counts| counts.insert(digest, tokens));
+                self.with_counts(|counts| counts.insert(digest, tokens));
                 self.learn(&outgoing, guess, tokens).await;
                 Ok(Some(tokens))
             }
-            // A server of the dialect that does not have its count endpoint.
+            // A server without the dialect's count endpoint.
             Err(error) if matches!(error.class, Class::UnknownModel | Class::BadRequest) => {
                 tracing::debug!(%error, "the provider does not count");
                 Ok(None)
@@ -361,7 +365,7 @@ impl<T: Transport> Remote<T> {
         }
     }
 
-    fn known_counts<R>(&self, act: impl FnOnce(&mut Recent<Digest, Tokens>) -> R) -> R {
+    fn with_counts<R>(&self, act: impl FnOnce(&mut Recent<Digest, Tokens>) -> R) -> R {
         act(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -377,7 +381,9 @@ impl<T: Transport> LanguageModel for Remote<T> {
     }
 
     fn complete(&self, request: Request) -> Completion<'_> {
-        Box::pin(own_label::taken_off(request, |request| self.ask(request)))
+        Box::pin(own_label::without_own_label(request, |request| {
+            self.ask(request)
+        }))
     }
 
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
@@ -400,13 +406,13 @@ impl<T: Transport> LanguageModel for Remote<T> {
     }
 }
 
-/// Whether a reply is learnt from, after `known` samples and as the `asked`th of all.
+/// Whether a reply is used for calibration, after `known` samples and as number `asked` of all.
 const fn is_sample(known: u32, asked: u32) -> bool {
     known < SAMPLES || asked.is_multiple_of(SAMPLES)
 }
 
-/// The least output a provider lets a request ask for: OpenAI documents 16 tokens for Responses.
-const fn smallest_output(dialect: Dialect) -> Tokens {
+/// The smallest maximum output that a provider accepts: OpenAI documents 16 tokens for Responses.
+const fn min_output(dialect: Dialect) -> Tokens {
     match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiResponses => Tokens(16),
         Dialect::Anthropic | Dialect::Gemini => Tokens(1),

@@ -9,61 +9,61 @@ use unisono_context::call::{CacheWarm, Choice, ClientOptions, Reply, ToolResult,
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
 
-use crate::prompt::{self, Delegated, Group, Persona, Prefix, Shared};
+use crate::prompt::{self, DelegateResult, Group, Persona, Prefix, Shared};
 
-/// All that a model is asked with. Cheap to clone.
+/// A complete request to a model. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The rendered context, shared with the agent's siblings byte for byte.
+    /// The rendered context, whose bytes are shared with the runs of the same group.
     pub prefix: Prefix,
-    /// What the prefix was rendered for.
+    /// The group for which the prefix was rendered.
     pub group: Group,
-    /// The context as a value; none for an agent that gets its task only.
+    /// The context as a value; `None` for an agent that gets only its task.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// The tools the prefix lists: those of every agent of the turn, sorted.
+    /// The tools in the prefix: those of all agents of the turn, sorted.
     pub tools: Arc<[ToolSpec]>,
-    /// JSON schema that the answer must fit. Part of the prefix.
+    /// JSON schema of the answer. Part of the prefix.
     pub output_schema: Option<Arc<str>>,
-    /// Who the model speaks for.
+    /// The agent.
     pub persona: Persona,
-    /// Those of them whose calls are made by whoever asked the agent.
+    /// The options of the client: its tools, tool choice, and stop texts.
     pub client_options: ClientOptions,
-    /// The tools it may call.
+    /// The tools that the agent may call.
     pub allowed: Arc<[Arc<str>]>,
-    /// The agents it may delegate to.
+    /// The agents to which it may delegate.
     pub colleagues: Arc<[Colleague]>,
-    /// What it is to do.
+    /// Its task.
     pub task: Arc<str>,
-    /// For a lead: what its delegates came back with.
-    pub results: Arc<[Delegated]>,
-    /// What stands for its first rounds of replies and results, where they are left out.
+    /// For a lead: the results of its delegates.
+    pub results: Arc<[DelegateResult]>,
+    /// The summary of its first rounds of replies and results, if these are left out.
     pub summary: Option<Arc<str>>,
-    /// What was said since: replies with tool calls, and what the tools answered.
+    /// The run's own exchange: replies with tool calls, and the results.
     pub exchange: Vec<Exchange>,
-    /// Set for the last call of a run: why it must answer now, without calling tools.
+    /// Set for the last call of a run: the reason why it must answer now, without tool calls.
     pub wrap_up: Option<Arc<str>>,
-    /// The longest reply.
+    /// The maximum output.
     pub max_output: Tokens,
-    /// Sampling temperature in thousandths; none: the provider's default.
+    /// Sampling temperature in thousandths; `None`: the provider's default.
     pub temperature_milli: Option<u32>,
     /// How the provider's cache is warmed.
     pub cache_warm: CacheWarm,
     /// Whether other runs of the turn share the prefix.
     pub has_peers: bool,
-    /// Its run's place among those that were given their tasks together, from 0.
+    /// The index of its run among the runs that started together, from 0.
     pub place: u32,
-    /// How long whoever asks waits for the reply: what would be sent after that is not waited for.
-    /// None: as long as the provider's settings say.
+    /// The caller's maximum wait: if the request could be sent only later, the call fails at once.
+    /// `None`: only the provider's timeouts apply.
     pub patience: Option<Duration>,
-    /// Set where what it may take was reserved: once something was paid for it, as for a reply that
-    /// broke off, it is not sent again, and no fallback is asked. Whoever asks reserves anew.
+    /// Whether its usage is reserved: after paid usage without a reply, such as an interrupted one,
+    /// it is not retried and no fallback is asked, since the caller must reserve again.
     pub bounded: bool,
-    /// Told of the reply while it comes in.
+    /// Receives the reply while it is streamed.
     pub listener: Listener,
 }
 
 impl Request {
-    /// What the prefix is rendered from.
+    /// The input of the prefix.
     pub fn shared(&self) -> Shared<'_> {
         Shared {
             snapshot: self.snapshot.as_deref(),
@@ -73,12 +73,12 @@ impl Request {
         }
     }
 
-    /// Whether its task is the message that the shown context ends with: it is not said again.
-    pub fn task_is_shown(&self) -> bool {
-        prompt::is_shown(self.shared().context(), &self.task)
+    /// Whether its task is the last message of the context, so that it is not repeated.
+    pub fn is_task_in_context(&self) -> bool {
+        prompt::is_newest_message(self.shared().context(), &self.task)
     }
 
-    /// What it has to call, whatever else it is told.
+    /// The forced tool choice, if the client has tools.
     pub fn choice(&self) -> Option<&Choice> {
         let forced =
             (self.client_options.choice != Choice::Free).then_some(&self.client_options.choice);
@@ -86,48 +86,50 @@ impl Request {
     }
 }
 
-/// An agent that a lead may give a task to.
+/// An agent to which a lead may delegate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Colleague {
     /// Its name.
     pub agent: AgentId,
-    /// What it is for.
+    /// Its purpose.
     pub description: Arc<str>,
 }
 
-/// One move of an agent's own loop.
+/// One step of an agent's own exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// The model called tools.
+    /// A reply with tool calls.
     Reply(Reply),
-    /// The tools answered, in the order of the calls.
+    /// The results of the tools, in the order of the calls.
     Results(Vec<ToolResult>),
 }
 
-/// Who is told of a reply while it comes in, and of what was paid for before it. Told in order, on
-/// the task that reads the reply: it must not block. After a failed attempt the text begins anew.
+/// Callbacks for a reply while it is streamed, and for usage besides it. They are called in order
+/// on the task that reads the reply and must not block. After a failed attempt the text starts
+/// again.
 #[derive(Clone, Default)]
 pub struct Listener {
     on_text: Option<Arc<OnText>>,
-    on_sign: Option<Arc<OnSign>>,
-    on_paid: Option<Arc<OnPaid>>,
+    on_activity: Option<Arc<OnActivity>>,
+    on_usage: Option<Arc<OnUsage>>,
     on_wait: Option<Arc<OnWait>>,
 }
 
-/// What whoever asks gives up while a request waits for another one, until it is dropped.
-pub type Waits = Box<dyn Any + Send>;
+/// A guard of the caller for the time of a wait, such as a released permit. Dropping it ends the
+/// wait.
+pub type WaitGuard = Box<dyn Any + Send>;
 
 type OnText = dyn Fn(&str) + Send + Sync;
-type OnSign = dyn Fn() + Send + Sync;
-type OnPaid = dyn Fn(Usage, Option<Arc<str>>) + Send + Sync;
-type OnWait = dyn Fn() -> Waits + Send + Sync;
+type OnActivity = dyn Fn() + Send + Sync;
+type OnUsage = dyn Fn(Usage, Option<Arc<str>>) + Send + Sync;
+type OnWait = dyn Fn() -> WaitGuard + Send + Sync;
 
 impl Listener {
-    /// Nobody.
+    /// No callbacks.
     pub const NONE: Listener = Listener {
         on_text: None,
-        on_sign: None,
-        on_paid: None,
+        on_activity: None,
+        on_usage: None,
         on_wait: None,
     };
 
@@ -139,41 +141,44 @@ impl Listener {
         }
     }
 
-    /// Has another function called with whatever comes in: text, reasoning, calls of tools, pings.
+    /// Adds a callback for any received data: text, reasoning, tool calls, pings.
     #[must_use]
-    pub fn with_signs(self, on_sign: impl Fn() + Send + Sync + 'static) -> Listener {
+    pub fn with_activity(self, on_activity: impl Fn() + Send + Sync + 'static) -> Listener {
         Listener {
-            on_sign: Some(Arc::new(on_sign)),
+            on_activity: Some(Arc::new(on_activity)),
             ..self
         }
     }
 
-    /// Has another function called with what is paid for besides the reply, as soon as that is
-    /// known, and the model whose it was where that stands in for the one that was asked.
+    /// Adds a callback for usage that is paid for in addition to the reply, with the name of the
+    /// fallback that caused it, if any.
     #[must_use]
-    pub fn with_paid(
+    pub fn with_usage(
         self,
-        on_paid: impl Fn(Usage, Option<Arc<str>>) + Send + Sync + 'static,
+        on_usage: impl Fn(Usage, Option<Arc<str>>) + Send + Sync + 'static,
     ) -> Listener {
         Listener {
-            on_paid: Some(Arc::new(on_paid)),
+            on_usage: Some(Arc::new(on_usage)),
             ..self
         }
     }
 
-    /// Has another function called when the request begins to wait for its turn at the provider.
-    /// What that gives is kept until the wait is over, or given up.
+    /// Adds a callback for the begin of a wait at the provider. Its guard is kept until the wait is
+    /// over or cancelled.
     #[must_use]
-    pub fn with_waits(self, on_wait: impl Fn() -> Waits + Send + Sync + 'static) -> Listener {
+    pub fn with_wait_guard(
+        self,
+        on_wait: impl Fn() -> WaitGuard + Send + Sync + 'static,
+    ) -> Listener {
         Listener {
             on_wait: Some(Arc::new(on_wait)),
             ..self
         }
     }
 
-    /// Has each piece of text pass a function, which gives what is told of it.
+    /// Filters each piece of text with a function, which returns the text to pass on.
     #[must_use]
-    pub(super) fn with_text_passed_by(
+    pub(super) fn with_text_filter(
         self,
         pass: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Listener {
@@ -190,51 +195,51 @@ impl Listener {
         }
     }
 
-    /// One that is told only of what is paid for: the reply itself is nobody's.
+    /// A listener with only the callback for usage.
     #[must_use]
-    pub(super) fn of_payments(&self) -> Listener {
+    pub(super) fn usage_only(&self) -> Listener {
         Listener {
-            on_paid: self.on_paid.clone(),
+            on_usage: self.on_usage.clone(),
             ..Listener::NONE
         }
     }
 
-    /// The same for a model that stands in: what is paid for is its own.
+    /// The listener for a fallback: usage is reported with its name.
     #[must_use]
-    pub(super) fn of_stand_in(self, name: Arc<str>) -> Listener {
-        match self.on_paid.clone() {
-            Some(on_paid) => self.with_paid(move |usage, fallback| {
-                // A chain within the chain has said who it was.
-                on_paid(usage, fallback.or_else(|| Some(name.clone())));
+    pub(super) fn for_fallback(self, name: Arc<str>) -> Listener {
+        match self.on_usage.clone() {
+            Some(on_usage) => self.with_usage(move |usage, fallback| {
+                // A nested chain has already set it.
+                on_usage(usage, fallback.or_else(|| Some(name.clone())));
             }),
             None => self,
         }
     }
 
-    /// Tells what was paid for besides the reply, whatever becomes of that.
-    pub fn paid(&self, usage: Usage, fallback: Option<Arc<str>>) {
-        if let Some(on_paid) = &self.on_paid {
-            on_paid(usage, fallback);
+    /// Reports usage that is paid for in addition to the reply, even if there is none.
+    pub fn report_usage(&self, usage: Usage, fallback: Option<Arc<str>>) {
+        if let Some(on_usage) = &self.on_usage {
+            on_usage(usage, fallback);
         }
     }
 
-    /// Tells that the request waits for its turn, until what this gives is dropped.
-    pub fn waits(&self) -> Option<Waits> {
+    /// Reports the begin of a wait, which ends when the guard is dropped.
+    pub fn begin_wait(&self) -> Option<WaitGuard> {
         self.on_wait.as_ref().map(|on_wait| on_wait())
     }
 
-    /// Passes a piece of text on.
-    pub fn text(&self, piece: &str) {
-        self.sign();
+    /// Reports a piece of text.
+    pub fn report_text(&self, piece: &str) {
+        self.report_activity();
         if let Some(on_text) = &self.on_text {
             on_text(piece);
         }
     }
 
-    /// Tells that something came in.
-    pub fn sign(&self) {
-        if let Some(on_sign) = &self.on_sign {
-            on_sign();
+    /// Reports received data.
+    pub fn report_activity(&self) {
+        if let Some(on_activity) = &self.on_activity {
+            on_activity();
         }
     }
 }

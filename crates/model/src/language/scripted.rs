@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Class, Completion, Error, LanguageModel, Reply, Request, ToolCall, Usage};
 
-/// What the model does with one request.
+/// The model's action for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Replies.
     Reply(Reply),
-    /// Fails for that reason, as a defect of the model.
+    /// Fails with this reason, as a defect of the model.
     Fail(Arc<str>),
     /// Fails with an error of that class.
     FailAs(Class),
-    /// Says that so much was paid for before, by a fallback where one is named, and goes on so.
+    /// Reports usage in addition to the reply, by a fallback if one is named, then continues.
     Prepaid(Usage, Option<Arc<str>>, Box<Act>),
     /// Panics with that message.
     Panic(Arc<str>),
@@ -55,7 +55,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// One act for each request, in order; it fails once there are none left.
+    /// One act for each request, in order; after the last one it fails.
     pub fn new(acts: impl IntoIterator<Item = Act>) -> Scripted {
         let acts = Mutex::new(acts.into_iter().collect::<VecDeque<_>>());
         Scripted::by(move |_| {
@@ -64,7 +64,7 @@ impl Scripted {
         })
     }
 
-    /// Decides by the request.
+    /// Decides with a function of the request.
     pub fn by(script: impl Fn(&Request) -> Act + Send + Sync + 'static) -> Scripted {
         Scripted {
             script: Arc::new(script),
@@ -72,7 +72,7 @@ impl Scripted {
         }
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.requests).clone()
     }
@@ -82,7 +82,7 @@ impl LanguageModel for Scripted {
     fn complete(&self, request: Request) -> Completion<'_> {
         let mut act = (self.script)(&request);
         while let Act::Prepaid(usage, fallback, then) = act {
-            request.listener.paid(usage, fallback);
+            request.listener.report_usage(usage, fallback);
             act = *then;
         }
         lock(&self.requests).push(request);
@@ -92,7 +92,7 @@ impl LanguageModel for Scripted {
                 Act::Fail(reason) => Err(failed(Class::Internal, reason)),
                 Act::FailAs(class) => Err(failed(class, class.code().replace('_', " ").into())),
                 Act::Prepaid(..) => Err(failed(Class::Internal, "told before".into())),
-                // As `panic!` does, but without a report in the test's output.
+                // Like `panic!`, but without a report in the test's output.
                 Act::Panic(message) => std::panic::resume_unwind(Box::new(message.to_string())),
                 Act::Hang => std::future::pending().await,
             }

@@ -1,4 +1,4 @@
-//! Texts at which a reply ends: for every model, whether or not its provider supports them.
+//! Stop texts: for every model, whether or not its provider supports them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use unisono_context::call::{Reply, Stop};
 
 use super::{Error, LanguageModel, Request};
 
-/// Has a model answer a request, up to the first of the texts that end its reply.
+/// Answers a request, up to the first of its stop texts.
 ///
 /// # Errors
 /// As [`LanguageModel::complete`].
@@ -19,7 +19,7 @@ pub async fn complete_up_to_stop(
         return model.complete(request).await;
     }
     let stopper = Mutex::new(Stopper::new(&stops));
-    request.listener = request.listener.with_text_passed_by(move |piece| {
+    request.listener = request.listener.with_text_filter(move |piece| {
         let mut stopper = stopper.lock().unwrap_or_else(PoisonError::into_inner);
         stopper.piece(piece)
     });
@@ -36,14 +36,14 @@ pub async fn complete_up_to_stop(
     Ok(reply)
 }
 
-/// The text before the first of `stops`; all of it where none is in it.
+/// The text before the first of `stops`; the whole text if it contains none.
 fn before_stop<'t>(text: &'t str, stops: &[Arc<str>]) -> &'t str {
     let found = stops.iter().filter(|stop| !stop.is_empty());
     let first = found.filter_map(|stop| text.find(&**stop)).min();
     first.map_or(text, |at| text.get(..at).unwrap_or(text))
 }
 
-/// Passes a reply on up to the first stop text. What may be the beginning of one is held back.
+/// Passes on a reply up to the first stop text. A possible beginning of one is held back.
 #[derive(Debug)]
 struct Stopper {
     stops: Vec<Arc<str>>,
@@ -60,7 +60,7 @@ impl Stopper {
         }
     }
 
-    /// What of the text so far can be passed on, and was not before.
+    /// The text that can be passed on now.
     fn piece(&mut self, piece: &str) -> String {
         if self.is_stopped {
             return String::new();
@@ -79,7 +79,7 @@ impl Stopper {
     }
 }
 
-/// Bytes at the end of a text with which a stop text begins.
+/// The length of the longest end of a text with which `stop` begins, in bytes.
 fn beginning_of(text: &str, stop: &str) -> usize {
     let beginnings = stop.char_indices().skip(1).map(|(at, _)| at);
     let fitting = beginnings.filter(|at| stop.get(..*at).is_some_and(|part| text.ends_with(part)));
@@ -109,10 +109,10 @@ mod tests {
         assert_eq!(before_stop("as it is", &[]), "as it is");
     }
 
-    /// However a reply is cut into pieces, what is passed on is what stands before the stop text,
-    /// but for an end that may have begun one.
+    /// However a reply is split into pieces, the text before the stop text is passed on, except for
+    /// an end that may be the beginning of one.
     #[test]
-    fn pieces_end_where_the_whole_ends() {
+    fn streamed_pieces_end_like_the_whole_reply() {
         let stops = stops(&["**", "Übung"]);
         for text in ["so * it ** is", "zur Üb und Übung", "plain", "a*", "Ü"] {
             let chars: Vec<char> = text.chars().collect();

@@ -7,9 +7,9 @@ use unisono_context::{AgentId, Role, Snapshot};
 use super::scripted::{Act, Scripted};
 use super::*;
 use crate::fixture::{self, Chat};
-use crate::prompt::{self, Delegated, Group, Outcome, Persona};
+use crate::prompt::{self, DelegateOutcome, DelegateResult, Group, Persona};
 
-fn request(snapshot: Option<Snapshot>, task: &str, results: Vec<Delegated>) -> Request {
+fn request(snapshot: Option<Snapshot>, task: &str, results: Vec<DelegateResult>) -> Request {
     Request {
         prefix: prompt::render(snapshot.as_ref(), &Group::Shared),
         snapshot: snapshot.map(Arc::new),
@@ -36,8 +36,8 @@ fn snapshot() -> Snapshot {
         .freeze()
 }
 
-fn delegated(agent: &str, outcome: Outcome) -> Delegated {
-    Delegated {
+fn delegated(agent: &str, outcome: DelegateOutcome) -> DelegateResult {
+    DelegateResult {
         agent: AgentId::new(agent),
         task: Some("look".into()),
         rest: None,
@@ -69,7 +69,7 @@ async fn the_embedded_model_quotes_the_context() {
 }
 
 #[tokio::test]
-async fn the_note_of_what_was_dropped_is_not_quoted() {
+async fn the_note_about_dropped_messages_is_not_quoted() {
     let chat = Chat::new(1)
         .say(
             Role::User,
@@ -108,7 +108,7 @@ async fn an_answer_stays_within_its_cap() {
 }
 
 #[tokio::test]
-async fn an_answer_is_cut_off_where_fewer_tokens_are_wanted() {
+async fn an_answer_is_cut_off_at_the_maximum_output() {
     let mut asked = request(None, "What now?", Vec::new());
     let whole = Extractive.complete(asked.clone()).await.unwrap();
     assert_eq!(whole.stop, Stop::Complete);
@@ -119,7 +119,7 @@ async fn an_answer_is_cut_off_where_fewer_tokens_are_wanted() {
 }
 
 #[tokio::test]
-async fn nothing_to_say_is_said() {
+async fn an_answer_without_evidence_says_so() {
     let reply = Extractive
         .complete(request(None, "What now?", Vec::new()))
         .await
@@ -128,31 +128,31 @@ async fn nothing_to_say_is_said() {
 }
 
 #[tokio::test]
-async fn a_synthesis_tells_what_is_missing() {
-    let partial = Outcome::Partial {
+async fn a_synthesis_names_missing_results() {
+    let partial = DelegateOutcome::Partial {
         text: "- \"the rollback plan is untested\" (#2)".into(),
         missing: "the log was too long".into(),
     };
     let results = vec![
         delegated(
             "facts",
-            Outcome::Complete("- \"ship on Friday\" (#1)".into()),
+            DelegateOutcome::Complete("- \"ship on Friday\" (#1)".into()),
         ),
         delegated("risks", partial),
         delegated(
             "costs",
-            Outcome::Failed("timeout: no answer within 3.0 s".into()),
+            DelegateOutcome::Failed("timeout: no answer within 3.0 s".into()),
         ),
     ];
     let asked = request(Some(snapshot()), "Summarise.", results);
     let text = Extractive.complete(asked).await.unwrap().text;
-    for said in [
+    for expected in [
         "ship on Friday",
         "rollback plan is untested",
         "- risks: incomplete (the log was too long)",
         "- costs: no answer (timeout: no answer within 3.0 s)",
     ] {
-        assert!(text.contains(said), "{said} is not in: {text}");
+        assert!(text.contains(expected), "{expected} is not in: {text}");
     }
     assert_eq!(text.matches("Missing").count(), 1, "{text}");
 }
@@ -162,11 +162,11 @@ async fn a_long_reason_leaves_room_for_the_answer() {
     let results = vec![
         delegated(
             "facts",
-            Outcome::Complete("- \"ship on Friday\" (#1)".into()),
+            DelegateOutcome::Complete("- \"ship on Friday\" (#1)".into()),
         ),
         delegated(
             "costs",
-            Outcome::Failed("a page\nof output ".repeat(2_000).into()),
+            DelegateOutcome::Failed("a page\nof output ".repeat(2_000).into()),
         ),
     ];
     let asked = request(Some(snapshot()), "Summarise.", results);
@@ -179,7 +179,10 @@ async fn a_long_reason_leaves_room_for_the_answer() {
 
 #[tokio::test]
 async fn a_lead_whose_delegates_all_failed_answers_itself() {
-    let results = vec![delegated("costs", Outcome::Failed("timeout".into()))];
+    let results = vec![delegated(
+        "costs",
+        DelegateOutcome::Failed("timeout".into()),
+    )];
     let asked = request(Some(snapshot()), "When does the billing job ship?", results);
     let text = Extractive.complete(asked).await.unwrap().text;
     assert!(text.contains("billing job on Friday"), "{text}");
@@ -203,7 +206,7 @@ async fn a_script_is_followed_and_recorded() {
 }
 
 #[tokio::test]
-async fn a_script_panics_and_hangs_when_told_to() {
+async fn a_script_can_panic_and_hang() {
     let model = Scripted::by(|request| match &*request.task {
         "hang" => Act::Hang,
         _ => Act::Panic("boom".into()),
@@ -222,13 +225,13 @@ fn models_are_found_by_the_name_in_a_definition() {
     let models = Models::default().with("test/scripted", Scripted::new([]));
     assert!(models.get("extractive").is_ok() && models.get("test/scripted").is_ok());
     let unknown = models.get("openai/gpt-9").err().unwrap();
-    let said = "no client for model `openai/gpt-9`; this program can use: \
+    let expected = "no client for model `openai/gpt-9`; this program can use: \
                 extractive, test/scripted";
-    assert_eq!(unknown.to_string(), said);
+    assert_eq!(unknown.to_string(), expected);
 }
 
 #[tokio::test]
-async fn what_agents_made_of_the_conversation_is_not_quoted_again() {
+async fn earlier_answers_made_of_quotes_are_not_quoted_again() {
     let task = r#"{"agent":"facts","task":"when does the billing job ship?"}"#;
     let call = fixture::call("delegate_1", "delegate", task);
     let result = fixture::result("delegate_1", "the billing job ships on Sunday");

@@ -1,7 +1,6 @@
-//! Writes compact JSON straight into one buffer.
+//! Writes compact JSON into one buffer.
 
-/// JSON readers bound the nesting of a whole document; text from outside that goes deeper than
-/// this is not made a part of one.
+/// The maximum nesting of embedded JSON: parsers limit the nesting of a whole document.
 const MAX_NESTING: usize = 64;
 
 /// A buffer of JSON under construction.
@@ -9,7 +8,7 @@ const MAX_NESTING: usize = 64;
 pub(crate) struct Json(Vec<u8>);
 
 impl Json {
-    /// An empty buffer with room for that many bytes.
+    /// An empty buffer with capacity for `bytes`.
     pub(crate) fn with_capacity(bytes: usize) -> Json {
         Json(Vec::with_capacity(bytes))
     }
@@ -19,7 +18,7 @@ impl Json {
         self.0
     }
 
-    /// Punctuation and keys, as they are.
+    /// Writes punctuation and keys verbatim.
     pub(crate) fn raw(&mut self, json: &str) -> &mut Json {
         self.0.extend_from_slice(json.as_bytes());
         self
@@ -27,7 +26,7 @@ impl Json {
 
     /// A number.
     pub(crate) fn number(&mut self, value: u64) -> &mut Json {
-        // Twenty digits hold the largest.
+        // The largest number has twenty digits.
         let mut digits = [0; 20];
         let (mut at, mut rest) = (digits.len(), value);
         loop {
@@ -42,7 +41,7 @@ impl Json {
         self
     }
 
-    /// A number given in thousandths, without needless zeros: 700 is `0.7`.
+    /// A number given in thousandths, without trailing zeros: 700 is `0.7`.
     pub(crate) fn thousandths(&mut self, value: u32) -> &mut Json {
         self.number((value / 1_000).into());
         if !value.is_multiple_of(1_000) {
@@ -57,7 +56,7 @@ impl Json {
         self.raw(if value { "true" } else { "false" })
     }
 
-    /// A string literal (RFC 8259, section 7): what must be escaped is, all else stays as it is.
+    /// A string literal (RFC 8259, section 7) with the necessary escapes only.
     pub(crate) fn string(&mut self, text: &str) -> &mut Json {
         self.0.push(b'"');
         self.inside(text);
@@ -73,7 +72,7 @@ impl Json {
         }
     }
 
-    /// The text as it stands between the quotes of a string literal.
+    /// The content of a string literal, without the quotes.
     pub(crate) fn inside(&mut self, text: &str) -> &mut Json {
         let bytes = text.as_bytes();
         let mut from = 0;
@@ -86,7 +85,7 @@ impl Json {
         self
     }
 
-    /// The items between brackets, each written by `write`.
+    /// A list whose items are written by `write`.
     pub(crate) fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -121,8 +120,8 @@ impl Json {
     }
 }
 
-/// Whether the text can stand in a document as it is: a JSON object, nothing around it, not
-/// nested too deeply.
+/// Whether a text can be embedded verbatim: a JSON object without surrounding text, not nested too
+/// deeply.
 pub(crate) fn is_object(text: &str) -> bool {
     text.starts_with('{')
         && text.ends_with('}')
@@ -130,7 +129,7 @@ pub(crate) fn is_object(text: &str) -> bool {
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// How deep brackets go, those in strings counted too.
+/// The depth of nested brackets, including those in strings.
 fn nesting(json: &str) -> usize {
     let (mut depth, mut deepest) = (0usize, 0);
     for byte in json.bytes() {
@@ -144,8 +143,8 @@ fn nesting(json: &str) -> usize {
     deepest
 }
 
-/// The next byte at or after `from` that a string literal cannot hold as it is: a quote, a
-/// backslash or a control character. Eight bytes at a time, since nearly all text has none.
+/// The next byte at or after `from` that must be escaped: a quote, a backslash or a control
+/// character. It checks eight bytes at a time, since nearly all text has none.
 fn next_special(bytes: &[u8], mut from: usize) -> Option<usize> {
     while let Some(word) = bytes.get(from..).and_then(<[u8]>::first_chunk::<8>) {
         let found = specials(u64::from_le_bytes(*word));
@@ -159,9 +158,8 @@ fn next_special(bytes: &[u8], mut from: usize) -> Option<usize> {
     rest.iter().position(special).map(|at| from + at)
 }
 
-/// The high bit of each byte of the word that is special; exact for the lowest such byte, which
-/// is the only one looked at (see "Bit Twiddling Hacks", "determine if a word has a byte less
-/// than n").
+/// Sets the high bit of each special byte of the word; exact for the lowest such byte, the only one
+/// used (see "Bit Twiddling Hacks", "determine if a word has a byte less than n").
 const fn specials(word: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
@@ -216,12 +214,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_back(text in any::<String>()) {
+        fn any_text_survives_a_round_trip(text in any::<String>()) {
             prop_assert_eq!(serde_json::from_str::<String>(&literal(&text)).unwrap(), text);
         }
 
         #[test]
-        fn text_with_many_escapes_is_read_back(text in "[\\x00-\\x7f\"\\\\é]{0,64}") {
+        fn text_with_many_escapes_survives_a_round_trip(text in "[\\x00-\\x7f\"\\\\é]{0,64}") {
             prop_assert_eq!(serde_json::from_str::<String>(&literal(&text)).unwrap(), text);
         }
     }

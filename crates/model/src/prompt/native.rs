@@ -7,10 +7,10 @@ use unisono_context::{Part, Snapshot};
 use super::json::{self, Json};
 use super::{Group, Persona, VERSION};
 
-/// What stands for the result of a call that never got one.
+/// Replaces the missing result of a call.
 const NO_RESULT: &str = "[no result recorded]";
 
-/// The document up to where a tail goes on.
+/// Renders the document up to its tail.
 pub(super) fn render(snapshot: Option<&Snapshot>, group: &Group) -> Vec<u8> {
     let snapshot = snapshot.filter(|_| *group != Group::TaskOnly);
     let mut json = Json::with_capacity(snapshot.map_or(64, expected_bytes));
@@ -51,7 +51,7 @@ fn tool(out: &mut Json, tool: &ToolSpec) {
     out.raw(r#"{"name":"#).string(&tool.name);
     out.raw(r#","description":"#).string(&tool.description);
     out.raw(r#","input_schema":"#);
-    // A hostile schema must not make the context unreadable.
+    // An invalid schema must not make the document invalid.
     if json::is_object(&tool.input_schema) {
         out.raw(&tool.input_schema);
     } else {
@@ -72,15 +72,15 @@ fn summary(json: &mut Json, block: &Block) {
 }
 
 fn message(json: &mut Json, entry: &Entry) {
-    let said = entry.message();
-    json.raw(r#"{"n":"#).number(said.ordinal.0.into());
-    json.raw(r#","role":"#).string(said.role.name());
-    if let Some(author) = &said.author {
+    let message = entry.message();
+    json.raw(r#"{"n":"#).number(message.ordinal.0.into());
+    json.raw(r#","role":"#).string(message.role.name());
+    if let Some(author) = &message.author {
         json.raw(r#","author":"#).string(author.as_str());
     }
     let written = entry.parts();
     let mut parts = Parts {
-        said,
+        message,
         detached: entry.is_detached(),
         calls: 0,
         results: 0,
@@ -88,7 +88,7 @@ fn message(json: &mut Json, entry: &Entry) {
     let spoken = written.iter().map(Piece::Part);
     let missing = entry.unanswered().iter().map(|index| {
         Piece::Missing(CallRef {
-            message: said.ordinal,
+            message: message.ordinal,
             index: *index,
         })
     });
@@ -105,10 +105,10 @@ enum Piece<'a> {
     Missing(CallRef),
 }
 
-/// Writes the parts of one message. Calls are named by their place, whatever the provider
-/// called them: real transcripts use an id twice.
+/// Writes the parts of one message. Calls are identified by their position, not by the provider's
+/// id: real transcripts contain duplicate ids.
 struct Parts<'a> {
-    said: &'a Message,
+    message: &'a Message,
     detached: bool,
     calls: u16,
     results: usize,
@@ -124,7 +124,7 @@ impl Parts<'_> {
                 name, arguments, ..
             } => {
                 let call = CallRef {
-                    message: self.said.ordinal,
+                    message: self.message.ordinal,
                     index: self.calls,
                 };
                 self.calls = self.calls.saturating_add(1);
@@ -148,9 +148,9 @@ impl Parts<'_> {
         }
     }
 
-    /// A result beside its call, or as text where its call is not in the context any more.
+    /// Writes a result; as text if its call is no longer in the context.
     fn tool_result(&mut self, json: &mut Json, content: &str, is_error: bool) {
-        let answers = self.said.answers.get(self.results).copied();
+        let answers = self.message.answers.get(self.results).copied();
         self.results += 1;
         if let Some(call) = answers.filter(|_| !self.detached) {
             return result(json, call, content, is_error);
@@ -178,7 +178,7 @@ fn call_id(json: &mut Json, call: CallRef) -> &mut Json {
     json.raw("_").number(call.index.into()).raw("\"")
 }
 
-/// Room for the text, an eighth more for escapes, and what surrounds each piece.
+/// The expected size: the text, an eighth more for escapes, and the overhead of each part.
 fn expected_bytes(snapshot: &Snapshot) -> usize {
     let preamble = snapshot.preamble();
     let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len() + 64;

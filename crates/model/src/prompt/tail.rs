@@ -8,54 +8,54 @@ use unisono_context::{AgentId, RunId};
 use super::json::Json;
 use super::{Group, Persona, native};
 
-/// What a delegate came back with, as its lead is told.
+/// The result of a delegate, as its lead gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delegated {
+pub struct DelegateResult {
     /// The delegate.
     pub agent: AgentId,
-    /// What it was asked; none: the turn's input, or what the agent is asked that is told of it.
+    /// Its task; `None`: the turn's input, or the task of the agent that gets the result.
     pub task: Option<Arc<str>>,
-    /// Its answer, or why there is none; or the beginning of it.
-    pub outcome: Outcome,
-    /// Where that is only the beginning: how much it is, and how the rest is read.
+    /// Its answer, or the reason why there is none; possibly only the beginning.
+    pub outcome: DelegateOutcome,
+    /// For a beginning: its length, and how to read the rest.
     pub rest: Option<Arc<str>>,
 }
 
 /// How a delegate's work ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DelegateOutcome {
     /// A complete answer.
     Complete(Arc<str>),
     /// An answer that is not complete.
     Partial {
         /// The answer.
         text: Arc<str>,
-        /// What it lacks.
+        /// The missing part.
         missing: Arc<str>,
     },
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     Failed(Arc<str>),
 }
 
-impl Outcome {
-    /// The answer, complete or not; none where it failed.
+impl DelegateOutcome {
+    /// The answer, complete or not; `None` if it failed.
     pub fn answer(&self) -> Option<&str> {
         match self {
-            Outcome::Complete(text) | Outcome::Partial { text, .. } => Some(text),
-            Outcome::Failed(_) => None,
+            DelegateOutcome::Complete(text) | DelegateOutcome::Partial { text, .. } => Some(text),
+            DelegateOutcome::Failed(_) => None,
         }
     }
 }
 
-/// One attempt's own part of the prompt.
+/// The part of the prompt of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {
-    /// The agent. Left out where the prefix has it ([`Group::Own`]).
+    /// The agent. Omitted if the prefix has it ([`Group::Own`]).
     pub persona: &'a Persona,
-    /// What it is to do; none: what the context's newest message says ([`super::is_shown`]).
+    /// Its task; `None`: the context's newest message ([`super::is_newest_message`]).
     pub task: Option<&'a str>,
-    /// For a lead: what its delegates came back with.
-    pub results: &'a [Delegated],
+    /// For a lead: the results of its delegates.
+    pub results: &'a [DelegateResult],
     /// The run.
     pub run: RunId,
     /// The attempt, from 1.
@@ -63,7 +63,7 @@ pub struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// The bytes that close a prefix of that group.
+    /// Renders the bytes after a prefix of this group.
     pub fn render(&self, group: &Group) -> Bytes {
         let mut json = Json::with_capacity(self.expected_bytes());
         if !matches!(group, Group::Own(_)) {
@@ -79,10 +79,10 @@ impl Tail<'_> {
     }
 
     fn expected_bytes(&self) -> usize {
-        let result = |delegated: &Delegated| {
+        let result = |delegated: &DelegateResult| {
             let text = match &delegated.outcome {
-                Outcome::Complete(text) | Outcome::Failed(text) => text.len(),
-                Outcome::Partial { text, missing } => text.len() + missing.len() + 16,
+                DelegateOutcome::Complete(text) | DelegateOutcome::Failed(text) => text.len(),
+                DelegateOutcome::Partial { text, missing } => text.len() + missing.len() + 16,
             };
             let task = delegated.task.as_ref().map_or(0, |task| task.len());
             64 + delegated.agent.as_str().len() + task + text
@@ -96,17 +96,17 @@ impl Tail<'_> {
     }
 }
 
-fn delegated(json: &mut Json, delegated: &Delegated) {
+fn delegated(json: &mut Json, delegated: &DelegateResult) {
     json.raw(r#"{"agent":"#).string(delegated.agent.as_str());
     json.raw(r#","task":"#)
         .string_or_null(delegated.task.as_deref());
     match &delegated.outcome {
-        Outcome::Complete(text) => json.raw(r#","text":"#).string(text),
-        Outcome::Partial { text, missing } => {
+        DelegateOutcome::Complete(text) => json.raw(r#","text":"#).string(text),
+        DelegateOutcome::Partial { text, missing } => {
             json.raw(r#","text":"#).string(text);
             json.raw(r#","partial":"#).string(missing)
         }
-        Outcome::Failed(reason) => json.raw(r#","error":"#).string(reason),
+        DelegateOutcome::Failed(reason) => json.raw(r#","error":"#).string(reason),
     };
     if let Some(rest) = &delegated.rest {
         json.raw(r#","rest":"#).string(rest);

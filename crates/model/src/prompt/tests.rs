@@ -16,7 +16,7 @@ fn persona() -> Persona {
     }
 }
 
-fn document(snapshot: Option<&Snapshot>, group: &Group, results: &[Delegated]) -> String {
+fn document(snapshot: Option<&Snapshot>, group: &Group, results: &[DelegateResult]) -> String {
     let persona = persona();
     let tail = Tail {
         persona: &persona,
@@ -34,8 +34,8 @@ fn value(document: &str) -> Value {
     serde_json::from_str(document).unwrap_or_else(|error| panic!("{error}: {document}"))
 }
 
-/// Every kind of part, call ids that are used twice, calls without a result, a result whose
-/// call was summarised, masked and cut messages.
+/// Every kind of part, reused call ids, calls without a result, a result whose call was summarised,
+/// masked and truncated messages.
 fn everything(seed: u64) -> Chat {
     let twice = vec![
         Part::text("looking"),
@@ -110,22 +110,22 @@ fn the_shared_rendering() {
 
 #[test]
 fn the_tail_closes_the_document() {
-    let delegated = |agent: &str, outcome| Delegated {
+    let delegated = |agent: &str, outcome| DelegateResult {
         agent: AgentId::new(agent),
         task: Some("look".into()),
         rest: None,
         outcome,
     };
     let results = [
-        delegated("facts", Outcome::Complete("three".into())),
+        delegated("facts", DelegateOutcome::Complete("three".into())),
         delegated(
             "dates",
-            Outcome::Partial {
+            DelegateOutcome::Partial {
                 text: "two".into(),
                 missing: "no \"calendar\"".into(),
             },
         ),
-        delegated("costs", Outcome::Failed("timeout: 3 s".into())),
+        delegated("costs", DelegateOutcome::Failed("timeout: 3 s".into())),
     ];
     let expected = [
         r#"{"unisono":1,"agent":{"id":"risks","description":"finds risks","#,
@@ -216,10 +216,10 @@ fn a_hostile_schema_does_not_break_the_document() {
     }
 }
 
-/// One message: who, author, text, and what else it carries.
-type Said = (bool, Option<String>, String, u8);
+/// One message: role, author, text, and its other content.
+type Content = (bool, Option<String>, String, u8);
 
-fn said() -> impl Strategy<Value = Vec<Said>> {
+fn contents() -> impl Strategy<Value = Vec<Content>> {
     let text = prop_oneof![any::<String>(), "[\\x00-\\x1f\"\\\\a]{0,12}"];
     let one = (
         any::<bool>(),
@@ -230,10 +230,10 @@ fn said() -> impl Strategy<Value = Vec<Said>> {
     proptest::collection::vec(one, 1..8)
 }
 
-/// The messages said; one that answers a call has the call before it.
-fn chat(seed: u64, said: &[Said]) -> Chat {
+/// The messages of the conversation; one that answers a call has the call before it.
+fn chat(seed: u64, contents: &[Content]) -> Chat {
     let id = format!("{seed}");
-    let add = |mut chat: Chat, (user, author, text, extra): &Said| {
+    let add = |mut chat: Chat, (user, author, text, extra): &Content| {
         let role = if *user { Role::User } else { Role::Assistant };
         let parts = match extra {
             0 => vec![Part::text(&**text)],
@@ -251,11 +251,13 @@ fn chat(seed: u64, said: &[Said]) -> Chat {
         };
         chat.add(role, author.as_deref(), parts)
     };
-    let chat = Chat::new(seed).system(&said[0].2).tool("t", &said[0].2);
-    said.iter().fold(chat, add)
+    let chat = Chat::new(seed)
+        .system(&contents[0].2)
+        .tool("t", &contents[0].2);
+    contents.iter().fold(chat, add)
 }
 
-/// The rendering without the snapshot's id, which alone would tell two contexts apart.
+/// The rendering without the snapshot's id, which alone would distinguish two contexts.
 fn content(snapshot: &Snapshot) -> String {
     let prefix = render(Some(snapshot), &Group::Shared);
     let text = std::str::from_utf8(prefix.bytes()).unwrap().to_owned();
@@ -264,13 +266,13 @@ fn content(snapshot: &Snapshot) -> String {
 
 proptest! {
     #[test]
-    fn any_content_is_one_valid_document(said in said()) {
-        let snapshot = chat(1, &said).freeze();
+    fn any_content_is_one_valid_document(contents in contents()) {
+        let snapshot = chat(1, &contents).freeze();
         let read = value(&document(Some(&snapshot), &Group::Shared, &[]));
         let messages = read["context"]["messages"].as_array().unwrap();
         let messages: Vec<_> = messages.iter().filter(|m| m["author"] != "caller").collect();
-        prop_assert_eq!(messages.len(), said.len());
-        for (message, (_, author, text, extra)) in messages.into_iter().zip(&said) {
+        prop_assert_eq!(messages.len(), contents.len());
+        for (message, (_, author, text, extra)) in messages.into_iter().zip(&contents) {
             prop_assert_eq!(message["author"].as_str(), author.as_deref());
             let parts = &message["parts"];
             let shown = match extra {
@@ -284,8 +286,8 @@ proptest! {
     }
 
     #[test]
-    fn equal_snapshots_have_equal_bytes(said in said(), seed in 2..u64::MAX / 4) {
-        let (one, other) = (chat(1, &said).freeze(), chat(seed, &said).freeze());
+    fn equal_snapshots_have_equal_bytes(contents in contents(), seed in 2..u64::MAX / 4) {
+        let (one, other) = (chat(1, &contents).freeze(), chat(seed, &contents).freeze());
         prop_assert_eq!(one.id(), other.id());
         prop_assert_eq!(
             render(Some(&one), &Group::Shared),
@@ -295,12 +297,12 @@ proptest! {
 
     #[test]
     fn different_snapshots_have_different_bytes(
-        said in said(), at in any::<prop::sample::Index>(), changed in said(),
+        contents in contents(), at in any::<prop::sample::Index>(), changed in contents(),
     ) {
-        let mut altered = said.clone();
+        let mut altered = contents.clone();
         let at = at.index(altered.len());
         altered[at] = changed[0].clone();
-        let (one, other) = (chat(1, &said).freeze(), chat(1, &altered).freeze());
+        let (one, other) = (chat(1, &contents).freeze(), chat(1, &altered).freeze());
         prop_assert_eq!(one.id() == other.id(), content(&one) == content(&other));
     }
 }

@@ -4,18 +4,18 @@ use std::fmt;
 
 use reqwest::Url;
 
-/// Where a provider is. Holds no credentials: URLs with a user are refused.
+/// The address of a provider. It has no credentials: URLs with a user are rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     base: Url,
-    /// Azure's `api-version`, added to each request where it is set.
+    /// Azure's `api-version`, added to each request if set.
     pub api_version: Option<String>,
-    /// Whether requests go to `/openai/deployments/<model>` below the base URL, Azure's older
-    /// form. Its newer one, `https://<resource>.openai.azure.com/openai/v1`, is like OpenAI's.
+    /// Whether requests go to `/openai/deployments/<model>` below the base URL, Azure's older form.
+    /// The newer one, `https://<resource>.openai.azure.com/openai/v1`, is like OpenAI's.
     pub deployments: bool,
 }
 
-/// Why a text is not the address of a provider. Does not show a user or password.
+/// Why a text is not a valid address. Does not show a user or password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the address `{shown}` {reason}")]
 pub struct Error {
@@ -33,19 +33,19 @@ enum Reason {
     Endpoint(&'static str),
 }
 
-/// Ends of paths that belong to one request, not to the provider.
+/// Path endings that belong to a request, not to the base URL.
 const ENDPOINTS: &[&str] = &["/chat/completions", "/responses", "/messages"];
 
 impl Address {
-    /// Reads a base URL. A slash at its end makes no difference.
+    /// Parses a base URL. A trailing slash is ignored.
     ///
     /// # Errors
-    /// It has no scheme or one that is not http or https, holds credentials, a query or a
-    /// fragment, names a single endpoint, or is no URL.
+    /// It has no scheme or one other than http and https, contains credentials, a query or a
+    /// fragment, names a single endpoint, or is not a URL.
     pub fn parse(text: &str) -> Result<Address, Error> {
         let mut base = Address::endpoint(text)?.base;
         let error = |reason| Error {
-            shown: without_user(text.trim()),
+            shown: redacted_url(text.trim()),
             reason,
         };
         if base.query().is_some() || base.fragment().is_some() {
@@ -63,14 +63,14 @@ impl Address {
         })
     }
 
-    /// Reads the address of one endpoint, which is asked as it is.
+    /// Parses the address of one endpoint, which is used verbatim.
     ///
     /// # Errors
-    /// It has no scheme or one that is not http or https, holds credentials, or is no URL.
+    /// It has no scheme or one other than http and https, contains credentials, or is not a URL.
     pub fn endpoint(text: &str) -> Result<Address, Error> {
         let text = text.trim();
         let error = |reason| Error {
-            shown: without_user(text),
+            shown: redacted_url(text),
             reason,
         };
         if !text.contains("://") {
@@ -91,8 +91,8 @@ impl Address {
         })
     }
 
-    /// The URL of a request: `path` is the dialect's, with a leading slash, and may end in a
-    /// query. A version that base and path both name (`/v1`) is not repeated.
+    /// The URL of a request: `path` is the dialect's, with a leading slash, and may have a query. A
+    /// version in both base and path (`/v1`) is not repeated.
     pub(crate) fn url(&self, model: &str, path: &str) -> Url {
         let (path, query) = match path.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -123,8 +123,8 @@ impl Address {
         url
     }
 
-    /// The URL of a path beside OpenAI's interface, which mostly lies below `/v1`.
-    pub(crate) fn beside(&self, path: &str) -> Url {
+    /// The URL of a path next to OpenAI's API, which is usually below `/v1`.
+    pub(crate) fn sibling_url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         let base = url.path().trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base);
@@ -133,8 +133,8 @@ impl Address {
         url
     }
 
-    /// All of it, for an address that is one endpoint's.
-    pub(crate) fn whole(&self) -> Url {
+    /// The whole URL, for the address of one endpoint.
+    pub(crate) fn full_url(&self) -> Url {
         self.base.clone()
     }
 
@@ -143,7 +143,7 @@ impl Address {
         self.base.scheme() == "https"
     }
 
-    /// Whether it is on this machine.
+    /// Whether the host is this machine.
     pub fn is_loopback(&self) -> bool {
         let Some(host) = self.base.host_str() else {
             return false;
@@ -178,7 +178,7 @@ impl fmt::Display for Reason {
             }
             Reason::Malformed(problem) => write!(f, "cannot be read: {problem}"),
             Reason::Credentials => f.write_str(
-                "holds a user or password; take it out and name a key or a header for it",
+                "contains a user or password; remove it and set a key or a header instead",
             ),
             Reason::QueryOrFragment => {
                 f.write_str("has a query or fragment (`?` or `#`); it must end before that")
@@ -193,8 +193,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The text with what may be a user or password, or a secret in a query, left out.
-fn without_user(text: &str) -> String {
+/// The text without a possible user, password, or secret in a query.
+fn redacted_url(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match (text.find("://"), text.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use reqwest::header::{HeaderName, HeaderValue};
 
-/// Those that say how a message is framed or where it goes; another value would break it.
+/// Headers about the framing or the target of a message, which must not be changed.
 const FRAMING: &[&str] = &[
     "connection",
     "content-length",
@@ -17,29 +17,29 @@ const FRAMING: &[&str] = &[
     "upgrade",
 ];
 
-/// A header. Its value may be a secret and is not shown.
+/// A header. Its value may be secret and is not shown.
 #[derive(Clone)]
 pub struct Header {
     name: HeaderName,
     value: HeaderValue,
 }
 
-/// A header that cannot be sent. Does not hold its value.
+/// An invalid header. Does not contain its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The name is none.
+    /// The name is invalid.
     #[error("`{name}` is not a header's name")]
     Name {
         /// The name.
         name: String,
     },
-    /// The value is none.
-    #[error("the value of header `{name}` has characters that a header cannot hold")]
+    /// The value is invalid.
+    #[error("the value of header `{name}` has characters that a header cannot contain")]
     Value {
         /// The header.
         name: String,
     },
-    /// The client sets it itself.
+    /// The client sets this header itself.
     #[error("header `{name}` cannot be set; it follows from the request")]
     Framing {
         /// The header.
@@ -48,10 +48,10 @@ pub enum Error {
 }
 
 impl Header {
-    /// A header of that name and value.
+    /// A header with this name and value.
     ///
     /// # Errors
-    /// It cannot be sent.
+    /// The header is invalid or cannot be set.
     pub fn new(name: &str, value: &str) -> Result<Header, Error> {
         let owned = || name.to_owned();
         let parsed =

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// No key is longer, in bytes.
+/// The maximum length of a key, in bytes.
 const LONGEST: u64 = 16 * 1024;
 
-/// A key, and where it came from. Shows only the latter.
+/// An API key and its source. Only the source is shown.
 #[derive(Clone)]
 pub struct Key {
     secret: SecretString,
@@ -19,7 +19,7 @@ pub struct Key {
     warning: Option<Warning>,
 }
 
-/// Where a key came from.
+/// The source of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An environment variable.
@@ -28,10 +28,10 @@ pub enum Source {
     File(Arc<Path>),
 }
 
-/// What a person should put right about a key that can be used.
+/// A problem with a usable key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// The file's permissions let others read it.
+    /// Other users can read the file.
     #[error("the key file {} can be read by others; make it private: chmod 600 {}", path.display(), path.display())]
     Exposed {
         /// The file.
@@ -39,29 +39,29 @@ pub enum Warning {
     },
 }
 
-/// Why there is no key. Holds nothing of it.
+/// Why there is no key. Does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is nothing in it.
+    /// The source is empty.
     #[error("{from} is empty; put the key there")]
     Empty {
-        /// Where it was looked for.
+        /// The source.
         from: Source,
     },
-    /// It cannot be sent as a header's value.
+    /// It cannot be sent in a header.
     #[error(
-        "the key from {from} holds {what}; a key is one word of letters, digits and signs: put only the key there"
+        "the key from {from} contains {what}; a key is one word of letters, digits and punctuation: put only the key there"
     )]
     Malformed {
-        /// Where it came from.
+        /// Its source.
         from: Source,
-        /// What is in it.
+        /// The invalid characters.
         what: &'static str,
     },
-    /// It is too long to be one.
-    #[error("{from} holds more than {LONGEST} bytes; put only the key there")]
+    /// It is too long.
+    #[error("{from} has more than {LONGEST} bytes; put only the key there")]
     TooLong {
-        /// Where it came from.
+        /// Its source.
         from: Source,
     },
     /// The file cannot be read.
@@ -69,17 +69,17 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: Arc<Path>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Key {
-    /// The key in the first of these variables that is set and not empty; none if all are.
-    /// `variable` looks one up: `std::env::var_os`.
+    /// The key in the first of these variables that is set and not empty; `None` if there is none.
+    /// `variable` looks up a variable, like `std::env::var_os`.
     ///
     /// # Errors
-    /// What is there is not a key.
+    /// The value is not a key.
     pub fn from_variables(
         names: &[&str],
         variable: impl Fn(&str) -> Option<OsString>,
@@ -95,10 +95,10 @@ impl Key {
         Ok(None)
     }
 
-    /// The key in a file; space around it does not count.
+    /// The key in a file, without surrounding white space.
     ///
     /// # Errors
-    /// The file cannot be read, is empty, or holds something else.
+    /// The file cannot be read, is empty, or does not contain a key.
     pub fn from_file(path: &Path) -> Result<Key, Error> {
         let path: Arc<Path> = Arc::from(path);
         let unreadable = |error: io::Error| Error::Unreadable {
@@ -141,17 +141,17 @@ impl Key {
         }
     }
 
-    /// Where it came from.
+    /// Its source.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// What a person should put right about it.
+    /// The problem of the key, if any.
     pub fn warning(&self) -> Option<&Warning> {
         self.warning.as_ref()
     }
 
-    /// The key itself, for the header it is sent in and to take it out of what is shown.
+    /// The key itself, for the header and for redaction.
     pub fn expose(&self) -> &str {
         self.secret.expose_secret()
     }

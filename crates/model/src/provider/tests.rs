@@ -1,4 +1,4 @@
-//! Settings: addresses, keys and headers, their errors, and that no key is ever shown.
+//! Tests of settings: addresses, keys and headers, their errors, and that a key is never shown.
 
 use std::ffi::OsString;
 use std::fs;
@@ -101,7 +101,7 @@ fn urls_of_azure() {
 }
 
 #[test]
-fn addresses_that_are_none() {
+fn invalid_addresses_are_rejected() {
     let table = [
         (
             "localhost:11434/v1",
@@ -114,8 +114,8 @@ fn addresses_that_are_none() {
         ("http://h:port/", "cannot be read"),
         ("https://h/v1?key=topsecret", "has a query or fragment"),
         ("https://h/v1#topsecret", "has a query or fragment"),
-        ("https://user:topsecret@h/v1", "holds a user or password"),
-        ("https://topsecret@h/v1", "holds a user or password"),
+        ("https://user:topsecret@h/v1", "contains a user or password"),
+        ("https://topsecret@h/v1", "contains a user or password"),
         ("topsecret@h", "has no scheme"),
         (
             "https://h/v1/chat/completions",
@@ -135,7 +135,7 @@ fn addresses_that_are_none() {
 }
 
 #[test]
-fn which_addresses_are_on_this_machine() {
+fn loopback_addresses_are_recognised() {
     let table = [
         ("http://localhost:1", true),
         ("http://api.localhost", true),
@@ -185,11 +185,11 @@ fn every_kind_has_its_defaults() {
 }
 
 #[test]
-fn settings_that_cannot_work() {
+fn invalid_settings_are_rejected() {
     let none = Settings::new("local", Kind::Compatible, None, None).unwrap_err();
     assert_eq!(
         none.to_string(),
-        "provider `local`: openai-compatible has no address of its own; set its base URL"
+        "provider `local`: openai-compatible has no default address; set its base URL"
     );
     let bad = Settings::new("local", Kind::Compatible, Some("localhost:1"), None).unwrap_err();
     assert_eq!(
@@ -201,7 +201,7 @@ fn settings_that_cannot_work() {
     zero.timeouts.idle = Duration::ZERO;
     assert_eq!(
         zero.check().unwrap_err().to_string(),
-        "provider `openai`: the idle timeout is zero; nothing could ever be answered"
+        "provider `openai`: the idle timeout is zero; no request could ever be answered"
     );
 }
 
@@ -283,7 +283,7 @@ fn keys_from_files() {
 
 #[cfg(unix)]
 #[test]
-fn a_key_file_that_others_can_read_is_warned_of() {
+fn a_key_file_readable_by_others_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     fs::write(&path, "abc").unwrap();

@@ -7,10 +7,10 @@ use super::{Probe, Report, report};
 use crate::extractive::CountTokens;
 use crate::extractive::baseline as model;
 
-/// Drawings of which the random baseline is the mean.
+/// The number of drawings of the random baseline.
 pub const SEEDS: u64 = 40;
 
-/// A way to choose what to keep.
+/// A way to choose the kept text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// The last messages.
@@ -36,7 +36,7 @@ impl Baseline {
         Baseline::TfIdfMmr,
     ];
 
-    /// What people call it.
+    /// The display name.
     pub const fn name(self) -> &'static str {
         match self {
             Baseline::Tail => "tail",
@@ -48,7 +48,7 @@ impl Baseline {
     }
 }
 
-/// What a baseline retains of the messages in at most `cap` tokens, and how many tokens it takes.
+/// The tokens of a baseline's text of at most `cap` tokens, and its report.
 pub fn measure(
     baseline: Baseline,
     messages: &[&str],
@@ -67,8 +67,8 @@ pub fn measure(
     (tokens.iter().sum::<u64>() / seeds, Report::mean(&reports))
 }
 
-/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order. Only a
-/// random one depends on the seed.
+/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order. Only
+/// [`Baseline::Random`] depends on the seed.
 pub fn keep(
     baseline: Baseline,
     seed: u64,
@@ -110,7 +110,7 @@ fn tail(messages: &[&str], cap: u64, count: CountTokens<'_>) -> String {
     lines.join("\n")
 }
 
-/// Takes texts in the given order until the size is reached; the last one is cut at a word.
+/// Takes texts in the given order until the cap is reached; the last one is cut at a word.
 fn fill(
     texts: &[&str],
     order: impl IntoIterator<Item = usize>,
@@ -133,7 +133,7 @@ fn fill(
     texts.join("\n")
 }
 
-/// The first words of a text that have fewer tokens than are left.
+/// The longest beginning of a text, in words, with fewer than `left` tokens.
 fn first_words<'a>(text: &'a str, left: u64, count: CountTokens<'_>) -> &'a str {
     let ends = text.match_indices(char::is_whitespace);
     let ends: Vec<usize> = ends.map(|(at, _)| at).collect();
@@ -141,7 +141,7 @@ fn first_words<'a>(text: &'a str, left: u64, count: CountTokens<'_>) -> &'a str 
     fits.checked_sub(1).map_or("", |at| &text[..ends[at]])
 }
 
-/// The last words of a text that have fewer tokens than are left.
+/// The longest end of a text, in words, with fewer than `left` tokens.
 fn last_words<'a>(text: &'a str, left: u64, count: CountTokens<'_>) -> &'a str {
     let starts = text.match_indices(char::is_whitespace);
     let starts: Vec<usize> = starts.map(|(at, space)| at + space.len()).collect();

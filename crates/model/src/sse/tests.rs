@@ -1,5 +1,5 @@
-//! Event streams: the standard's rules as a table, caps, and that no cut of a stream changes
-//! what is read from it.
+//! Tests of event streams: the standard's rules as a table, size limits, and that splitting a
+//! stream does not change the events.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ const CAPS: Caps = Caps {
 type Events = Vec<(String, String)>;
 type Expected<'e> = &'e [(&'e str, &'e str)];
 
-/// What a stream brings that arrives in these pieces, and how it ended.
+/// The events of a stream that arrives in these pieces, and how it ended.
 fn read<'a>(caps: Caps, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Events, Option<Error>) {
     let mut events = Vec::new();
     let mut parser = Parser::new(caps);
@@ -38,7 +38,7 @@ fn events(stream: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_rules() {
+fn parsing_rules() {
     let table: &[(&str, &str, Expected<'_>)] = &[
         ("one line", "data: x\n\n", &[("message", "x")]),
         ("no space", "data:x\n\n", &[("message", "x")]),
@@ -155,7 +155,7 @@ fn the_rules() {
 }
 
 #[test]
-fn an_event_in_one_piece_is_lent_from_it() {
+fn an_event_in_one_piece_is_borrowed() {
     let piece = b"event: a\ndata: some text\n\n".as_slice();
     let mut parser = Parser::new(CAPS);
     let mut seen = 0;
@@ -169,7 +169,7 @@ fn an_event_in_one_piece_is_lent_from_it() {
 }
 
 #[test]
-fn an_event_is_handed_on_as_soon_as_its_last_byte_is_there() {
+fn an_event_is_passed_on_at_its_last_byte() {
     for stream in ["data: x\n\n", "data: x\r\r", "data: x\r\n\r"] {
         let (without, last) = stream.as_bytes().split_at(stream.len() - 1);
         assert_eq!(read(CAPS, [without]).0, [], "{stream:?}");
@@ -178,7 +178,7 @@ fn an_event_is_handed_on_as_soon_as_its_last_byte_is_there() {
 }
 
 #[test]
-fn reading_stops_when_it_is_told_to_and_when_the_reader_fails() {
+fn parsing_stops_if_the_callback_breaks_or_fails() {
     let stream = b"data: a\n\ndata: b\n\ndata: c\n\n";
     let mut seen = Vec::new();
     let outcome = Parser::new(CAPS).push(stream, |event| {
@@ -198,7 +198,7 @@ fn reading_stops_when_it_is_told_to_and_when_the_reader_fails() {
 }
 
 #[test]
-fn what_is_not_utf_8_is_an_error_after_what_came_before_it() {
+fn invalid_utf_8_is_an_error_after_earlier_events() {
     let good = ("message".to_owned(), "x".to_owned());
     for bad in [
         b"data: x\n\ndata: \xff\n\n".as_slice(),
@@ -211,7 +211,7 @@ fn what_is_not_utf_8_is_an_error_after_what_came_before_it() {
             assert_eq!(read(CAPS, bad.chunks(size)), expected, "{size}");
         }
     }
-    // The beginning of a byte order mark that is none.
+    // The beginning of an incomplete byte order mark.
     assert_eq!(
         read(CAPS, [b"\xEF\xBB".as_slice(), b"\n\n"]).1,
         Some(Error::NotUtf8)
@@ -219,7 +219,7 @@ fn what_is_not_utf_8_is_an_error_after_what_came_before_it() {
 }
 
 #[test]
-fn caps_hold_however_the_stream_is_cut() {
+fn caps_hold_for_every_cut_of_the_stream() {
     let caps = Caps {
         line: 20,
         event: 10,
@@ -245,7 +245,7 @@ fn caps_hold_however_the_stream_is_cut() {
 }
 
 #[test]
-fn a_line_without_end_is_not_held_beyond_its_cap() {
+fn an_endless_line_is_not_buffered_beyond_its_cap() {
     let mut parser = Parser::new(CAPS);
     let piece = [b'x'; 300];
     let mut on = |_: Event<'_>| Ok::<_, Error>(ControlFlow::Continue(()));
@@ -257,7 +257,7 @@ fn a_line_without_end_is_not_held_beyond_its_cap() {
 }
 
 #[test]
-fn what_was_received_is_not_shown() {
+fn received_data_is_not_in_debug_output() {
     let mut parser = Parser::new(CAPS);
     let on = |_: Event<'_>| Ok::<_, Error>(ControlFlow::Continue(()));
     assert!(
@@ -268,7 +268,7 @@ fn what_was_received_is_not_shown() {
     assert!(!format!("{parser:?}").contains("sec"), "{parser:?}");
 }
 
-/// The standard, read off a whole text: the plainest way, to compare with.
+/// A simple implementation of the standard for a complete text, to compare with.
 fn by_the_book(stream: &str) -> Events {
     let stream = stream.strip_prefix('\u{feff}').unwrap_or(stream);
     let stream = stream.replace("\r\n", "\n").replace('\r', "\n");
@@ -328,7 +328,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_end_the_same_way_however_they_are_cut(
+    fn any_bytes_give_the_same_result_for_every_cut(
         bytes in prop::collection::vec(prop_oneof![
             Just(b'\n'), Just(b'\r'), Just(b':'), Just(b'd'), Just(0xEF), Just(0xBB), any::<u8>()
         ], 0..200),

@@ -5,41 +5,41 @@ use std::fmt::Write as _;
 use unisono_context::Tokens;
 use unisono_context::call::{Reply, Stop};
 
-use super::prompt::{Filling, Prompt};
-use super::reply::{inner, summary};
+use super::prompt::{Prompt, PromptValues};
+use super::reply::{summary, without_fence};
 use super::shares::{Limits, OVERHEAD, REASONING, REPLY_PART, TARGET_PERCENT};
-use super::transcript::{Said, Transcript};
-use super::wrap::{TOPIC, guarded};
+use super::transcript::{Transcript, TranscriptItem};
+use super::wrap::{TOPIC, guard};
 use super::{persona, words};
-use crate::extractive::{CountTokens, Style};
+use crate::extractive::{CountTokens, SummaryLayout};
 use crate::redact::redact;
 use crate::think;
 
-/// What heads the summary of a topic, before its number.
+/// The heading of a topic's summary, before its number.
 const HEADING: &str = "## Topic ";
 
-/// A topic of several.
+/// One of several topics.
 #[derive(Clone, Debug)]
 pub struct Topic<'a> {
     /// Its messages, oldest first.
-    pub said: Vec<Said<'a>>,
-    /// The most tokens of its summary's text.
+    pub items: Vec<TranscriptItem<'a>>,
+    /// The maximum tokens of its summary's text.
     pub cap: Tokens,
 }
 
 /// One request for several summaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// What the summariser is told.
+    /// The task of the summariser.
     pub task: String,
-    /// How many of the topics it is about: the first ones.
+    /// The number of topics in it, from the first on.
     pub topics: usize,
-    /// The longest reply, reasoning included.
+    /// The maximum output, reasoning included.
     pub max_output: Tokens,
 }
 
-/// The request for as many of the topics as the window takes; none where it does not take two.
-/// The cap of the limits is not used: each topic has its own.
+/// A request for as many of the topics as fit the window; `None` if fewer than two fit. The cap of
+/// `limits` is not used: each topic has its own.
 pub fn batch(
     prompt: &Prompt,
     topics: &[Topic<'_>],
@@ -47,18 +47,18 @@ pub fn batch(
     limits: Limits,
     count: CountTokens<'_>,
 ) -> Option<Batch> {
-    let instructions = instructions.map(|text| words::added(&guarded(&redact(text))));
+    let instructions = instructions.map(|text| words::added(&guard(&redact(text))));
     let instructions = instructions.unwrap_or_default();
     let targets: Vec<u64> = topics.iter().map(|topic| target(topic.cap)).collect();
     let filled = |texts: &[String]| {
         let targets = &targets[..texts.len()];
-        let frame = prompt.fill(&Filling {
+        let frame = prompt.fill(&PromptValues {
             conversation: &conversation(texts),
             instructions: &instructions,
             target_tokens: targets.iter().copied().max().unwrap_or_default(),
-            ..Filling::default()
+            ..PromptValues::default()
         });
-        format!("{frame}\n\n{}", explained(targets))
+        format!("{frame}\n\n{}", batch_instructions(targets))
     };
     let persona = persona();
     let who = format!("{}\n{}", persona.description, persona.instructions);
@@ -67,7 +67,7 @@ pub fn batch(
     let most = limits.max_output.0.min(free / REPLY_PART);
     let (mut texts, mut read, mut written, mut reply) = (Vec::new(), 0, 0, 0);
     for (topic, target) in topics.iter().zip(&targets) {
-        let text = Transcript::of(&topic.said).text;
+        let text = Transcript::new(&topic.items).text;
         let tokens = read + count(&text);
         let longest = most.min(2 * (written + topic.cap.0) + REASONING);
         if written + target > most || tokens > free - longest {
@@ -87,7 +87,7 @@ const fn target(cap: Tokens) -> u64 {
     cap.0 * TARGET_PERCENT / 100
 }
 
-/// The topics one after the other, each behind a line with its number.
+/// The topics in order, each after a line with its number.
 fn conversation(texts: &[String]) -> String {
     let mut all = String::new();
     for (index, text) in texts.iter().enumerate() {
@@ -96,8 +96,8 @@ fn conversation(texts: &[String]) -> String {
     all
 }
 
-/// How several topics are answered.
-fn explained(targets: &[u64]) -> String {
+/// The instructions for the reply's form.
+fn batch_instructions(targets: &[u64]) -> String {
     let all = targets.len();
     let mut words = format!(
         "The messages are those of {all} topics; each topic begins with a line such as \
@@ -116,15 +116,15 @@ fn explained(targets: &[u64]) -> String {
     words
 }
 
-/// The summaries in the reply to a request for so many topics: none for a topic whose summary
-/// lacks, or cannot be taken; none at all where the headings are not those that were asked for.
+/// The summaries in the reply to a request for this many topics: `None` for a topic whose summary
+/// is missing or rejected, and for all topics if the headings are wrong.
 pub fn summaries(reply: &Reply, topics: usize) -> Vec<Option<String>> {
     let nothing = vec![None; topics];
     if reply.stop == Stop::Refused {
         return nothing;
     }
     let answer = think::answer(&reply.text);
-    let Some(mut parts) = split(inner(&answer), topics) else {
+    let Some(mut parts) = split(without_fence(&answer), topics) else {
         return nothing;
     };
     if reply.stop == Stop::CutOff {
@@ -137,14 +137,14 @@ pub fn summaries(reply: &Reply, topics: usize) -> Vec<Option<String>> {
             ..Reply::default()
         };
         if let Some(place) = found.get_mut(number - 1) {
-            *place = summary(&part, Style::Paragraph).ok();
+            *place = summary(&part, SummaryLayout::Paragraph).ok();
         }
     }
     found
 }
 
-/// The text under each numbered heading. None where something stands before the first, or where
-/// the numbers do not ascend from 1 to at most `topics`.
+/// The text below each numbered heading. `None` if there is text before the first one, or the
+/// numbers do not ascend from 1 to at most `topics`.
 fn split(answer: &str, topics: usize) -> Option<Vec<(usize, String)>> {
     let mut parts: Vec<(usize, String)> = Vec::new();
     for line in answer.lines() {
@@ -167,7 +167,7 @@ fn split(answer: &str, topics: usize) -> Option<Vec<(usize, String)>> {
 
 #[cfg(test)]
 mod tests {
-    //! Only what stands under its own number is a topic's summary.
+    //! Tests that only the text under its own number is a topic's summary.
 
     use super::*;
 

@@ -13,7 +13,7 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("bulk", include_str!("../../embedded/prompts/bulk.md")),
 ];
 
-/// The prompt of running summaries where nobody chose another.
+/// The default prompt of rolling summaries.
 pub const GENERAL: &str = "general";
 /// The prompt that summarises one topic.
 pub const TOPIC: &str = "topic";
@@ -25,10 +25,10 @@ pub const BULK: &str = "bulk";
 pub struct Prompts(BTreeMap<Box<str>, Arc<Prompt>>);
 
 impl Prompts {
-    /// The built-in ones.
+    /// The built-in prompts.
     ///
     /// # Errors
-    /// Never for the files this crate was built and tested with.
+    /// Never for the files that this crate was built and tested with.
     pub fn built_in() -> Result<Prompts, Error> {
         let mut prompts = Prompts(BTreeMap::new());
         for (name, text) in BUILT_IN {
@@ -37,10 +37,10 @@ impl Prompts {
         Ok(prompts)
     }
 
-    /// These and the prompt of a file. One of the same name gives way to it.
+    /// Adds the prompt of a file. It replaces one of the same name.
     ///
     /// # Errors
-    /// The file is no prompt; the error names its line.
+    /// The file is not a valid prompt; the error names its line.
     pub fn with_file(mut self, name: &str, file: &str, text: &str) -> Result<Prompts, Error> {
         self.0
             .insert(name.into(), Arc::new(Prompt::parse(file, text)?));

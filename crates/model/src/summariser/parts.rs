@@ -8,38 +8,38 @@ use std::sync::Arc;
 
 use unisono_context::{Ordinal, Tokens};
 
-use super::prompt::{Filling, Prompt};
+use super::prompt::{Prompt, PromptValues};
 use super::shares::{Limits, Shares, TooSmall};
 use super::split::{boundary, fitting};
-use super::transcript::{Said, Transcript};
+use super::transcript::{Transcript, TranscriptItem};
 use super::words::{self, continued};
-use super::wrap::guarded;
+use super::wrap::guard;
 use crate::extractive::CountTokens;
 use crate::redact::redact;
 
-/// What a summary is made of.
+/// The input of a summary.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Material<'a> {
-    /// What is to be summarised, oldest first.
-    pub said: &'a [Said<'a>],
-    /// The summaries of what came before, oldest first. They are part of what is summarised.
-    pub prior: &'a [Said<'a>],
-    /// What comes after, for context only.
-    pub recent: &'a [Said<'a>],
-    /// What the person adds who asked.
+    /// The messages to summarise, oldest first.
+    pub items: &'a [TranscriptItem<'a>],
+    /// The summaries of earlier messages, oldest first. They are summarised too.
+    pub prior: &'a [TranscriptItem<'a>],
+    /// The messages after the cutoff, for context only.
+    pub recent: &'a [TranscriptItem<'a>],
+    /// Additional instructions of the user.
     pub instructions: Option<&'a str>,
 }
 
-/// The requests that make a summary.
+/// The requests for a summary.
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// In order; never empty.
     pub parts: Vec<Part>,
-    /// How long the summary is asked to be.
+    /// The requested length of the summary.
     pub target: Tokens,
-    /// The longest summary of all but the last part: what the next one has room for.
+    /// The maximum summary of every part but the last: the next part's room for it.
     pub carried: Tokens,
-    /// The longest reply, reasoning included.
+    /// The maximum output, reasoning included.
     pub max_output: Tokens,
     prompt: Arc<Prompt>,
     prior: String,
@@ -47,20 +47,20 @@ pub struct Parts {
     instructions: String,
 }
 
-/// What one request is about.
+/// The part of the transcript in one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// A piece of the transcript.
     pub text: String,
-    /// The message it begins with, or in the middle of which it begins.
+    /// The message with which, or in the middle of which, it begins.
     pub first: Ordinal,
-    /// The message it ends with, or in the middle of which it ends.
+    /// The message with which, or in the middle of which, it ends.
     pub last: Ordinal,
-    /// Names the message in the middle of which it begins.
+    /// The title of the message in the middle of which it begins.
     continues: Option<String>,
 }
 
-/// Divides the material. `count` is exact or never too low for what the summariser will count.
+/// Divides the material. `count` must be exact or an upper bound of the summariser's count.
 ///
 /// # Errors
 /// The prompt leaves no room for messages.
@@ -72,27 +72,26 @@ pub fn plan_parts(
 ) -> Result<Parts, TooSmall> {
     let instructions = material.instructions.map(|text| {
         let text = redact(text);
-        words::added(&guarded(&text))
+        words::added(&guard(&text))
     });
     let instructions = instructions.unwrap_or_default();
-    let shares = Shares::of(prompt, &instructions, limits, count)?;
-    let mut said = Transcript::of(material.said);
-    let mut prior = Transcript::of(material.prior).text;
+    let shares = Shares::new(prompt, &instructions, limits, count)?;
+    let mut transcript = Transcript::new(material.items);
+    let mut prior = Transcript::new(material.prior).text;
     let mut earlier = count(&prior);
-    if earlier > shares.carried || material.said.is_empty() {
-        // What was summarised before is read like messages where it is long, or where it is all
-        // there is.
-        let all: Vec<Said<'_>> = material
+    if earlier > shares.carried || material.items.is_empty() {
+        // An earlier summary is treated like messages if it is long, or if there are no messages.
+        let all: Vec<TranscriptItem<'_>> = material
             .prior
             .iter()
-            .chain(material.said)
+            .chain(material.items)
             .cloned()
             .collect();
-        (said, prior, earlier) = (Transcript::of(&all), String::new(), 0);
+        (transcript, prior, earlier) = (Transcript::new(&all), String::new(), 0);
     }
-    let recent = following(material.recent, shares.recent, count);
+    let recent = recent_messages(material.recent, shares.recent, count);
     let alone = shares.room + shares.carried - earlier;
-    let parts = divided(&said, alone, shares.room, count);
+    let parts = divide(&transcript, alone, shares.room, count);
     Ok(Parts {
         parts,
         target: Tokens(shares.target),
@@ -106,18 +105,18 @@ pub fn plan_parts(
 }
 
 impl Parts {
-    /// What the summariser is told for one part. `so_far` is its summary of the parts before;
-    /// `target` is how long the summary should be.
+    /// The task for one part. `so_far` is the summary of the parts before; `target` is the
+    /// requested length of the summary.
     pub fn task(&self, index: usize, so_far: Option<&str>, target: Tokens) -> String {
         let prior = match so_far {
-            Some(text) => words::so_far(&guarded(&redact(text))),
+            Some(text) => words::so_far(&guard(&redact(text))),
             None if self.prior.is_empty() => String::new(),
             None => words::prior(&self.prior),
         };
         let last = index + 1 >= self.parts.len();
         let recent = if last { &self.recent } else { words::GOES_ON };
         let conversation = self.parts.get(index).map(Part::shown).unwrap_or_default();
-        self.prompt.fill(&Filling {
+        self.prompt.fill(&PromptValues {
             conversation: &conversation,
             prior: &prior,
             recent,
@@ -136,9 +135,9 @@ impl Part {
     }
 }
 
-/// What follows the cutoff, as much of it as fits from the cutoff on; nothing where there is none.
-fn following(recent: &[Said<'_>], room: u64, count: CountTokens<'_>) -> String {
-    let transcript = Transcript::of(recent);
+/// The messages after the cutoff, as far as they fit; empty if there are none.
+fn recent_messages(recent: &[TranscriptItem<'_>], room: u64, count: CountTokens<'_>) -> String {
+    let transcript = Transcript::new(recent);
     if transcript.text.is_empty() {
         return String::new();
     }
@@ -149,25 +148,27 @@ fn following(recent: &[Said<'_>], room: u64, count: CountTokens<'_>) -> String {
     words::followed(&transcript.text[..limit])
 }
 
-/// One part where all fits `alone`; or as many as it takes with `room` for each.
-fn divided(said: &Transcript, alone: u64, room: u64, count: CountTokens<'_>) -> Vec<Part> {
-    if count(&said.text) <= alone {
-        return vec![said.part(0, said.text.len())];
+/// One part if everything fits in `alone` tokens; else parts of at most `room` tokens each.
+fn divide(transcript: &Transcript, alone: u64, room: u64, count: CountTokens<'_>) -> Vec<Part> {
+    if count(&transcript.text) <= alone {
+        return vec![transcript.part(0, transcript.text.len())];
     }
     let mut parts = Vec::new();
     let mut from = 0;
-    while from < said.text.len() {
-        let head = said.inside_of(from).map(|title| count(&continued(title)));
-        let to = said.cut(from, room.saturating_sub(head.unwrap_or(0)), count);
-        parts.push(said.part(from, to));
+    while from < transcript.text.len() {
+        let head = transcript
+            .interrupted_message(from)
+            .map(|title| count(&continued(title)));
+        let to = transcript.cut(from, room.saturating_sub(head.unwrap_or(0)), count);
+        parts.push(transcript.part(from, to));
         from = to;
     }
     parts
 }
 
 impl Transcript {
-    /// Where the part ends that begins at `from`: before the last unit that does not fit whole,
-    /// or inside of it where it is the first.
+    /// The end of the part that begins at `from`: before the unit that does not fit completely, or
+    /// inside of it if it is the first.
     fn cut(&self, from: usize, room: u64, count: CountTokens<'_>) -> usize {
         let rest = &self.text[from..];
         let fits = fitting(rest, room, count);
@@ -176,10 +177,10 @@ impl Transcript {
         }
         let mut limit = fits;
         loop {
-            let cut = (self.begun(from, limit, true))
-                .or_else(|| self.begun(from, limit, false))
+            let cut = (self.last_start(from, limit, true))
+                .or_else(|| self.last_start(from, limit, false))
                 .unwrap_or_else(|| boundary(rest, limit));
-            // A shorter text may count for a token more than a longer one.
+            // A shorter text may have one token more than a longer one.
             if cut == fits || count(&rest[..cut]) <= room {
                 return from + cut;
             }
@@ -190,9 +191,8 @@ impl Transcript {
         }
     }
 
-    /// The last message, or unit, that begins behind `from` and within `limit` of it; as a
-    /// distance from there.
-    fn begun(&self, from: usize, limit: usize, unit: bool) -> Option<usize> {
+    /// The distance from `from` to the last message, or unit, that begins after it within `limit`.
+    fn last_start(&self, from: usize, limit: usize, unit: bool) -> Option<usize> {
         let ends = self
             .starts
             .partition_point(|start| start.at <= from + limit);
@@ -201,8 +201,8 @@ impl Transcript {
         (start.at > from).then(|| start.at - from)
     }
 
-    /// The message in whose middle that place is.
-    fn inside_of(&self, at: usize) -> Option<&str> {
+    /// The title of the message that contains this position, if it begins before it.
+    fn interrupted_message(&self, at: usize) -> Option<&str> {
         let start = self.start(at)?;
         (start.at < at).then_some(&*start.title)
     }
@@ -218,7 +218,7 @@ impl Transcript {
             text: self.text[from..to].to_owned(),
             first: ordinal(from),
             last: ordinal(to.saturating_sub(1)),
-            continues: self.inside_of(from).map(str::to_owned),
+            continues: self.interrupted_message(from).map(str::to_owned),
         }
     }
 }

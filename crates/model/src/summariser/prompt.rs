@@ -6,9 +6,9 @@ use unisono_context::compaction::SECTIONS;
 
 use super::{Style, words};
 
-/// A place in a prompt.
+/// A placeholder in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Placeholder {
     Conversation,
     Prior,
     Recent,
@@ -17,35 +17,34 @@ pub(super) enum Place {
     Style,
 }
 
-impl Place {
-    const ALL: [Place; 6] = [
-        Place::Conversation,
-        Place::Prior,
-        Place::Recent,
-        Place::Instructions,
-        Place::TargetTokens,
-        Place::Style,
+impl Placeholder {
+    const ALL: [Placeholder; 6] = [
+        Placeholder::Conversation,
+        Placeholder::Prior,
+        Placeholder::Recent,
+        Placeholder::Instructions,
+        Placeholder::TargetTokens,
+        Placeholder::Style,
     ];
 
     const fn name(self) -> &'static str {
         match self {
-            Place::Conversation => "conversation",
-            Place::Prior => "prior",
-            Place::Recent => "recent",
-            Place::Instructions => "instructions",
-            Place::TargetTokens => "target_tokens",
-            Place::Style => "style",
+            Placeholder::Conversation => "conversation",
+            Placeholder::Prior => "prior",
+            Placeholder::Recent => "recent",
+            Placeholder::Instructions => "instructions",
+            Placeholder::TargetTokens => "target_tokens",
+            Placeholder::Style => "style",
         }
     }
 
-    /// Without what follows the cutoff a summary can be written, and in one style alone; not
-    /// without the rest.
+    /// Whether a prompt must have it. The messages after the cutoff and the style are optional.
     fn is_required(self) -> bool {
-        !matches!(self, Place::Recent | Place::Style)
+        !matches!(self, Placeholder::Recent | Placeholder::Style)
     }
 }
 
-/// A prompt file that cannot be used.
+/// An invalid prompt file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {reason}{}", .similar.map(|name| format!(", did you mean `{{{{{name}}}}}`?")).unwrap_or_default())]
 pub struct Error {
@@ -53,9 +52,9 @@ pub struct Error {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
-    /// The placeholder that was most likely meant.
+    /// The most similar placeholder, if there is one.
     pub similar: Option<&'static str>,
 }
 
@@ -69,15 +68,15 @@ pub struct Prompt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
     Text(Box<str>),
-    Place(Place),
+    Placeholder(Placeholder),
 }
 
-/// What a prompt's places are filled with.
+/// The values of a prompt's placeholders.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Filling<'a> {
-    /// Guarded.
+pub(super) struct PromptValues<'a> {
+    /// The guarded text of the messages.
     pub(super) conversation: &'a str,
-    /// Complete with what it is introduced by, or empty; so are the two below.
+    /// The text with its introduction, or empty; so are the next two.
     pub(super) prior: &'a str,
     pub(super) recent: &'a str,
     pub(super) instructions: &'a str,
@@ -89,11 +88,11 @@ const CLOSE: &str = "}}";
 const COMMENT: (&str, &str) = ("<!--", "-->");
 
 impl Prompt {
-    /// Reads a prompt file; `file` is for errors. A comment `<!-- … -->` at its start is not part
+    /// Parses a prompt file; `file` is for errors. A comment `<!-- … -->` at its start is not part
     /// of the prompt.
     ///
     /// # Errors
-    /// A placeholder is unknown, stands twice, or is missing.
+    /// A placeholder is unknown, duplicate, or missing.
     pub fn parse(file: &str, text: &str) -> Result<Prompt, Error> {
         let error = |at: usize, reason: String, similar| Error {
             file: file.to_owned(),
@@ -113,22 +112,26 @@ impl Prompt {
                     None,
                 )
             })?;
-            let Some(place) = Place::ALL.into_iter().find(|place| place.name() == name) else {
+            let Some(place) = Placeholder::ALL
+                .into_iter()
+                .find(|place| place.name() == name)
+            else {
                 let reason = format!("unknown placeholder `{{{{{name}}}}}`");
                 return Err(error(open, reason, nearest(name)));
             };
-            if segments.contains(&Segment::Place(place)) {
-                let reason = format!("`{{{{{name}}}}}` stands twice in the prompt");
+            if segments.contains(&Segment::Placeholder(place)) {
+                let reason = format!("`{{{{{name}}}}}` occurs twice in the prompt");
                 return Err(error(open, reason, None));
             }
             segments.push(Segment::Text(text[at..open].into()));
-            segments.push(Segment::Place(place));
+            segments.push(Segment::Placeholder(place));
             at = end;
         }
         segments.push(Segment::Text(text[at..].into()));
-        let missing =
-            |place: &Place| place.is_required() && !segments.contains(&Segment::Place(*place));
-        if let Some(place) = Place::ALL.into_iter().find(missing) {
+        let missing = |place: &Placeholder| {
+            place.is_required() && !segments.contains(&Segment::Placeholder(*place))
+        };
+        if let Some(place) = Placeholder::ALL.into_iter().find(missing) {
             let reason = format!("`{{{{{}}}}}` is missing in the prompt", place.name());
             return Err(error(text.trim_end().len(), reason, None));
         }
@@ -138,14 +141,14 @@ impl Prompt {
         })
     }
 
-    /// The same that asks for summaries of that style, where it has a place that says so.
+    /// The prompt with another style, if it has the placeholder for it.
     #[must_use]
     pub fn in_style(self, style: Style) -> Prompt {
         Prompt { style, ..self }
     }
 
-    /// Whether it names a section that a running summary must have one of. A summary written by
-    /// a prompt that does not would never be taken.
+    /// Whether it names a section that a rolling summary must have. A summary by another prompt
+    /// would always be rejected.
     pub fn names_sections(&self) -> bool {
         let names = |text: &str| {
             let mut sections = SECTIONS.iter();
@@ -156,23 +159,23 @@ impl Prompt {
             .any(|segment| matches!(segment, Segment::Text(text) if names(text)))
     }
 
-    /// The prompt with its places filled. A place filled with nothing takes the empty lines after
-    /// it along.
-    pub(super) fn fill(&self, filling: &Filling<'_>) -> String {
-        let conversation = words::conversation(filling.conversation);
-        let target = filling.target_tokens.to_string();
+    /// The prompt with its placeholders replaced. An empty value removes the empty lines after it
+    /// too.
+    pub(super) fn fill(&self, values: &PromptValues<'_>) -> String {
+        let conversation = words::conversation(values.conversation);
+        let target = values.target_tokens.to_string();
         let mut out = String::new();
         let mut left_out = true;
         for segment in &self.segments {
             let text = match segment {
                 Segment::Text(text) if left_out => text.trim_start_matches('\n'),
                 Segment::Text(text) => text,
-                Segment::Place(Place::Conversation) => &conversation,
-                Segment::Place(Place::Prior) => filling.prior,
-                Segment::Place(Place::Recent) => filling.recent,
-                Segment::Place(Place::Instructions) => filling.instructions,
-                Segment::Place(Place::TargetTokens) => &target,
-                Segment::Place(Place::Style) => self.style.words(),
+                Segment::Placeholder(Placeholder::Conversation) => &conversation,
+                Segment::Placeholder(Placeholder::Prior) => values.prior,
+                Segment::Placeholder(Placeholder::Recent) => values.recent,
+                Segment::Placeholder(Placeholder::Instructions) => values.instructions,
+                Segment::Placeholder(Placeholder::TargetTokens) => &target,
+                Segment::Placeholder(Placeholder::Style) => self.style.words(),
             };
             left_out = text.is_empty();
             out.push_str(text);
@@ -188,7 +191,7 @@ impl fmt::Debug for Prompt {
     }
 }
 
-/// Behind the comment that a file may begin with; none where it has no end.
+/// The position after the comment at the start, if any; `None` if the comment has no end.
 fn comment_end(text: &str) -> Option<usize> {
     let (open, close) = COMMENT;
     let start = text.len() - text.trim_start().len();
@@ -198,7 +201,7 @@ fn comment_end(text: &str) -> Option<usize> {
     text.find(close).map(|at| at + close.len())
 }
 
-/// The name of the placeholder that opens there, and where it ends.
+/// The name of the placeholder that begins at `open`, and the position after it.
 fn placeholder(text: &str, open: usize) -> Option<(&str, usize)> {
     let start = open + OPEN.len();
     let line = text[start..].lines().next().unwrap_or_default();
@@ -206,12 +209,13 @@ fn placeholder(text: &str, open: usize) -> Option<(&str, usize)> {
     Some((line[..length].trim(), start + length + CLOSE.len()))
 }
 
-/// Names less alike than this (Jaro and Winkler's similarity, 0 to 1) are no slip of the keyboard.
+/// The minimum similarity (Jaro and Winkler, 0 to 1) of a name that is probably a typing error.
 const ALIKE: f64 = 0.7;
 
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
-    let scored = Place::ALL.map(|place| (strsim::jaro_winkler(&name, place.name()), place.name()));
+    let scored =
+        Placeholder::ALL.map(|place| (strsim::jaro_winkler(&name, place.name()), place.name()));
     let alike = scored.into_iter().filter(|(score, _)| *score > ALIKE);
     alike
         .max_by(|a, b| a.0.total_cmp(&b.0))

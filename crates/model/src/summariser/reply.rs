@@ -6,16 +6,16 @@ use unisono_context::call::{Reply, Stop};
 use unisono_context::checkpoint::Tier;
 use unisono_context::compaction::{self, Draft, Rejection, SECTIONS, accept};
 
-use super::wrap::released;
-use crate::extractive::{Style, section_titles};
+use super::wrap::unguard;
+use crate::extractive::{SummaryLayout, section_titles};
 use crate::redact::redact;
 use crate::think;
 
-/// A line before the first heading is taken for an introduction up to this length.
+/// The maximum length of an introduction before the first heading.
 const INTRODUCTION_CHARS: usize = 200;
-/// A refusal says so at once.
+/// The characters at the beginning in which a refusal is recognised.
 const REFUSAL_CHARS: usize = 160;
-/// How models refuse in words, without the stop reason that says so.
+/// How models refuse in words, without the stop reason of a refusal.
 const REFUSALS: [&str; 8] = [
     "i can't ",
     "i cannot ",
@@ -26,22 +26,22 @@ const REFUSALS: [&str; 8] = [
     "i'm unable",
     "i am unable",
 ];
-/// What models write under a heading when they have nothing to say there.
+/// What models write in an empty section.
 const NOTHING: [&str; 6] = ["none", "n/a", "nothing", "none noted", "none recorded", "-"];
 
-/// The summary in a reply. It has no credentials in it.
+/// The summary in a reply, without credentials.
 ///
 /// # Errors
-/// The reply was refused or cut off, is empty, or has none of the headings that a running
-/// summary must have.
-pub fn summary(reply: &Reply, style: Style) -> Result<String, Rejection> {
+/// The reply was refused or cut off, is empty, or has none of the required headings of a rolling
+/// summary.
+pub fn summary(reply: &Reply, layout: SummaryLayout) -> Result<String, Rejection> {
     let answer = think::answer(&reply.text);
-    let text = match style {
-        Style::Rolling => sections(inner(&answer)),
-        Style::Paragraph => paragraph(inner(&answer)),
+    let text = match layout {
+        SummaryLayout::Rolling => sections(without_fence(&answer)),
+        SummaryLayout::Paragraph => paragraph(without_fence(&answer)),
     };
-    let text = redact(&released(&text)).into_owned();
-    let refuses = style == Style::Paragraph && refuses(&text);
+    let text = redact(&unguard(&text)).into_owned();
+    let refuses = layout == SummaryLayout::Paragraph && refuses(&text);
     let draft = Draft {
         text: &text,
         stop: match reply.stop {
@@ -52,30 +52,30 @@ pub fn summary(reply: &Reply, style: Style) -> Result<String, Rejection> {
         },
         tokens: Tokens::ZERO,
     };
-    let tier = match style {
-        Style::Rolling => Tier::Conversation,
-        Style::Paragraph => Tier::Topic,
+    let tier = match layout {
+        SummaryLayout::Rolling => Tier::Conversation,
+        SummaryLayout::Paragraph => Tier::Topic,
     };
     accept(&draft, tier, Tokens(u64::MAX), Tokens(u64::MAX))?;
     Ok(text)
 }
 
-/// How long the summary should be when one of so many tokens was over its cap: as much less as it
-/// was over, and a little.
-pub fn shorter(target: Tokens, tokens: Tokens, cap: Tokens) -> Tokens {
+/// The target after a summary of `tokens` exceeded its cap: reduced in proportion, by a further
+/// tenth, to at least a quarter.
+pub fn reduced_target(target: Tokens, tokens: Tokens, cap: Tokens) -> Tokens {
     let share = u128::from(target.0) * u128::from(cap.0) / u128::from(tokens.0.max(1));
     let least = Tokens(target.0 / 4);
     Tokens(u64::try_from(share * 9 / 10).unwrap_or(target.0)).max(least)
 }
 
-/// The answer without a code fence around the whole.
-pub(super) fn inner(text: &str) -> &str {
+/// The answer without a code fence around it.
+pub(super) fn without_fence(text: &str) -> &str {
     let text = text.trim();
-    unfenced(text).unwrap_or(text)
+    fenced_content(text).unwrap_or(text)
 }
 
-/// What is inside of a fence that begins before any heading and holds the first one.
-fn unfenced(text: &str) -> Option<&str> {
+/// The content of a fence that begins before any heading and contains the first one.
+fn fenced_content(text: &str) -> Option<&str> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if heading(line).is_some() {
@@ -91,14 +91,15 @@ fn unfenced(text: &str) -> Option<&str> {
             );
             let inside = text[at..].trim_start();
             let fenced = whole && (heading(inside.lines().next()?).is_some() || at == line.len());
-            return fenced.then(|| closed(inside, &opens[..marks]));
+            return fenced.then(|| until_closing_fence(inside, &opens[..marks]));
         }
     }
     None
 }
 
-/// Up to the last line that closes a fence of these marks; a fence inside may close before it.
-fn closed<'t>(inside: &'t str, marks: &str) -> &'t str {
+/// The text up to the last line that closes a fence with these marks; an inner fence may close
+/// before it.
+fn until_closing_fence<'t>(inside: &'t str, marks: &str) -> &'t str {
     let mut end = inside.len();
     let mut at = 0;
     for line in inside.split_inclusive('\n') {
@@ -110,8 +111,7 @@ fn closed<'t>(inside: &'t str, marks: &str) -> &'t str {
     inside[..end].trim()
 }
 
-/// The summary with its sections headed as they are looked for, without an introduction and
-/// without empty sections.
+/// The summary with normalised headings, without an introduction and without empty sections.
 fn sections(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut fence = false;
@@ -132,10 +132,10 @@ fn sections(text: &str) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// A line before the first heading introduces the summary; several say something.
+/// Removes one line before the first heading; several lines are content.
 fn drop_introduction(lines: &mut Vec<String>) {
-    let mut said = lines.iter().filter(|line| !is_rule(line));
-    let introduces = match (said.next(), said.next()) {
+    let mut text = lines.iter().filter(|line| !is_rule(line));
+    let introduces = match (text.next(), text.next()) {
         (None, _) => true,
         (Some(only), None) => only.chars().count() <= INTRODUCTION_CHARS,
         (Some(_), Some(_)) => false,
@@ -145,16 +145,16 @@ fn drop_introduction(lines: &mut Vec<String>) {
     }
 }
 
-/// Takes the last section away if there is nothing under its heading.
+/// Removes the last section if it is empty.
 fn drop_empty(lines: &mut Vec<String>) {
     let Some(at) = lines.iter().rposition(|line| is_title(line)) else {
         return;
     };
     let body = lines[at + 1..].iter().filter(|line| !is_rule(line));
     let says_nothing = |line: &String| {
-        let said = line.trim().trim_start_matches(['-', '*', '(', '_', ' ']);
-        let said = said.trim_end_matches(['.', ')', '*', '_']).to_lowercase();
-        said.is_empty() || NOTHING.contains(&said.as_str())
+        let text = line.trim().trim_start_matches(['-', '*', '(', '_', ' ']);
+        let text = text.trim_end_matches(['.', ')', '*', '_']).to_lowercase();
+        text.is_empty() || NOTHING.contains(&text.as_str())
     };
     if body.count() <= 1
         && lines[at + 1..]
@@ -170,13 +170,12 @@ fn is_title(line: &str) -> bool {
     title.is_some_and(|title| section_titles().contains(&title))
 }
 
-/// An empty line, or one that only divides.
+/// Whether a line is empty or a rule.
 fn is_rule(line: &str) -> bool {
     line.trim().trim_matches(['-', '*', '_']).is_empty()
 }
 
-/// The section that a line heads, however the model marked it: `# Context`, `### 1. Context:`,
-/// `**Work done**`.
+/// The section of a heading in any markup: `# Context`, `### 1. Context:`, `**Work done**`.
 fn heading(line: &str) -> Option<&'static str> {
     let line = line.trim();
     let title = line.trim_start_matches('#');
@@ -195,7 +194,7 @@ fn heading(line: &str) -> Option<&'static str> {
     section_titles().get(at).copied()
 }
 
-/// One paragraph of what the model wrote, without an introduction and without markup of lines.
+/// The text as one paragraph, without an introduction and without markup of lines.
 fn paragraph(text: &str) -> String {
     let mut blocks: Vec<&str> = text.split("\n\n").map(str::trim).collect();
     blocks.retain(|block| !is_rule(block));
@@ -213,7 +212,7 @@ fn paragraph(text: &str) -> String {
     plain.join(" ")
 }
 
-/// Whether a block before others only announces them, or is a title.
+/// Whether the first block is only an announcement or a title.
 fn introduces(block: &str) -> bool {
     let short = block.chars().count() <= INTRODUCTION_CHARS && !block.contains('\n');
     short && (block.ends_with(':') || block.starts_with('#') || block.starts_with("**"))

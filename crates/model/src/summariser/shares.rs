@@ -2,35 +2,34 @@
 
 use unisono_context::Tokens;
 
-use super::prompt::{Filling, Prompt};
+use super::prompt::{Prompt, PromptValues};
 use super::{persona, words};
 use crate::extractive::CountTokens;
 
-/// Tokens of a request besides the prompt and the persona's words: what a dialect adds, and what
-/// counts of texts may miss where these are joined.
+/// Tokens of a request besides the prompt and the persona: the overhead of a dialect, and
+/// inaccuracies of joined texts.
 pub(super) const OVERHEAD: u64 = 96;
-/// A window that leaves fewer tokens for the messages of a part is too small.
+/// The minimum tokens for the messages of a part.
 const ROOM_LEAST: u64 = 128;
-/// The most tokens of messages that are shown for context only, and their part of the window.
+/// The maximum tokens of messages for context only, and their part of the window.
 const RECENT_MOST: u64 = 2_000;
 const RECENT_PART: u64 = 8;
-/// The part of the window that the summary so far may take.
+/// The part of the window for the previous summary.
 const CARRIED_PART: u64 = 4;
-/// The part of the window that is kept for the reply, and what is kept besides twice the summary
-/// for a model that reasons before it writes.
+/// The part of the window for the reply, and the tokens for reasoning besides twice the summary.
 pub(super) const REPLY_PART: u64 = 3;
 pub(super) const REASONING: u64 = 2_048;
-/// Models write more than they are asked for: they are asked for so many percent of the cap.
+/// Models write more than requested, so this percentage of the cap is requested.
 pub(super) const TARGET_PERCENT: u64 = 80;
 
-/// What a summariser can take and should give.
+/// The limits of a summariser and of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Input and output together, in the tokens that are counted.
+    /// Input and output together, in counted tokens.
     pub window: Tokens,
-    /// The longest reply.
+    /// The maximum output.
     pub max_output: Tokens,
-    /// The most tokens of the summary's text.
+    /// The maximum tokens of the summary's text.
     pub cap: Tokens,
 }
 
@@ -41,7 +40,7 @@ pub struct Limits {
      room for messages; shorten it or choose a summariser with a larger window"
 )]
 pub struct TooSmall {
-    /// Tokens of the prompt itself.
+    /// Tokens of the prompt.
     pub prompt: Tokens,
     /// The window.
     pub window: Tokens,
@@ -50,34 +49,34 @@ pub struct TooSmall {
 /// Checks that the prompt leaves room for messages.
 ///
 /// # Errors
-/// It does not.
+/// It leaves no room.
 pub fn check_window(
     prompt: &Prompt,
     limits: Limits,
     count: CountTokens<'_>,
 ) -> Result<(), TooSmall> {
-    Shares::of(prompt, "", limits, count).map(|_| ())
+    Shares::new(prompt, "", limits, count).map(|_| ())
 }
 
-/// How a summariser's window is shared out, in tokens.
+/// The division of a summariser's window, in tokens.
 pub(super) struct Shares {
     pub(super) reply: u64,
     pub(super) target: u64,
     pub(super) carried: u64,
     pub(super) recent: u64,
-    /// For the messages of a part that also has the summary so far and what follows.
+    /// For the messages of a part that also has the previous summary and the recent messages.
     pub(super) room: u64,
 }
 
 impl Shares {
-    pub(super) fn of(
+    pub(super) fn new(
         prompt: &Prompt,
         instructions: &str,
         limits: Limits,
         count: CountTokens<'_>,
     ) -> Result<Shares, TooSmall> {
         let recent = format!("{}\n{}", words::followed(""), words::GOES_ON);
-        let frame = prompt.fill(&Filling {
+        let frame = prompt.fill(&PromptValues {
             conversation: "",
             prior: &words::so_far(""),
             recent: &recent,

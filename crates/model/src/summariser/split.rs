@@ -2,24 +2,24 @@
 
 use crate::extractive::CountTokens;
 
-/// Where a text may be cut, best first; behind its characters.
+/// The separators after which a text may be cut, best first.
 const PARAGRAPH: [&str; 1] = ["\n\n"];
 const LINE: [&str; 1] = ["\n"];
 const SENTENCE: [&str; 6] = [". ", "! ", "? ", "。", "！", "？"];
 const WORD: [&str; 2] = [" ", "\t"];
 const KINDS: [&[&str]; 4] = [&PARAGRAPH, &LINE, &SENTENCE, &WORD];
 
-/// Steps by interpolation; after so many the rest is halved each time.
+/// The number of interpolations; after them it bisects.
 const INTERPOLATIONS: usize = 6;
-/// A piece that fills so much of its room, in percent, is long enough.
+/// A piece that fills this percentage of its room is long enough.
 const FULL_PERCENT: u64 = 97;
-/// Bytes of a token, for the first guess only.
+/// Bytes per token, for the first guess only.
 const BYTES_PER_TOKEN: u64 = 3;
 
-/// The bytes of a longest beginning of `text` with at most `room` tokens, but for a few percent.
-/// At least one character, and never inside of one.
+/// The bytes of the longest beginning of `text` with at most `room` tokens, except for a few
+/// percent. At least one character, and always at a character boundary.
 pub(super) fn fitting(text: &str, room: u64, count: CountTokens<'_>) -> usize {
-    // The bytes and tokens of the longest beginning known to fit, and of the shortest known not to.
+    // Bytes and tokens of the longest beginning known to fit, and of the shortest known not to fit.
     let (mut low, mut high) = ((0, 0), (text.len() + 1, None));
     let mut guess = bytes(room * BYTES_PER_TOKEN);
     for step in 0.. {
@@ -41,7 +41,7 @@ pub(super) fn fitting(text: &str, room: u64, count: CountTokens<'_>) -> usize {
                 let span = (high.0 - low.0) as u64;
                 low.0 + bytes(span * (room - low.1) / (over - low.1))
             }
-            // Nothing too long is known yet: in proportion to what fits.
+            // No upper bound is known yet: extrapolates from the part that fits.
             None if low.1 > 0 => bytes(low.0 as u64 * room / low.1),
             _ => low.0.midpoint(high.0),
         };
@@ -58,8 +58,8 @@ fn bytes(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Where to cut a text that fits up to `limit`: behind a paragraph, a line, a sentence or a word
-/// in the second half of what fits, the best of these and the last of its kind; or at the limit.
+/// The position to cut a text that fits up to `limit`: after the last paragraph, line, sentence or
+/// word in the second half, the first kind that occurs; else the limit.
 pub(super) fn boundary(text: &str, limit: usize) -> usize {
     let half = floor(text, limit / 2);
     let window = &text[half..limit];
@@ -83,13 +83,13 @@ fn floor(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    //! Cuts keep their room and fall at the best places.
+    //! Tests that the pieces fit and that cuts are at the best places.
 
     use proptest::prelude::*;
 
     use super::*;
 
-    /// A word is a token, and so is each other character.
+    /// Counts each word and each other character as a token.
     fn words(text: &str) -> u64 {
         let starts = text.chars().scan(false, |inside, c| {
             let letter = c.is_ascii_alphanumeric();

@@ -2,15 +2,15 @@
 
 use unisono_context::Tokens;
 
-/// How detailed summaries are.
+/// The detail of summaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Style {
-    /// As the prompt has it.
+    /// As in the prompt.
     #[default]
     Standard,
     /// Twice as long, with reasons, alternatives and circumstances.
     Detailed,
-    /// Half as long: what was decided, what holds, what is open.
+    /// Half as long: decisions, current state, open points.
     Concise,
 }
 
@@ -27,12 +27,12 @@ impl Style {
         }
     }
 
-    /// The style of that name.
+    /// The style with this name.
     pub fn from_name(name: &str) -> Option<Style> {
         Style::ALL.into_iter().find(|style| style.name() == name)
     }
 
-    /// A summary's usual length in this style: who writes without a prompt keeps to it as well.
+    /// The maximum length of a summary in this style, for writers with and without a prompt.
     pub const fn scaled(self, cap: Tokens) -> Tokens {
         match self {
             Style::Standard => cap,
@@ -41,7 +41,7 @@ impl Style {
         }
     }
 
-    /// What a writer is told; nothing for the style that prompts have by themselves.
+    /// The instruction for the writer; empty for the standard style.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Style::Standard => "",

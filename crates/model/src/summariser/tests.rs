@@ -1,4 +1,5 @@
-//! Prompts are read strictly, parts fit and lose nothing, replies are taken or named unfit.
+//! Tests that prompts are parsed strictly, that parts fit and are complete, and that replies are
+//! accepted or rejected with a reason.
 
 mod parts;
 mod prompts;

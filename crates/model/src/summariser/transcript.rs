@@ -8,13 +8,13 @@ use unisono_context::alteration::{Form, altered_parts};
 use unisono_context::checkpoint::Span;
 use unisono_context::{Message, Ordinal, Part};
 
-use super::wrap::guarded;
+use super::wrap::guard;
 use crate::date::{Date, utc_date};
 use crate::redact::redact;
 
-/// What a summariser is given to read: a message, or a summary that stands for several.
+/// An item of a transcript: a message, or a summary of several.
 #[derive(Clone, Debug)]
-pub struct Said<'a>(Source<'a>);
+pub struct TranscriptItem<'a>(Source<'a>);
 
 #[derive(Clone, Debug)]
 enum Source<'a> {
@@ -22,21 +22,21 @@ enum Source<'a> {
     Summary(Span, &'a str),
 }
 
-impl<'a> Said<'a> {
-    /// A message as it was said.
-    pub fn message(message: &'a Message) -> Said<'a> {
-        Said(Source::Message(message, Cow::Borrowed(&message.parts)))
+impl<'a> TranscriptItem<'a> {
+    /// A message with its original text.
+    pub fn message(message: &'a Message) -> TranscriptItem<'a> {
+        TranscriptItem(Source::Message(message, Cow::Borrowed(&message.parts)))
     }
 
-    /// A message as it stands in the context: masked or cut.
-    pub fn shortened(message: &'a Message, form: Form) -> Said<'a> {
+    /// A message in its shortened form: masked or cut.
+    pub fn shortened(message: &'a Message, form: Form) -> TranscriptItem<'a> {
         let parts = altered_parts(message, form);
-        Said(Source::Message(message, Cow::Owned(parts)))
+        TranscriptItem(Source::Message(message, Cow::Owned(parts)))
     }
 
-    /// A summary, and the messages it stands for.
-    pub fn summary(span: Span, text: &'a str) -> Said<'a> {
-        Said(Source::Summary(span, text))
+    /// A summary and the messages it covers.
+    pub fn summary(span: Span, text: &'a str) -> TranscriptItem<'a> {
+        TranscriptItem(Source::Summary(span, text))
     }
 
     fn first(&self) -> Ordinal {
@@ -46,7 +46,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Who says it, as its first line names it: `#12 user`, `#1–#9 summary`.
+    /// The title in its first line: `#12 user`, `#1–#9 summary`.
     fn title(&self) -> String {
         match &self.0 {
             Source::Message(message, _) => match &message.author {
@@ -57,7 +57,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The first message whose calls it answers, if it answers any.
+    /// The first message whose tool calls it answers, if any.
     fn answers(&self) -> Option<Ordinal> {
         match &self.0 {
             Source::Message(message, _) => message.answers.iter().map(|call| call.message).min(),
@@ -66,67 +66,66 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Messages as one text, with credentials left out and marks guarded.
+/// Messages as one text, with redacted credentials and guarded marks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Transcript {
     pub(super) text: String,
-    /// Where messages begin, ascending.
+    /// The starts of the messages, ascending.
     pub(super) starts: Vec<Start>,
 }
 
-/// Where a message begins.
+/// The start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     pub(super) at: usize,
     pub(super) ordinal: Ordinal,
-    /// As its first line names it.
+    /// Its title.
     pub(super) title: String,
-    /// Whether a unit begins with it: an assistant message stays together with the results of its
-    /// calls.
+    /// Whether it begins a unit: an assistant message stays together with the results of its calls.
     pub(super) unit: bool,
 }
 
 impl Transcript {
     /// The transcript of messages, oldest first.
-    pub(super) fn of(said: &[Said<'_>]) -> Transcript {
+    pub(super) fn new(items: &[TranscriptItem<'_>]) -> Transcript {
         let mut transcript = Transcript::default();
-        let tools = tools(said);
+        let tools = tools(items);
         let mut day = None;
-        for said in said {
-            transcript.push(said, &tools, &mut day);
+        for item in items {
+            transcript.push(item, &tools, &mut day);
         }
         transcript
     }
 
-    fn push(&mut self, said: &Said<'_>, tools: &Tools<'_>, day: &mut Option<Date>) {
-        let call = said.answers().and_then(|call| self.position(call));
+    fn push(&mut self, item: &TranscriptItem<'_>, tools: &Tools<'_>, day: &mut Option<Date>) {
+        let call = item.answers().and_then(|call| self.position(call));
         if let Some(call) = call {
-            // From the call on all that stands between is one unit.
+            // Everything after the call belongs to its unit.
             for start in self.starts.iter_mut().skip(call + 1) {
                 start.unit = false;
             }
         }
         self.starts.push(Start {
             at: self.text.len(),
-            ordinal: said.first(),
-            title: said.title(),
+            ordinal: item.first(),
+            title: item.title(),
             unit: call.is_none(),
         });
-        let _ = write!(self.text, "<{}", said.title());
-        if let Source::Message(message, _) = &said.0
+        let _ = write!(self.text, "<{}", item.title());
+        if let Source::Message(message, _) = &item.0
             && let Some(today) = utc_date(message.at)
             && day.replace(today) != Some(today)
         {
             let _ = write!(self.text, ", {today}");
         }
         self.text.push_str(">\n");
-        match &said.0 {
+        match &item.0 {
             Source::Message(message, parts) => self.parts(message, parts, tools),
             Source::Summary(_, text) => self.line(text),
         }
     }
 
-    /// Where the message is in the transcript; it may have been summarised before.
+    /// The index of a message in the transcript; `None` if it was summarised earlier.
     fn position(&self, ordinal: Ordinal) -> Option<usize> {
         let at = self.starts.partition_point(|start| start.ordinal < ordinal);
         let found = self.starts.get(at)?;
@@ -156,20 +155,20 @@ impl Transcript {
     }
 
     fn line(&mut self, text: &str) {
-        self.text.push_str(&guarded(&redact(text)));
+        self.text.push_str(&guard(&redact(text)));
         if !text.ends_with('\n') {
             self.text.push('\n');
         }
     }
 }
 
-/// The tools called, by the place of the call.
+/// The names of the called tools, by the position of the call.
 type Tools<'a> = HashMap<(Ordinal, u16), &'a str>;
 
-fn tools<'a>(said: &'a [Said<'_>]) -> Tools<'a> {
+fn tools<'a>(items: &'a [TranscriptItem<'_>]) -> Tools<'a> {
     let mut tools = HashMap::new();
-    for said in said {
-        if let Source::Message(message, _) = &said.0 {
+    for item in items {
+        if let Source::Message(message, _) = &item.0 {
             for (index, (_, name, _)) in (0..).zip(message.tool_calls()) {
                 tools.insert((message.ordinal, index), &**name);
             }

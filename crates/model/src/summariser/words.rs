@@ -1,8 +1,8 @@
 //! The introductions of a prompt's placeholders.
 
-use super::wrap::{CONVERSATION, CUTOFF, EARLIER, RECENT, REQUEST, wrapped};
+use super::wrap::{CONVERSATION, CUTOFF, EARLIER, RECENT, REQUEST, wrap};
 
-/// Ends all parts but the last.
+/// The end of every part but the last.
 pub(super) const GOES_ON: &str = "The messages go on after this part. You are given the next part together \
                        with what you write now, and nothing else of this one.";
 
@@ -16,7 +16,7 @@ pub(super) fn prior(guarded: &str) -> String {
     )
 }
 
-/// The summary of the parts before.
+/// The summary of the earlier parts.
 pub(super) fn so_far(guarded: &str) -> String {
     introduced(
         "Your summary so far, of all messages before these. Write it anew so that it covers these \
@@ -26,7 +26,7 @@ pub(super) fn so_far(guarded: &str) -> String {
     )
 }
 
-/// What the person adds who asked.
+/// The additional instructions of the user.
 pub(super) fn added(guarded: &str) -> String {
     introduced(
         "The person who asked for the summary adds the following. Do as it says where it is about \
@@ -36,25 +36,25 @@ pub(super) fn added(guarded: &str) -> String {
     )
 }
 
-/// What comes after the cutoff.
+/// The messages after the cutoff.
 pub(super) fn followed(guarded: &str) -> String {
     format!(
         "<{CUTOFF}>\nThe cutoff: what follows is not to be summarised, it stays as it is. It only \
          shows what matters from here on.\n{}",
-        wrapped(RECENT, guarded)
+        wrap(RECENT, guarded)
     )
 }
 
 /// The messages to summarise.
 pub(super) fn conversation(guarded: &str) -> String {
-    wrapped(CONVERSATION, guarded)
+    wrap(CONVERSATION, guarded)
 }
 
-/// Heads the rest of a message that began in the part before.
+/// The heading of the rest of a message that began in the part before.
 pub(super) fn continued(title: &str) -> String {
     format!("<{title}, continued>\n")
 }
 
 fn introduced(words: &str, tag: &str, guarded: &str) -> String {
-    format!("{words}\n{}", wrapped(tag, guarded))
+    format!("{words}\n{}", wrap(tag, guarded))
 }

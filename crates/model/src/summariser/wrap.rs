@@ -3,49 +3,49 @@
 //! Data stands between `<tag>` and `</tag>`, each on a line of its own; a message begins with a
 //! line such as `<#12 user>`. In the data itself, a backslash is inserted after each `<` that could
 //! be read as the start of one of these: `</conversation>` becomes `<\/conversation>`. Existing
-//! backslashes there get one more, so [`released`] returns exactly the input of [`guarded`], for
+//! backslashes there get one more, so [`unguard`] returns exactly the input of [`guard`], for
 //! every text.
 
 use std::borrow::Cow;
 
 /// The messages to summarise.
 pub(super) const CONVERSATION: &str = "conversation";
-/// The summary of what came before them.
+/// The summary of earlier messages.
 pub(super) const EARLIER: &str = "earlier_summary";
 /// The messages after the cutoff.
 pub(super) const RECENT: &str = "recent_messages";
-/// What stands between what is summarised and what follows.
+/// The separator between the messages to summarise and the messages after them.
 pub(super) const CUTOFF: &str = "cutoff";
-/// What the person adds who asked.
+/// The additional instructions of the user.
 pub(super) const REQUEST: &str = "asked_for";
 /// One of several topics.
 pub(super) const TOPIC: &str = "topic";
 
 const TAGS: [&str; 6] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST, TOPIC];
 
-/// Guarded text between the marks of a tag.
-pub(super) fn wrapped(tag: &str, guarded: &str) -> String {
+/// Wraps guarded text in a tag.
+pub(super) fn wrap(tag: &str, guarded: &str) -> String {
     let end = if guarded.ends_with('\n') { "" } else { "\n" };
     format!("<{tag}>\n{guarded}{end}</{tag}>")
 }
 
-/// The text with nothing in it that could be read as a mark.
-pub(super) fn guarded(text: &str) -> Cow<'_, str> {
-    rewritten(text, |_, out| out.push('\\'), is_mark)
+/// Escapes everything that could be read as a mark.
+pub(super) fn guard(text: &str) -> Cow<'_, str> {
+    rewrite(text, |_, out| out.push('\\'), is_mark)
 }
 
-/// What was guarded, as it was before.
-pub(super) fn released(text: &str) -> Cow<'_, str> {
-    // One backslash goes, the others stay.
-    rewritten(
+/// Reverses [`guard`].
+pub(super) fn unguard(text: &str) -> Cow<'_, str> {
+    // Removes one backslash and keeps the others.
+    rewrite(
         text,
         |rest, _| *rest = &rest[1..],
         |rest| rest.starts_with('\\') && is_mark(rest),
     )
 }
 
-/// Copies a text and lets `change` act behind each `<` whose rest is chosen.
-fn rewritten<'t>(
+/// Copies a text and applies `change` after each `<` whose rest is chosen.
+fn rewrite<'t>(
     text: &'t str,
     change: impl Fn(&mut &'t str, &mut String),
     chosen: impl Fn(&str) -> bool,
@@ -67,8 +67,8 @@ fn rewritten<'t>(
     Cow::Owned(out)
 }
 
-/// Whether a mark goes on like this behind its `<`, backslashes aside. Readers are lenient about
-/// case and white space, so this is too.
+/// Whether this text after a `<` makes a mark, apart from backslashes. Case and white space are
+/// ignored, since readers are lenient too.
 fn is_mark(rest: &str) -> bool {
     let rest = rest.trim_start_matches('\\').trim_start();
     let rest = rest.strip_prefix('/').unwrap_or(rest).trim_start();
@@ -83,7 +83,7 @@ fn is_mark(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Marks in data are made harmless, and come back as they were.
+    //! Tests that markers in data are escaped, and restored unchanged.
 
     use proptest::prelude::*;
 
@@ -106,8 +106,8 @@ mod tests {
             ("<< /Asked_For", "<<\\ /Asked_For"),
         ];
         for (text, expected) in rows {
-            assert_eq!(guarded(text), expected);
-            assert_eq!(released(expected), text);
+            assert_eq!(guard(text), expected);
+            assert_eq!(unguard(expected), text);
         }
     }
 
@@ -123,16 +123,16 @@ mod tests {
             "a <",
             "<\u{30a2}",
         ] {
-            assert!(matches!(guarded(text), Cow::Borrowed(_)), "{text}");
-            assert_eq!(released(text), text);
+            assert!(matches!(guard(text), Cow::Borrowed(_)), "{text}");
+            assert_eq!(unguard(text), text);
         }
     }
 
     proptest! {
         #[test]
-        fn every_text_comes_back(text in r"(<|\\|/| |\n|#|1|conversation|cutoff|Recent_Messages|é|>){0,24}") {
-            let safe = guarded(&text);
-            prop_assert_eq!(released(&safe), text.as_str());
+        fn every_guarded_text_is_restored(text in r"(<|\\|/| |\n|#|1|conversation|cutoff|Recent_Messages|é|>){0,24}") {
+            let safe = guard(&text);
+            prop_assert_eq!(unguard(&safe), text.as_str());
             let marks = safe.match_indices('<').filter(|(at, _)| {
                 let rest = &safe[at + 1..];
                 is_mark(rest) && !rest.starts_with('\\')

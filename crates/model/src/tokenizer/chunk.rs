@@ -8,7 +8,7 @@
 /// The longest chunk in bytes.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
 
-/// How far back from the longest chunk's end a good place is looked for.
+/// The range before the maximum end of a chunk in which a good cut is searched.
 const SEARCH_BYTES: usize = 16 * 1024;
 
 /// The chunks of a text, in order; they join to the text.
@@ -50,7 +50,7 @@ fn before_word(text: &str, at: usize) -> bool {
         && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic)
 }
 
-/// The nearest character boundary at or before `at`, and the text's end when that is nearer.
+/// The nearest character boundary at or before `at`; at most the text's end.
 fn floor_boundary(text: &str, at: usize) -> usize {
     if at >= text.len() {
         return text.len();

@@ -9,17 +9,17 @@ use std::collections::BinaryHeap;
 
 use super::vocabulary::{Rank, Vocabulary};
 
-/// The longest piece whose lowest pair is looked for in all of it each time. Longer ones keep their
-/// pairs in order: more work for each pair, but not the square of them.
+/// The maximum piece whose lowest pair is found by a linear search. Longer pieces keep their pairs
+/// in a heap: more work per pair, but not quadratic.
 const SHORT_BYTES: usize = 64;
 
-/// The room for long pieces that is kept.
+/// The capacity for long pieces that is kept.
 const SPARE_LINKS: usize = 1024;
 
 /// No token.
 const NONE: Rank = Rank::MAX;
 
-/// Room to merge in, to be used again.
+/// Reusable scratch space for merging.
 #[derive(Default)]
 pub(super) struct Merger {
     parts: Vec<Part>,
@@ -35,19 +35,19 @@ struct Part {
     pair: Rank,
 }
 
-/// A part of a long piece; it stands where the part starts.
+/// A part of a long piece, at the index of its start.
 #[derive(Clone, Copy)]
 struct Link {
-    /// Where the part before starts.
+    /// The start of the part before.
     before: usize,
-    /// Where the part ends, which is where the next one starts.
+    /// The end of the part, which is the start of the next one.
     end: usize,
-    /// As [`Part::pair`]; none where no part starts any more.
+    /// As [`Part::pair`]; [`NONE`] if no part starts here any more.
     pair: Rank,
 }
 
 impl Merger {
-    /// How many tokens a piece is.
+    /// The number of tokens of a piece.
     pub(super) fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> usize {
         match piece.len() {
             0 | 1 => piece.len(),
@@ -57,7 +57,7 @@ impl Merger {
         }
     }
 
-    /// Gives back the room of very long pieces.
+    /// Frees the memory of very long pieces.
     pub(super) fn shrink(&mut self) {
         self.links.clear();
         self.links.shrink_to(SPARE_LINKS);
@@ -68,7 +68,7 @@ impl Merger {
     fn count_short(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> usize {
         let parts = &mut self.parts;
         parts.clear();
-        // One more part, empty, stands at the end.
+        // With an empty part at the end.
         parts.extend((0..=piece.len()).map(|start| Part { start, pair: NONE }));
         let pair = |parts: &[Part], at: usize| match parts.get(at + 2) {
             Some(end) => rank(vocabulary, piece, parts[at].start, end.start),
@@ -100,11 +100,11 @@ impl Merger {
             pair: NONE,
         }));
         for start in 0..piece.len() - 1 {
-            look(vocabulary, piece, links, pairs, start);
+            queue_pair(vocabulary, piece, links, pairs, start);
         }
         let mut parts = piece.len();
         while let Some(Reverse((lowest, start))) = pairs.pop() {
-            // A pair that is no more, because one of the two became part of another.
+            // An outdated pair: one of its parts was merged into another.
             if links[start].pair != lowest {
                 continue;
             }
@@ -116,18 +116,18 @@ impl Merger {
                 after.before = start;
             }
             parts -= 1;
-            look(vocabulary, piece, links, pairs, start);
+            queue_pair(vocabulary, piece, links, pairs, start);
             if start > 0 {
                 let before = links[start].before;
-                look(vocabulary, piece, links, pairs, before);
+                queue_pair(vocabulary, piece, links, pairs, before);
             }
         }
         parts
     }
 }
 
-/// Looks up the pair that starts here, and queues it if it is one.
-fn look(
+/// Looks up the pair that starts here, and queues it if it is a token.
+fn queue_pair(
     vocabulary: &Vocabulary,
     piece: &[u8],
     links: &mut [Link],
@@ -150,7 +150,7 @@ fn rank(vocabulary: &Vocabulary, piece: &[u8], start: usize, end: usize) -> Rank
 
 #[cfg(test)]
 mod tests {
-    //! Both ways to merge find the same tokens.
+    //! Tests that both merge algorithms find the same tokens.
 
     use proptest::prelude::*;
     use unisono_context::tokens::Encoding;

@@ -22,8 +22,8 @@ const O200K_BASE: &str = concat!(
     r"|\s+",
 );
 
-/// The pattern of `cl100k_base`, with `\s+` for `\s+(?!\S)|\s`, and greedy where the original is
-/// possessive: no part could give back what the next one takes.
+/// The pattern of `cl100k_base`, with `\s+` for `\s+(?!\S)|\s`, and greedy instead of possessive:
+/// no part could give back what the next one takes.
 const CL100K_BASE: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)",
     r"|[^\r\n\p{L}\p{N}]?\p{L}+",
@@ -40,10 +40,10 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// Builds the automaton. Its states are made as texts need them, in a [`Cache`].
+    /// Builds the automaton. Its states are built on demand in a [`Cache`].
     ///
     /// # Errors
-    /// What is wrong with the pattern.
+    /// The pattern is invalid.
     pub(super) fn new(encoding: Encoding) -> Result<Splitter, String> {
         let pattern = match encoding {
             Encoding::O200kBase => O200K_BASE,
@@ -53,7 +53,7 @@ impl Splitter {
         Ok(Splitter { dfa })
     }
 
-    /// Room for the states, at most some 2 MB; to be used again.
+    /// A reusable cache of the states, about 2 MB at most.
     pub(super) fn cache(&self) -> Cache {
         self.dfa.create_cache()
     }
@@ -73,7 +73,7 @@ impl Splitter {
         })
     }
 
-    /// Where the piece that starts here ends; none at the text's end.
+    /// The end of the piece that starts here; `None` at the text's end.
     fn piece_end(&self, cache: &mut Cache, text: &str, start: usize) -> Option<usize> {
         let rest = text.get(start..).filter(|rest| !rest.is_empty())?;
         let input = Input::new(text).range(start..).anchored(Anchored::Yes);
@@ -86,9 +86,9 @@ impl Splitter {
     }
 }
 
-/// The length of the piece that the published pattern finds where the automaton finds one of `len`
-/// bytes. Only runs of white space differ. Those that end with a line break, or with the text, are
-/// other parts of the patterns.
+/// The length of the published pattern's piece for an automaton's piece of `len` bytes. Only runs
+/// of white space differ. Runs that end with a line break, or with the text, are other parts of the
+/// patterns.
 fn without_look_ahead(rest: &str, len: usize) -> usize {
     let (piece, after) = rest.split_at(len);
     match piece.chars().next_back() {

@@ -1,4 +1,4 @@
-//! Counts are those of tiktoken-rs, whatever the text, its length and the number of threads.
+//! Tests that counts equal those of tiktoken-rs for any text, length and number of threads.
 
 use proptest::prelude::*;
 use tiktoken_rs::CoreBPE;
@@ -16,12 +16,12 @@ fn reference(encoding: Encoding) -> &'static CoreBPE {
     }
 }
 
-/// How tiktoken-rs counts a text.
+/// The count of tiktoken-rs.
 fn expected(encoding: Encoding, text: &str) -> Count {
     Count::exact(reference(encoding).count_ordinary(text) as u64)
 }
 
-/// Text of what the patterns tell apart, so that each part of them meets each other.
+/// Text of the character classes that the patterns distinguish, in all combinations.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         " ",
@@ -179,6 +179,6 @@ fn hostile_texts_are_bounded() {
 
 #[test]
 fn a_panic_becomes_an_estimate() {
-    let count = guarded("nine byte", |_| std::panic::resume_unwind(Box::new("boom")));
+    let count = catching_panics("nine byte", |_| std::panic::resume_unwind(Box::new("boom")));
     assert_eq!(count, Count::approximate(9));
 }

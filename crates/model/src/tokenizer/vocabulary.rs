@@ -6,31 +6,31 @@ use unisono_context::tokens::Encoding;
 const O200K_BASE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k_base.tokens"));
 const CL100K_BASE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cl100k_base.tokens"));
 
-/// A token's place in the order of merges.
+/// A token's position in the order of merges.
 pub(super) type Rank = u32;
 
-/// All tokens of an encoding, in a table that is never changed.
+/// All tokens of an encoding in an immutable hash table.
 pub(super) struct Vocabulary {
-    /// The tokens' bytes, one behind the other by rank.
+    /// The tokens' bytes, concatenated by rank.
     bytes: &'static [u8],
-    /// Where each token starts in `bytes`, and where the last one ends.
+    /// The start of each token in `bytes`, and the end of the last one.
     starts: Vec<u32>,
-    /// By the hash of a token's bytes: where it should be, or the first free place behind that.
-    places: Vec<Place>,
+    /// By the hash of a token's bytes, with linear probing.
+    slots: Vec<Slot>,
 }
 
-/// A place of the table.
+/// A slot of the table.
 #[derive(Clone, Copy, Default)]
-struct Place {
-    /// A part of the hash that did not choose the place: most strings that are no token need no
-    /// look at the bytes of one.
+struct Slot {
+    /// The part of the hash that did not select the slot: for most strings that are not tokens, no
+    /// bytes need to be compared.
     check: u32,
-    /// The token's rank and 1; 0 where the place is free.
-    rank_after: u32,
+    /// The token's rank plus 1; 0 if the slot is free.
+    rank_plus_one: u32,
 }
 
 impl Vocabulary {
-    /// The tokens of an encoding; none if what was built in is no such table.
+    /// The tokens of an encoding; `None` if the built-in table is damaged.
     pub(super) fn load(encoding: Encoding) -> Option<Vocabulary> {
         let built_in = match encoding {
             Encoding::O200kBase => O200K_BASE,
@@ -49,14 +49,14 @@ impl Vocabulary {
         if end as usize != bytes.len() {
             return None;
         }
-        let places = vec![Place::default(); (2 * tokens).next_power_of_two().max(2)];
+        let slots = vec![Slot::default(); (2 * tokens).next_power_of_two().max(2)];
         let mut vocabulary = Vocabulary {
             bytes,
             starts,
-            places,
+            slots,
         };
         for rank in 0..tokens {
-            vocabulary.put(rank);
+            vocabulary.insert(rank);
         }
         Some(vocabulary)
     }
@@ -64,8 +64,8 @@ impl Vocabulary {
     /// The rank of these bytes, if they are a token.
     pub(super) fn rank(&self, bytes: &[u8]) -> Option<Rank> {
         let (first, check) = self.hash(bytes);
-        for place in self.places[first..].iter().chain(&self.places) {
-            let rank = place.rank_after.checked_sub(1)?;
+        for place in self.slots[first..].iter().chain(&self.slots) {
+            let rank = place.rank_plus_one.checked_sub(1)?;
             if place.check == check && self.token(rank as usize) == bytes {
                 return Some(rank);
             }
@@ -77,29 +77,32 @@ impl Vocabulary {
         &self.bytes[self.starts[rank] as usize..self.starts[rank + 1] as usize]
     }
 
-    fn put(&mut self, rank: usize) {
+    fn insert(&mut self, rank: usize) {
         let (first, check) = self.hash(self.token(rank));
-        let (before, from) = self.places.split_at_mut(first);
+        let (before, from) = self.slots.split_at_mut(first);
         let free = from
             .iter_mut()
             .chain(before)
-            .find(|place| place.rank_after == 0);
+            .find(|place| place.rank_plus_one == 0);
         if let Some(place) = free {
-            let rank_after = u32::try_from(rank + 1).unwrap_or(0);
-            *place = Place { check, rank_after };
+            let rank_plus_one = u32::try_from(rank + 1).unwrap_or(0);
+            *place = Slot {
+                check,
+                rank_plus_one,
+            };
         }
     }
 
-    /// The place where these bytes should be, and the check.
+    /// The first slot of these bytes, and the check.
     fn hash(&self, bytes: &[u8]) -> (usize, u32) {
         let hash = hash(bytes);
-        let place = hash as usize & (self.places.len() - 1);
+        let place = hash as usize & (self.slots.len() - 1);
         (place, (hash >> 32) as u32)
     }
 }
 
-/// A hash of few bytes: each eight are multiplied into 128 bits and folded. The table is fixed, so a
-/// text that collides on purpose finds no more than its longest run of taken places.
+/// A hash of few bytes: each eight are multiplied into 128 bits and folded. The table is fixed, so
+/// deliberate collisions cost at most its longest run of used slots.
 fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let mix = |hash: u64, word: [u8; 8]| {
@@ -117,7 +120,7 @@ fn hash(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    //! The table has every token of the encodings, and nothing else.
+    //! Tests that the table has every token of the encodings, and no others.
 
     use unisono_context::tokens::Encoding;
 

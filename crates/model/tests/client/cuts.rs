@@ -1,4 +1,4 @@
-//! Streams that are cut at every byte.
+//! Tests of streams that are cut off at every byte.
 
 use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Script, Usage, render_stream};
 use unisono_model::client::Client;
@@ -7,7 +7,7 @@ use unisono_model::language::{Class, Reply, Stop};
 
 use crate::setup::{DIALECTS, reply, settings};
 
-/// Text alone, and all that an answer can hold: reasoning, calls, and what it used.
+/// Text alone, and everything that an answer can contain: reasoning, calls, and usage.
 fn answers() -> [Answer; 2] {
     let whole = Answer::pieces(["Grö", "ße"])
         .reasoning("Größer als \"drei\"? 🤔", "sig+/=")
@@ -23,7 +23,7 @@ fn answers() -> [Answer; 2] {
     [Answer::pieces(["Grö", "ße 🏁"]), whole]
 }
 
-/// What the answer is read as.
+/// The parsed answer.
 fn check(dialect: Dialect, answer: &Answer, reply: &Reply) {
     assert_eq!(*reply.text, answer.text.concat(), "{dialect:?}");
     let called: Vec<(&str, &str)> = reply
@@ -40,10 +40,10 @@ fn check(dialect: Dialect, answer: &Answer, reply: &Reply) {
         reply.usage.output.0,
         reply.usage.cache_read.0,
     );
-    let said = answer.usage;
+    let reported = answer.usage;
     assert_eq!(
         usage,
-        (said.input, said.output, said.cache_read),
+        (reported.input, reported.output, reported.cache_read),
         "{dialect:?}"
     );
     let thought = reply.verbatim.as_deref().unwrap_or_default();
@@ -69,7 +69,7 @@ async fn cut_everywhere(ending: Ending, allowed: &[Class]) {
         for cut in 0..=length {
             match reply(&client).await {
                 Ok(reply) => {
-                    // The last event is there once its empty line has begun.
+                    // The last event is complete once its empty line has begun.
                     assert!(cut + 1 >= length, "{dialect:?}, cut at {cut} of {length}");
                     check(dialect, &answer, &reply);
                 }

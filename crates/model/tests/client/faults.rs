@@ -1,5 +1,5 @@
-//! Every fault a provider or its network has: its class, how often it is tried again, and that it
-//! is over in time.
+//! Tests of every fault of a provider or its network: its class, how often the request is retried,
+//! and that it ends in time.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use unisono_model::language::{Class, Error};
 
 use crate::setup::{DIALECTS, call, client, ms, reply, settings, soon};
 
-/// What is expected of a fault that every request meets: a class, and the requests that are made.
+/// The expected result of a fault in every request: the class, and the number of requests.
 struct Case {
     name: &'static str,
     act: Act,
@@ -30,7 +30,7 @@ const UNAVAILABLE: Class = Class::Unavailable {
 const LIMITED: Class = Class::RateLimited {
     retry_after_ms: None,
 };
-/// All attempts.
+/// The number of requests if all attempts are used.
 const ALL: usize = 3;
 
 fn case(name: &'static str, act: Act, class: Class, requests: usize) -> Case {
@@ -60,7 +60,7 @@ fn refusals(fake: Fake) -> Vec<Case> {
         limit: 1_000,
         actual: 2_000,
     };
-    // Some say which limit it was.
+    // Some providers name the limit.
     let limits = vec![
         Class::Overflow {
             limit: Some(Tokens(1_000)),
@@ -360,7 +360,7 @@ fn silences() -> Vec<Case> {
     ]
 }
 
-/// Meets every case in every dialect and looks at the error, the requests and the time.
+/// Runs every case in every dialect and checks the error, the requests and the time.
 async fn meet(cases: impl Fn(Fake) -> Vec<Case>, patience: Option<Duration>) {
     let mut dialects = JoinSet::new();
     for (dialect, fake) in DIALECTS {
@@ -408,17 +408,17 @@ async fn meet_one(case: Case, dialect: Dialect, patience: Option<Duration>) {
 }
 
 #[tokio::test]
-async fn refusals_and_answers_that_are_no_replies() {
+async fn refusals_and_invalid_replies() {
     meet(refusals, None).await;
 }
 
 #[tokio::test]
-async fn streams_that_break() {
+async fn interrupted_streams() {
     meet(|_| streams(), None).await;
 }
 
 #[tokio::test]
-async fn replies_that_are_too_large() {
+async fn oversized_replies() {
     meet(|_| large(), None).await;
 }
 
@@ -428,7 +428,7 @@ async fn silence_at_every_stage() {
 }
 
 #[tokio::test]
-async fn after_a_fault_that_passes_the_next_attempt_brings_the_reply() {
+async fn the_next_attempt_succeeds_after_a_transient_fault() {
     for (dialect, fake) in DIALECTS {
         for case in refusals(fake).into_iter().chain(streams()) {
             if case.requests != ALL || case.mode != Mode::Stream || case.name.contains("200") {
@@ -452,7 +452,7 @@ async fn after_a_fault_that_passes_the_next_attempt_brings_the_reply() {
 }
 
 #[tokio::test]
-async fn connections_that_are_hung_up_on() {
+async fn closed_connections() {
     for stage in [Stage::Accept, Stage::Headers] {
         let acts = [
             Act::hang_up(stage),
@@ -480,7 +480,7 @@ async fn an_announced_length_over_the_cap_is_not_even_read() {
 }
 
 #[tokio::test]
-async fn nobody_listens_there() {
+async fn connection_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -494,7 +494,7 @@ async fn nobody_listens_there() {
 }
 
 #[tokio::test]
-async fn no_machine_of_that_name() {
+async fn unknown_host() {
     let mut settings = settings(Dialect::Anthropic, "http://nowhere.invalid");
     settings.retry.attempts = 1;
     let error = reply(&Client::new(settings).unwrap()).await.unwrap_err();
@@ -508,7 +508,7 @@ async fn no_machine_of_that_name() {
 }
 
 #[tokio::test]
-async fn a_date_to_wait_for_is_waited_for() {
+async fn a_retry_date_is_respected() {
     let later = RetryAfter::DateIn(ms(10));
     let limited = Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(later);
     let script = Script::sequence([limited, Act::answer(answer())]);
@@ -519,7 +519,7 @@ async fn a_date_to_wait_for_is_waited_for() {
             .await
             .is_ok()
     );
-    // A date has whole seconds: the wait is between 0 and 2 s, and not none.
+    // A date has whole seconds, so the wait is between 0 and 2 s, but not zero.
     assert!(
         start.elapsed() < Duration::from_secs(3),
         "{:?}",
@@ -549,11 +549,11 @@ async fn errors_say_what_to_do() {
         ),
         (
             Act::refuse(Refusal::Overloaded).retry_after(RetryAfter::Seconds(900)),
-            "asks to wait 900.0 s, longer than the 3.0 s it is given",
+            "asks to wait 900.0 s, longer than the 3.0 s allowed",
         ),
         (
             Act::refuse(Refusal::Internal).header("x-should-retry", "false"),
-            "the provider asks not to try again",
+            "the provider asks not to retry",
         ),
     ];
     for (act, expected) in table {

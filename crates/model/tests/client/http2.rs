@@ -1,8 +1,8 @@
-//! A provider that speaks HTTP/2, as those on the internet do: one connection carries all requests,
-//! a request that is dropped is taken back alone, and a long reply flows.
+//! Tests with a provider that uses HTTP/2, as those on the internet do: one connection carries all
+//! requests, cancelling a request resets only its stream, and flow control works for a long reply.
 //!
-//! `loopback/` has a certificate for 127.0.0.1 and the authority that signed it, whose key nobody
-//! has.
+//! `loopback/` has a certificate for 127.0.0.1 and the authority that signed it; the authority's
+//! key was deleted.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use unisono_model::dialect::Dialect;
 use crate::setup::{client, reply, soon};
 
 const CHILD: &str = "UNISONO_TEST_HTTP2";
-/// Longer than any window that is open at first.
+/// Longer than any initial flow-control window.
 const LONG: usize = 6 * 1_024 * 1_024;
 
-/// What the server saw.
+/// The requests that the server received.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
-    /// The first event of a reply is sent, and no more follows.
+    /// The first event of a reply was sent; no more follow.
     Held,
     /// The stream of that reply was reset.
     Reset(Reason),
 }
 
-/// What requests are answered with, by the order in which they come.
+/// The answers to requests, in the order of their arrival.
 #[derive(Clone, Copy)]
 enum Way {
     Text(usize),
@@ -109,7 +109,7 @@ fn piece(text: &str) -> Bytes {
     ))
 }
 
-/// Reads the request whole, then answers it.
+/// Reads the complete request, then answers it.
 async fn answer(
     mut body: RecvStream,
     mut respond: SendResponse<Bytes>,
@@ -144,15 +144,15 @@ async fn answer(
     stream.send_data(event("[DONE]"), true).unwrap();
 }
 
-/// Runs itself in a process that trusts the authority of these tests and no other.
+/// Runs the test again in a process that trusts only the authority of these tests.
 #[tokio::test]
-async fn requests_share_a_connection_and_are_taken_back_alone() {
+async fn requests_share_a_connection_and_are_cancelled_separately() {
     if std::env::var_os(CHILD).is_none() {
         let authority = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/client/loopback/authority.pem"
         );
-        let name = "http2::requests_share_a_connection_and_are_taken_back_alone";
+        let name = "http2::requests_share_a_connection_and_are_cancelled_separately";
         let child = Command::new(std::env::current_exe().unwrap())
             .args([name, "--exact", "--nocapture"])
             .env(CHILD, "1")
@@ -160,15 +160,15 @@ async fn requests_share_a_connection_and_are_taken_back_alone() {
             .env("SSL_CERT_DIR", "/nowhere")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
+        let reported = String::from_utf8_lossy(&child.stdout);
         let why = String::from_utf8_lossy(&child.stderr);
         assert!(
-            child.status.success() && said.contains("1 passed"),
-            "{said}{why}"
+            child.status.success() && reported.contains("1 passed"),
+            "{reported}{why}"
         );
         return;
     }
-    // What these systems trust is not in files.
+    // These systems do not keep trusted certificates in files.
     if cfg!(any(windows, target_vendor = "apple")) {
         return;
     }

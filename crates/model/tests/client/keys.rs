@@ -1,4 +1,5 @@
-//! Keys are in requests and nowhere else: not in errors, not in logs, not in what types print.
+//! Tests that keys are in requests and nowhere else: not in errors, not in logs, and not in debug
+//! output.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -60,10 +61,11 @@ async fn a_key_is_in_no_error_and_no_log() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    // The runtime of the test has one thread: all that happens is logged here.
+    // The runtime of the test has one thread, so all events are logged in it.
     let _guard = tracing::subscriber::set_default(subscriber);
-    // While there is one subscriber only, a place that logs is asked after in the thread that comes
-    // by first, which may be another test's, without one; it would be silent from then on.
+    // As long as there is only one subscriber, a log statement is registered by the thread that
+    // reaches it first. That may be the thread of another test without a subscriber, and then it
+    // would stay disabled.
     let _other = Dispatch::new(NoSubscriber::new());
     for (dialect, _) in DIALECTS {
         for act in acts() {
@@ -95,17 +97,17 @@ async fn a_key_is_in_no_error_and_no_log() {
     assert!(!log.contains("\"content\":\"Hello.\""), "no bodies either");
 }
 
-/// Keys are whatever a server of one's own takes: here one that begins like a known kind of key
-/// and goes on as none does, so that what looks like a key is only a part of it.
+/// A self-hosted server may use any key: this one begins like a known kind of key and continues
+/// differently, so that only a part of it looks like a key.
 const UNUSUAL: &str = r#"sk-0123456789abcdefghij/"\$%{and-the-rest-of-it}"#;
 
 #[tokio::test]
-async fn an_unusual_key_is_taken_out_wherever_it_stands() {
+async fn an_unusual_key_is_removed_everywhere() {
     let error = |message: String| {
         serde_json::json!({"type": "error", "error": {"type": "x", "code": 400, "message": message}})
             .to_string()
     };
-    // Reasons are cut after 300 characters: in the middle of the key.
+    // Reasons are truncated after 300 characters, here within the key.
     let late = format!("{} {UNUSUAL}", "x".repeat(280));
     let event = |data: String| {
         let events = format!("event: error\ndata: {data}\n\n");

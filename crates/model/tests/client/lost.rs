@@ -1,5 +1,5 @@
-//! Attempts that break off while the provider is at work: told with what they used, whatever
-//! becomes of the call.
+//! Tests of attempts that are interrupted while the provider is working: they are reported with
+//! their usage, whatever the result of the call is.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ fn cut(ending: Ending) -> Act {
     Act::answer(answer()).end_at(At::Event(3), ending)
 }
 
-/// What became of a call, and what its owner was told of lost attempts.
+/// The result of a call, and the lost attempts that were reported.
 async fn outcome(dialect: Dialect, script: Script) -> (Result<Reply, Error>, Vec<Usage>) {
     let provider = FakeProvider::play(script).await;
     let mut settings = settings(dialect, &provider.url());
@@ -29,7 +29,7 @@ async fn outcome(dialect: Dialect, script: Script) -> (Result<Reply, Error>, Vec
     let lost: Arc<Mutex<Vec<Usage>>> = Arc::default();
     let heard = lost.clone();
     let call = Call {
-        on_lost: Some(Box::new(move |used| heard.lock().unwrap().push(used))),
+        on_interrupted: Some(Box::new(move |used| heard.lock().unwrap().push(used))),
         ..call(dialect, Mode::Stream)
     };
     let replied = soon(client.reply(call)).await;
@@ -38,7 +38,7 @@ async fn outcome(dialect: Dialect, script: Script) -> (Result<Reply, Error>, Vec
 }
 
 #[tokio::test]
-async fn a_reply_that_broke_off_is_told_also_where_the_next_attempt_succeeds() {
+async fn an_interrupted_reply_is_reported_even_if_the_next_attempt_succeeds() {
     for (dialect, _) in DIALECTS {
         let broken = [
             cut(Ending::Reset),
@@ -56,9 +56,9 @@ async fn a_reply_that_broke_off_is_told_also_where_the_next_attempt_succeeds() {
                 panic!("told once: {lost:?} {name}");
             };
             assert!(used.output.0 >= 3, "{used:?} {name}");
-            // Anthropic says at once what a request has, Gemini with each event.
-            let said = matches!(dialect, Dialect::Anthropic | Dialect::Gemini);
-            assert_eq!(used.input.0 > 0, said, "{used:?} {name}");
+            // Anthropic reports the input of a request at once, Gemini with each event.
+            let reported = matches!(dialect, Dialect::Anthropic | Dialect::Gemini);
+            assert_eq!(used.input.0 > 0, reported, "{used:?} {name}");
 
             let (failed, lost) = outcome(dialect, Script::always(act)).await;
             let error = failed.unwrap_err();
@@ -69,7 +69,7 @@ async fn a_reply_that_broke_off_is_told_also_where_the_next_attempt_succeeds() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_where_no_reply_began() {
+async fn nothing_is_reported_if_no_reply_began() {
     for (dialect, _) in DIALECTS {
         for act in [
             Act::refuse(Refusal::Internal),
@@ -87,7 +87,7 @@ async fn nothing_is_lost_where_no_reply_began() {
 }
 
 #[tokio::test]
-async fn who_lost_one_attempt_and_is_then_turned_away_has_begun() {
+async fn a_call_rejected_after_an_interrupted_attempt_has_begun() {
     let script = Script::sequence([cut(Ending::Reset)]).then(Act::refuse(Refusal::Unauthorised));
     let (failed, lost) = outcome(Dialect::OpenAiChat, script).await;
     let error = failed.unwrap_err();
@@ -96,7 +96,7 @@ async fn who_lost_one_attempt_and_is_then_turned_away_has_begun() {
 }
 
 #[tokio::test]
-async fn a_provider_that_never_answers_was_at_work() {
+async fn a_silent_provider_counts_as_working() {
     let script = Script::sequence([Act::silence()]).then(answer());
     let (reply, lost) = outcome(Dialect::OpenAiChat, script).await;
     assert!(reply.is_ok());
@@ -104,7 +104,7 @@ async fn a_provider_that_never_answers_was_at_work() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_model_wrote_wrongly_is_a_reply_that_was_written() {
+async fn an_invalid_tool_call_is_a_paid_reply() {
     let stream = concat!(
         r#"data: {"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}],"#,
         r#""usageMetadata":{"promptTokenCount":900,"candidatesTokenCount":40,"#,

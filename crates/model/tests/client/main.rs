@@ -1,4 +1,4 @@
-//! The client against a scripted provider over real sockets: what it sends, what it makes of
+//! Tests of the client with a scripted provider over real sockets: what it sends, how it handles
 //! every fault, and that it always ends in time.
 
 #![allow(

@@ -1,4 +1,4 @@
-//! What is sent, byte for byte, and replies in every form.
+//! Tests of the exact bytes that are sent, and of replies in every form.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ async fn each_provider_gets_the_key_in_its_header() {
 }
 
 #[tokio::test]
-async fn a_header_of_the_settings_takes_the_place_of_the_dialects() {
+async fn a_header_of_the_settings_replaces_the_dialects() {
     let provider = FakeProvider::start().await;
     let mut settings = settings(Dialect::Anthropic, &provider.url());
     settings.headers = vec![Header::new("anthropic-version", "2099-01-01").unwrap()];
@@ -115,15 +115,15 @@ async fn streams_and_documents_give_the_same_reply() {
         let provider = FakeProvider::play(Script::sequence(acts)).await;
         let client = client(dialect, &provider.url());
         let mut replies = Vec::new();
-        // The third one asks for a stream and is given a document.
+        // The third request asks for a stream and receives a document.
         for mode in [Mode::Stream, Mode::Whole, Mode::Stream] {
             let heard = Heard::default();
             let first = Arc::new(AtomicUsize::new(0));
-            let told = first.clone();
+            let notified = first.clone();
             let mut call = call(dialect, mode);
             call.listener = heard.listener();
             call.on_first_event = Some(Box::new(move || {
-                told.fetch_add(1, Ordering::SeqCst);
+                notified.fetch_add(1, Ordering::SeqCst);
             }));
             let reply = soon(client.reply(call)).await.unwrap();
             assert_eq!(&*reply.text, TEXT.concat(), "{dialect:?}, {mode:?}");
@@ -144,7 +144,7 @@ async fn streams_and_documents_give_the_same_reply() {
 }
 
 #[tokio::test]
-async fn a_character_that_two_events_share_is_whole() {
+async fn a_character_split_between_events_is_joined() {
     let first = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"so \ud83d"}}]}"#;
     let second =
         r#"{"choices":[{"index":0,"delta":{"content":"\ude00!"},"finish_reason":"stop"}]}"#;
@@ -161,13 +161,13 @@ async fn a_character_that_two_events_share_is_whole() {
 }
 
 #[tokio::test]
-async fn text_is_passed_on_while_it_comes() {
+async fn text_is_passed_on_while_it_is_streamed() {
     for (dialect, _) in DIALECTS {
         let gate = Gate::new();
         let act = Act::answer(answer()).hold_at(At::LastEvent, &gate);
         let provider = FakeProvider::play(act).await;
         let client = client(dialect, &provider.url());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, notified) = tokio::sync::oneshot::channel();
         let tell = std::sync::Mutex::new(Some(tell));
         let mut call = call(dialect, Mode::Stream);
         call.listener = Listener::new(move |_| {
@@ -176,7 +176,7 @@ async fn text_is_passed_on_while_it_comes() {
             }
         });
         let reply = tokio::spawn(async move { client.reply(call).await });
-        soon(told).await.unwrap();
+        soon(notified).await.unwrap();
         assert!(!reply.is_finished(), "its end is held back");
         gate.open();
         assert!(soon(reply).await.unwrap().is_ok());
@@ -184,24 +184,24 @@ async fn text_is_passed_on_while_it_comes() {
 }
 
 #[tokio::test]
-async fn a_reply_without_text_gives_signs_of_life_while_it_comes() {
+async fn a_reply_without_text_reports_activity() {
     for (dialect, _) in DIALECTS {
         let gate = Gate::new();
         let answer = Answer::call("search", r#"{"q":"x"}"#).reasoning("Where is it?", "sig");
         let act = Act::answer(answer).hold_at(At::LastEvent, &gate);
         let provider = FakeProvider::play(act).await;
         let client = client(dialect, &provider.url());
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (tell, notified) = tokio::sync::oneshot::channel();
         let tell = std::sync::Mutex::new(Some(tell));
         let mut call = call(dialect, Mode::Stream);
         let listener = Listener::new(move |text| assert_eq!(text, "", "{dialect:?}"));
-        call.listener = listener.with_signs(move || {
+        call.listener = listener.with_activity(move || {
             if let Some(tell) = tell.lock().unwrap().take() {
                 tell.send(()).unwrap();
             }
         });
         let reply = tokio::spawn(async move { client.reply(call).await });
-        soon(told).await.unwrap();
+        soon(notified).await.unwrap();
         assert!(!reply.is_finished(), "its end is held back");
         gate.open();
         let reply = soon(reply).await.unwrap().unwrap();
@@ -269,7 +269,7 @@ async fn streams_in_every_style_and_every_cut_into_packets() {
 }
 
 #[tokio::test]
-async fn what_follows_the_terminal_marker_is_not_read() {
+async fn data_after_the_terminal_marker_is_not_read() {
     for (dialect, fake) in DIALECTS {
         let last = unisono_fake_provider::render_events(fake, &answer()).len() - 1;
         let provider = FakeProvider::play(Act::answer(answer()).double(last)).await;
@@ -279,7 +279,7 @@ async fn what_follows_the_terminal_marker_is_not_read() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_where_the_provider_can() {
+async fn tokens_are_counted_if_the_provider_supports_it() {
     for (dialect, fake) in DIALECTS {
         let counts = Script::always(Answer::empty().usage(Usage::new(1_234, 0)));
         let provider = FakeProvider::builder().counts(counts).start().await;
@@ -304,7 +304,7 @@ async fn tokens_are_counted_where_the_provider_can() {
 }
 
 #[tokio::test]
-async fn a_reply_for_a_count_is_a_mistake_of_the_caller() {
+async fn a_reply_for_a_count_request_is_an_internal_error() {
     let provider = FakeProvider::start().await;
     let client = client(Dialect::Anthropic, &provider.url());
     let error = soon(client.reply(call(Dialect::Anthropic, Mode::Count)))
@@ -327,7 +327,7 @@ async fn the_providers_id_of_a_request_is_kept() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     for (dialect, _) in DIALECTS {
         let provider = FakeProvider::play(Script::always(answer())).await;
         let client = client(dialect, &provider.url());
@@ -335,13 +335,13 @@ async fn connections_are_used_again() {
             reply(&client).await.unwrap();
             provider.wait_for_quiet().await;
         }
-        // A new one may race with one that is just being given back.
+        // A new connection may be opened while another is just being returned to the pool.
         assert!(provider.connections() <= 3, "{}", provider.connections());
     }
 }
 
 #[tokio::test]
-async fn a_connection_whose_answer_ends_after_its_reply_is_used_again() {
+async fn a_connection_with_data_after_the_reply_is_reused() {
     const CALLS: usize = 6;
     for (dialect, _) in DIALECTS {
         let gates: Vec<Gate> = (0..CALLS).map(|_| Gate::new()).collect();
@@ -356,7 +356,7 @@ async fn a_connection_whose_answer_ends_after_its_reply_is_used_again() {
                 async move { reply(&client).await.is_ok() }
             });
             gate.reached(1).await;
-            // Only Gemini's replies end with their answer; the others are there already.
+            // Only Gemini's replies end with their answer; those of the others are complete before.
             if dialect != Dialect::Gemini {
                 assert!(soon(reply).await.unwrap());
                 gate.open();
@@ -367,7 +367,7 @@ async fn a_connection_whose_answer_ends_after_its_reply_is_used_again() {
             provider.wait_for_quiet().await;
         }
         assert_eq!(provider.abandoned(), 0, "{dialect:?}");
-        // A new one may race with one that is just being given back.
+        // A new connection may be opened while another is just being returned to the pool.
         assert!(
             provider.connections() <= 3,
             "{dialect:?}: {}",
@@ -376,12 +376,12 @@ async fn a_connection_whose_answer_ends_after_its_reply_is_used_again() {
     }
 }
 
-/// A proxy that repeats a piece of a stream: the reply is what it was, or has that piece twice. No
-/// call comes of it that the model did not make, but where calls have nothing to be told apart by.
+/// A proxy that repeats a piece of a stream: the reply is unchanged, or has that piece twice. No
+/// call is added that the model did not make, unless calls have no ids or indices.
 #[tokio::test]
-async fn an_event_that_comes_twice_is_no_second_call() {
-    let said = Answer::pieces(["I look ", "for it."]);
-    let answer = said
+async fn a_repeated_event_is_not_a_second_call() {
+    let answer = Answer::pieces(["I look ", "for it."]);
+    let answer = answer
         .and_call("search", r#"{"q":"x"}"#)
         .and_call("read", r#"{"n":2}"#);
     for (dialect, fake) in DIALECTS {
@@ -397,7 +397,7 @@ async fn an_event_that_comes_twice_is_no_second_call() {
                 names.dedup();
             }
             assert_eq!(names, ["search", "read"], "{case}");
-            // Arguments that came twice are no JSON, which the model is told.
+            // Arguments that came twice are not JSON, which is reported to the model.
             let known = [r#"{"q":"x"}"#, r#"{"n":2}"#];
             let sound = |arguments: &str| known.contains(&arguments);
             let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
@@ -411,7 +411,7 @@ async fn an_event_that_comes_twice_is_no_second_call() {
 }
 
 #[tokio::test]
-async fn thoughts_that_the_prompt_opened_are_told_nobody() {
+async fn reasoning_opened_by_the_prompt_is_not_reported() {
     let thinking = Answer::pieces(["A ", "key?</th", "ink>\n", "\nUnder ", "the mat."]);
     for mode in [Mode::Stream, Mode::Whole] {
         for (think_opened, expected) in [

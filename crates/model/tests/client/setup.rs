@@ -1,4 +1,4 @@
-//! Clients with short timeouts, and calls to make with them.
+//! Clients with short timeouts, and calls for them.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use unisono_model::dialect::{Dialect, Mode};
 use unisono_model::language::{Error, Listener, Reply};
 use unisono_model::provider::{Key, Kind, Settings, Timeouts};
 
-/// The key of every client here.
+/// The key of all clients in these tests.
 pub(crate) const KEY: &str = "test-key-0123456789";
 
-/// Everything ends before that, however busy the machine is.
+/// A time within which everything ends, even on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
-/// The dialects, and what the scripted provider calls them.
+/// The dialects, and their names in the scripted provider.
 pub(crate) const DIALECTS: [(Dialect, Fake); 4] = [
     (Dialect::OpenAiChat, Fake::OpenAiChat),
     (Dialect::OpenAiResponses, Fake::OpenAiResponses),
@@ -30,7 +30,7 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Settings with short timeouts, three quick attempts and no breaker.
+/// Settings with short timeouts, three quick attempts and no circuit breaker.
 pub(crate) fn settings(dialect: Dialect, url: &str) -> Settings {
     let kind = match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiResponses => Kind::OpenAi,
@@ -60,7 +60,7 @@ pub(crate) fn client(dialect: Dialect, url: &str) -> Client {
     Client::new(settings(dialect, url)).unwrap()
 }
 
-/// Head and tail of a body.
+/// The beginning and the end of a body.
 pub(crate) fn body(dialect: Dialect, mode: Mode) -> [Bytes; 2] {
     let (head, tail) = match dialect {
         Dialect::OpenAiChat => (
@@ -105,11 +105,11 @@ pub(crate) fn call(dialect: Dialect, mode: Mode) -> Call {
         bounded: false,
         think_opened: false,
         on_first_event: None,
-        on_lost: None,
+        on_interrupted: None,
     }
 }
 
-/// What a call's listener was told.
+/// The reports to a call's listener.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -124,12 +124,12 @@ impl Heard {
     }
 }
 
-/// A streamed reply, which must come soon.
+/// A streamed reply, which must arrive soon.
 pub(crate) async fn reply(client: &Client) -> Result<Reply, Error> {
     soon(client.reply(call(client.settings().dialect, Mode::Stream))).await
 }
 
-/// The outcome of what must end soon.
+/// The result of a future, which must end soon.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(SOON, future).await {
         Ok(outcome) => outcome,

@@ -1,5 +1,5 @@
-//! What calls to one provider share: the cool-down, the breaker, the limits, and how many there
-//! are at once.
+//! Tests of what calls to one provider share: the cool-down, the breaker, the limits, and the
+//! number of concurrent calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ async fn with(script: Script, change: impl FnOnce(&mut Settings)) -> (FakeProvid
     (provider, Arc::new(Client::new(settings).unwrap()))
 }
 
-/// So many calls at once; when each had its reply.
+/// Makes this many calls at once; returns when each had its reply.
 async fn at_once(client: &Arc<Client>, calls: usize) -> Vec<std::time::Duration> {
     let start = Instant::now();
     let mut set = JoinSet::new();
@@ -41,7 +41,7 @@ async fn at_once(client: &Arc<Client>, calls: usize) -> Vec<std::time::Duration>
 }
 
 #[tokio::test]
-async fn one_429_does_not_become_as_many_as_there_are_siblings() {
+async fn one_429_is_not_multiplied_by_the_siblings() {
     let limited = Act::refuse(Refusal::RateLimited { seconds: None })
         .retry_after(RetryAfter::Milliseconds(400));
     let script = Script::sequence([limited]).then(Act::answer("Hello."));
@@ -60,7 +60,7 @@ async fn one_429_does_not_become_as_many_as_there_are_siblings() {
 }
 
 #[tokio::test]
-async fn who_cannot_wait_for_the_cool_down_is_told_so() {
+async fn a_call_that_cannot_wait_for_the_cool_down_fails() {
     let limited =
         Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(RetryAfter::Seconds(2));
     let script = Script::sequence([limited]).then(Act::answer("Hello."));
@@ -68,15 +68,12 @@ async fn who_cannot_wait_for_the_cool_down_is_told_so() {
     assert!(reply(&client).await.is_err());
     let error = reply(&client).await.unwrap_err();
     assert_eq!(error.class, Class::Busy);
-    assert!(
-        error.reason.contains("asked to be left alone for"),
-        "{error}"
-    );
+    assert!(error.reason.contains("asked for a pause of"), "{error}");
     assert_eq!(provider.request_count(), 1);
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_after_the_caller_has_gone_is_not_begun() {
+async fn a_wait_beyond_the_callers_patience_is_not_begun() {
     let limited =
         Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(RetryAfter::Seconds(60));
     let script = Script::sequence([limited]).then(Act::answer("Hello."));
@@ -85,8 +82,8 @@ async fn a_wait_that_ends_after_the_caller_has_gone_is_not_begun() {
         patience: Some(ms(500)),
         ..call(client.settings().dialect, Mode::Stream)
     };
-    // Asked to wait, and kept waiting by what another was asked.
-    for (class, said) in [
+    // It was asked to wait, and waits longer because of the answer to another call.
+    for (class, reported) in [
         (
             Class::RateLimited {
                 retry_after_ms: Some(60_000),
@@ -97,13 +94,13 @@ async fn a_wait_that_ends_after_the_caller_has_gone_is_not_begun() {
     ] {
         let error = soon(client.reply(hurried())).await.unwrap_err();
         assert_eq!(error.class, class, "{error}");
-        assert!(error.reason.contains(said), "{error}");
+        assert!(error.reason.contains(reported), "{error}");
         assert_eq!(provider.request_count(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_keeps_failing_is_left_alone_until_a_probe_is_answered() {
+async fn a_failing_provider_gets_no_requests_until_a_probe_succeeds() {
     let script = Script::sequence([Act::refuse(Refusal::Internal), Act::html(502)])
         .then(Act::answer("Hello."));
     let (provider, client) = with(script, |settings| {
@@ -120,17 +117,17 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_a_probe_is_answered()
     let opened = Instant::now();
     let error = reply(&client).await.unwrap_err();
     assert!(matches!(error.class, Class::CircuitOpen { .. }));
-    let said = "it failed last with: HTTP 502";
-    assert!(error.reason.contains(said), "what was wrong: {error}");
+    let reported = "it failed last with: HTTP 502";
+    assert!(error.reason.contains(reported), "what was wrong: {error}");
     assert_eq!(provider.request_count(), 2, "nothing was sent");
     tokio::time::sleep(ms(300)).await;
     assert!(reply(&client).await.is_ok(), "after {:?}", opened.elapsed());
     assert_eq!(at_once(&client, 4).await.len(), 4);
 }
 
-/// A proxy: one of its models is broken, the others answer.
+/// A proxy with one broken model; the others answer.
 #[tokio::test]
-async fn a_model_that_fails_holds_up_no_other() {
+async fn a_failing_model_does_not_block_others() {
     let failing = Script::always(Act::refuse(Refusal::Internal));
     let (provider, client) = with(failing, |settings| settings.breaker.failures = 2).await;
     let of = |name: &str| Call {
@@ -144,8 +141,8 @@ async fn a_model_that_fails_holds_up_no_other() {
     }
     let refused = client.reply(of("broken")).await.unwrap_err();
     assert!(matches!(refused.class, Class::CircuitOpen { .. }));
-    let said = "model `broken` failed too often and is left alone for";
-    assert!(refused.reason.contains(said), "{refused}");
+    let reported = "model `broken` failed too often; requests to it are paused for";
+    assert!(refused.reason.contains(reported), "{refused}");
     assert!(
         refused
             .reason
@@ -162,8 +159,8 @@ async fn a_model_that_fails_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn who_meets_an_open_breaker_is_told_where_nobody_listens() {
-    // Its port is given back at once.
+async fn an_open_breakers_error_names_the_refusing_address() {
+    // Its port is freed at once.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -177,13 +174,13 @@ async fn who_meets_an_open_breaker_is_told_where_nobody_listens() {
         let later = reply(&client).await.unwrap_err();
         assert!(matches!(later.class, Class::CircuitOpen { .. }), "{later}");
         let why = format!(
-            "is left alone for 30.0 s more; it failed last with: {}",
+            "requests to it are paused for 30.0 s more; it failed last with: {}",
             first.reason
         );
-        let said = later.reason.replace("29.9 s", "30.0 s");
-        assert!(said.contains(&why), "{later}");
+        let reported = later.reason.replace("29.9 s", "30.0 s");
+        assert!(reported.contains(&why), "{later}");
         assert!(
-            said.contains(&origin) && said.contains("refused"),
+            reported.contains(&origin) && reported.contains("refused"),
             "{later}"
         );
         assert!(later.to_string().contains("mine/fake-model"), "{later}");
@@ -212,7 +209,7 @@ async fn a_breaker_that_opens_between_attempts_does_not_hide_why() {
 }
 
 #[tokio::test]
-async fn only_so_many_requests_are_under_way_at_once() {
+async fn concurrent_requests_are_limited() {
     let gate = Gate::new();
     let script = Script::always(Act::answer("Hello.").hold(&gate));
     let (provider, client) = with(script, |settings| settings.limits.concurrent = Some(3)).await;
@@ -228,7 +225,7 @@ async fn only_so_many_requests_are_under_way_at_once() {
 
 #[tokio::test]
 async fn a_limit_of_requests_a_minute_makes_them_wait() {
-    // 2 at once, then one each 100 ms.
+    // 2 at once, then one every 100 ms.
     let (provider, client) = with(Script::always(Act::answer("Hello.")), |settings| {
         settings.limits.requests_per_minute = Some(600);
     })
@@ -240,7 +237,7 @@ async fn a_limit_of_requests_a_minute_makes_them_wait() {
 }
 
 #[tokio::test]
-async fn tokens_that_were_not_used_are_given_back() {
+async fn unused_tokens_are_returned() {
     let answer = Answer::text("Hello.").usage(Usage::new(5, 5));
     let (_provider, client) = with(Script::always(answer), |settings| {
         // Each call takes 100 and uses 10.
@@ -254,7 +251,7 @@ async fn tokens_that_were_not_used_are_given_back() {
 }
 
 #[tokio::test]
-async fn a_limit_that_the_provider_says_is_used_up_is_waited_for() {
+async fn an_exhausted_limit_of_the_provider_is_waited_for() {
     let limits = RateLimits {
         requests: Some(Window {
             limit: 1,
@@ -307,7 +304,7 @@ async fn a_fan_out_whose_replies_are_short_waits_for_them_and_is_not_refused() {
 }
 
 #[tokio::test]
-async fn a_call_whose_tokens_were_reserved_is_sent_again_only_while_nothing_is_paid_for() {
+async fn a_reserved_call_is_retried_only_while_nothing_is_paid() {
     let pieces = Answer::pieces(["One ", "two ", "three."]);
     let broken = || Act::answer(pieces.clone()).end_at(At::Event(4), Ending::Reset);
     let refused = || Act::refuse(Refusal::Internal);
@@ -328,7 +325,7 @@ async fn a_call_whose_tokens_were_reserved_is_sent_again_only_while_nothing_is_p
         assert_eq!(replied.is_ok(), requests == 3, "{replied:?}");
         if let Err(error) = replied {
             assert!(error.begun && error.class.is_transient(), "{error:?}");
-            assert!(error.reason.contains("was reserved"), "{error}");
+            assert!(error.reason.contains("budget reserved"), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Timeouts by stage, the time of the whole call, and calls that are given up.
+//! Tests of the timeouts of each stage and of the whole call, and of calls that are cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::setup::{Heard, call, client, ms, reply, settings, soon};
 const DIALECT: Dialect = Dialect::Anthropic;
 
 #[tokio::test]
-async fn the_whole_call_ends_in_its_time_and_is_not_tried_again() {
+async fn the_total_timeout_ends_a_call_without_a_retry() {
     let provider = FakeProvider::play(Act::silence()).await;
     let mut settings = settings(DIALECT, &provider.url());
     settings.timeouts.total = ms(200);
@@ -24,14 +24,14 @@ async fn the_whole_call_ends_in_its_time_and_is_not_tried_again() {
     assert!(
         error
             .reason
-            .contains("no whole reply came within 0.2 s, in attempt 1"),
+            .contains("the reply was not complete within 0.2 s, in attempt 1"),
         "{error}"
     );
     provider.wait_for_abandoned(1).await;
 }
 
 #[tokio::test]
-async fn a_call_that_runs_out_of_time_says_what_it_failed_with_before() {
+async fn a_timeout_names_the_earlier_failure() {
     let script = Script::sequence([Act::refuse(Refusal::Internal)]).then(Act::silence());
     let provider = FakeProvider::play(script).await;
     let mut settings = settings(DIALECT, &provider.url());
@@ -45,7 +45,7 @@ async fn a_call_that_runs_out_of_time_says_what_it_failed_with_before() {
 }
 
 #[tokio::test]
-async fn no_wait_goes_beyond_the_time_of_the_call() {
+async fn no_wait_exceeds_the_total_timeout() {
     let provider = FakeProvider::play(Act::refuse(Refusal::Internal)).await;
     let mut settings = settings(DIALECT, &provider.url());
     settings.retry.base = Duration::from_secs(3_600);
@@ -53,7 +53,7 @@ async fn no_wait_goes_beyond_the_time_of_the_call() {
     settings.timeouts.total = ms(500);
     let start = Instant::now();
     let error = reply(&Client::new(settings).unwrap()).await.unwrap_err();
-    // A wait drawn shorter than half a second of an hour: once in seven thousand runs.
+    // A random wait of less than half a second out of an hour: once in seven thousand runs.
     assert!(
         matches!(error.class, Class::Unavailable { .. }),
         "{error:?}"
@@ -63,8 +63,8 @@ async fn no_wait_goes_beyond_the_time_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_stream_that_keeps_coming_is_not_idle() {
-    // Each event within the idle time, all of them far beyond it.
+async fn a_flowing_stream_is_not_idle() {
+    // Each event arrives within the idle time, all of them take much longer.
     let gates: Vec<Gate> = (0..4).map(|_| Gate::new()).collect();
     let mut act = Act::answer(unisono_fake_provider::Answer::pieces(["a", "b", "c"]));
     for (event, gate) in gates.iter().enumerate() {
@@ -87,7 +87,7 @@ async fn a_stream_that_keeps_coming_is_not_idle() {
 }
 
 #[tokio::test]
-async fn giving_a_call_up_drops_its_connection_at_every_stage() {
+async fn cancelling_a_call_drops_its_connection_at_every_stage() {
     for at in [At::Head, At::Body(0), At::Event(1)] {
         let gate = Gate::new();
         let provider = FakeProvider::play(Act::answer("Hello.").hold_at(at, &gate)).await;
@@ -102,7 +102,7 @@ async fn giving_a_call_up_drops_its_connection_at_every_stage() {
 }
 
 #[tokio::test]
-async fn a_call_that_failed_leaves_no_connection_behind() {
+async fn a_failed_call_leaves_no_connection_open() {
     let provider = FakeProvider::play(Act::silence()).await;
     let mut settings = settings(DIALECT, &provider.url());
     settings.timeouts.first_byte = ms(100);
@@ -113,7 +113,7 @@ async fn a_call_that_failed_leaves_no_connection_behind() {
 }
 
 #[tokio::test]
-async fn the_text_begins_anew_with_the_next_attempt() {
+async fn the_text_starts_again_with_the_next_attempt() {
     let answer = || unisono_fake_provider::Answer::pieces(["One ", "two."]);
     let cut = Act::answer(answer()).end_at(At::LastEvent, Ending::Finish);
     let provider = FakeProvider::play(Script::sequence([cut, Act::answer(answer())])).await;
@@ -126,7 +126,7 @@ async fn the_text_begins_anew_with_the_next_attempt() {
 }
 
 #[tokio::test]
-async fn an_error_page_that_never_ends_is_read_for_a_while_only() {
+async fn an_endless_error_page_is_read_for_a_limited_time() {
     let act = Act::html(502).end_at(At::Body(30), Ending::Silence);
     let provider = FakeProvider::play(act).await;
     let mut settings = settings(DIALECT, &provider.url());
@@ -139,10 +139,10 @@ async fn an_error_page_that_never_ends_is_read_for_a_while_only() {
     assert_eq!(provider.request_count(), 3);
 }
 
-/// A listener whose queue of connections is full: the next one is never answered.
+/// A listener whose backlog is full: the next connection is never accepted.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_connection_that_is_never_made() {
+async fn connect_timeout() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();

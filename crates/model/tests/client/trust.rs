@@ -1,5 +1,5 @@
-//! Machines without certificates: a local server can be used, an encrypted address is refused
-//! with what to do.
+//! Tests on machines without certificates: a local server can be used, an `https` address is
+//! refused with advice.
 
 use std::process::Command;
 
@@ -12,29 +12,29 @@ use crate::setup::{client, ms, reply, settings};
 
 const CHILD: &str = "UNISONO_TEST_WITHOUT_CERTIFICATES";
 
-/// Runs itself in a process that finds no certificates.
+/// Runs the test again in a process that finds no certificates.
 #[tokio::test]
-async fn without_certificates() {
+async fn missing_certificates() {
     if std::env::var_os(CHILD).is_none() {
         let exe = std::env::current_exe().unwrap();
         let child = Command::new(exe)
-            .args(["trust::without_certificates", "--exact", "--nocapture"])
+            .args(["trust::missing_certificates", "--exact", "--nocapture"])
             .env(CHILD, "1")
             .env("SSL_CERT_FILE", "/nowhere/cert.pem")
             .env("SSL_CERT_DIR", "/nowhere")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
+        let reported = String::from_utf8_lossy(&child.stdout);
         assert!(
-            child.status.success() && said.contains("1 passed"),
-            "{said}"
+            child.status.success() && reported.contains("1 passed"),
+            "{reported}"
         );
         return;
     }
     let provider = FakeProvider::start().await;
     let local = client(Dialect::Anthropic, &provider.url());
     assert!(reply(&local).await.is_ok());
-    // What these systems trust is not in files.
+    // These systems do not keep trusted certificates in files.
     if cfg!(any(windows, target_vendor = "apple")) {
         return;
     }
@@ -45,7 +45,7 @@ async fn without_certificates() {
 
 #[tokio::test]
 async fn connecting_includes_the_encryption() {
-    // This server waits for a request and never answers what begins an encrypted connection.
+    // This server waits for an HTTP request and never answers a TLS handshake.
     let provider = FakeProvider::start().await;
     let url = provider.url().replace("http://", "https://");
     let mut settings = settings(Dialect::Anthropic, &url);

@@ -1,9 +1,9 @@
-//! Reads a conversation file: a session line, then one message a line.
+//! Parses a conversation file: a session line, then one message per line.
 
 use unisono_context::{Ordinal, Part, Role, Timestamp};
 use unisono_model::extractive::Passage;
 
-/// A message as it stands in the file.
+/// A message in the format of the file.
 pub(crate) struct Line {
     pub(crate) ordinal: Ordinal,
     pub(crate) role: Role,
@@ -12,7 +12,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// All its text, as a model is charged for it.
+    /// All its text that a model is charged for.
     pub(crate) fn text(&self) -> String {
         let parts: Vec<_> = self.parts.iter().map(Part::countable_text).collect();
         parts.join("\n")
@@ -74,7 +74,7 @@ fn part(value: &serde_json::Value) -> Part {
     }
 }
 
-/// What the extractive model reads of them.
+/// The input for the extractive model.
 pub(crate) fn passages(lines: &[Line]) -> Vec<Passage<'_>> {
     let parts = lines
         .iter()

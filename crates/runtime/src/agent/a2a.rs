@@ -22,7 +22,7 @@ use a2a::{SendMessageResponse, StreamResponse, Task as RemoteTask, error_code};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use unisono_model::client::Post;
+use unisono_model::client::HttpEndpoint;
 use unisono_model::language::Class;
 use unisono_model::provider::{Address, Settings};
 use unisono_session::agent::A2a;
@@ -92,10 +92,10 @@ impl A2aAgent {
         Ok(peer)
     }
 
-    fn post(&self, ctx: &Ctx, url: &str, most: usize) -> Result<Post, Failure> {
+    fn post(&self, ctx: &Ctx, url: &str, most: usize) -> Result<HttpEndpoint, Failure> {
         let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
         let address = Address::endpoint(url).map_err(|error| wrong(error.to_string()))?;
-        let mut settings = Settings::of_endpoint(ctx.definition().id.as_str(), address);
+        let mut settings = Settings::for_endpoint(ctx.definition().id.as_str(), address);
         let look = |name: &str| std::env::var(name).ok();
         let (headers, secrets) = http::headers(&self.remote.headers, look)?;
         settings.headers = headers;
@@ -104,13 +104,13 @@ impl A2aAgent {
         settings.caps.response = most;
         settings.caps.stream.line = most;
         settings.caps.stream.event = most;
-        Post::new(settings, &secrets).map_err(|error| wrong(error.to_string()))
+        HttpEndpoint::new(settings, &secrets).map_err(|error| wrong(error.to_string()))
     }
 }
 
 /// An agent elsewhere, and the run that asks it.
 struct Remote {
-    post: Post,
+    post: HttpEndpoint,
     peer: Peer,
     ctx: Ctx,
 }

@@ -217,13 +217,13 @@ impl Ctx {
             }
         });
         let ctx = self.clone();
-        let listener = listener.with_signs(move || {
+        let listener = listener.with_activity(move || {
             ctx.inner.waiting.watchdog.renew();
             drop(ctx.begun_to_reply());
         });
         // Those before it at the provider have limits of their own.
         let limit = self.inner.waiting.limit.clone();
-        listener.with_waits(move || Box::new(limit.pause()))
+        listener.with_wait_guard(move || Box::new(limit.pause()))
     }
 
     /// Sends a request, once its prompt is checked against the recorded one and what it may take
@@ -239,7 +239,7 @@ impl Ctx {
             request.wrap_up = Some(why.clone());
         }
         let (ctx, number) = (self.clone(), call.number());
-        request.listener = request.listener.with_paid(move |usage, fallback| {
+        request.listener = request.listener.with_usage(move |usage, fallback| {
             ctx.paid(number, Spent { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));

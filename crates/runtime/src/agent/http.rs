@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unisono_context::digest::Hasher;
-use unisono_model::client::Post;
+use unisono_model::client::HttpEndpoint;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Http;
 use unisono_session::assignment::RunAssignment;
@@ -45,7 +45,7 @@ impl Agent for HttpAgent {
         let look = |name: &str| std::env::var(name).ok();
         let Server { settings, secrets } = server(assignment, &self.http, look)?;
         let origin = settings.address.origin();
-        let post = Post::new(settings, &secrets);
+        let post = HttpEndpoint::new(settings, &secrets);
         let post = post.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))?;
         ctx.progress(format!("asking {origin}"));
         let document = request::document(assignment, ctx.prefix());
@@ -91,7 +91,7 @@ fn server(
     let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
     let definition = &assignment.definition;
     let address = Address::endpoint(&http.url).map_err(|error| wrong(error.to_string()))?;
-    let mut settings = Settings::of_endpoint(definition.id.as_str(), address);
+    let mut settings = Settings::for_endpoint(definition.id.as_str(), address);
     let (headers, secrets) = headers(&http.headers, look)?;
     settings.headers = headers;
     // Until the attempt's own limit ends it, the server is waited for.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use unisono_context::Snapshot;
 use unisono_model::language::{Colleague, Exchange, Listener, Request};
-use unisono_model::prompt::{self, Delegated, Group, Outcome, Prefix, Tail};
+use unisono_model::prompt::{self, DelegateOutcome, DelegateResult, Group, Prefix, Tail};
 use unisono_session::assignment::RunAssignment;
 use unisono_session::run::tail::{self, Masked};
 use unisono_session::run::{self, Ending, Step};
@@ -78,12 +78,12 @@ pub(crate) fn document(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2
 pub(crate) fn document_with(
     assignment: &RunAssignment,
     prefix: &Prefix,
-    results: &[Delegated],
+    results: &[DelegateResult],
 ) -> [Bytes; 2] {
     let definition = &assignment.definition;
     let tail = Tail {
         persona: &persona(definition),
-        task: (!prompt::is_shown(context(assignment), &assignment.task))
+        task: (!prompt::is_newest_message(context(assignment), &assignment.task))
             .then_some(&*assignment.task),
         results,
         run: assignment.run,
@@ -145,10 +145,11 @@ fn context(assignment: &RunAssignment) -> Option<&Snapshot> {
 }
 
 /// The delegates' results as an agent is told of them. The input is not said again.
-fn delegated(assignment: &RunAssignment) -> Vec<Delegated> {
-    let said =
-        |task: &str| *task == *assignment.task || prompt::is_shown(context(assignment), task);
-    let results = assignment.results.iter().map(|delivered| Delegated {
+fn delegated(assignment: &RunAssignment) -> Vec<DelegateResult> {
+    let said = |task: &str| {
+        *task == *assignment.task || prompt::is_newest_message(context(assignment), task)
+    };
+    let results = assignment.results.iter().map(|delivered| DelegateResult {
         agent: delivered.agent.clone(),
         task: Some(&delivered.task).filter(|task| !said(task)).cloned(),
         outcome: outcome(&delivered.ending),
@@ -157,24 +158,24 @@ fn delegated(assignment: &RunAssignment) -> Vec<Delegated> {
     results.collect()
 }
 
-fn outcome(ending: &Ending) -> Outcome {
+fn outcome(ending: &Ending) -> DelegateOutcome {
     match ending {
         Ending::Finished {
             text,
             partial: None,
             ..
-        } => Outcome::Complete(text.clone()),
+        } => DelegateOutcome::Complete(text.clone()),
         Ending::Finished {
             text,
             partial: Some(why),
             ..
-        } => Outcome::Partial {
+        } => DelegateOutcome::Partial {
             text: text.clone(),
             missing: why.clone(),
         },
         Ending::Failed { cause, reason, .. } => {
-            Outcome::Failed(format!("{}: {reason}", cause.code()).into())
+            DelegateOutcome::Failed(format!("{}: {reason}", cause.code()).into())
         }
-        Ending::Cancelled => Outcome::Failed("cancelled".into()),
+        Ending::Cancelled => DelegateOutcome::Failed("cancelled".into()),
     }
 }

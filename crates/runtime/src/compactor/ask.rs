@@ -16,7 +16,7 @@ use unisono_context::message::Message;
 use unisono_context::tokens::Counts;
 use unisono_model::language::{LanguageModel, Listener, Reply, Request};
 use unisono_model::summariser::{
-    self, Limits, Material, Parts, Said, plan_parts, shorter, summary,
+    self, Limits, Material, Parts, TranscriptItem, plan_parts, reduced_target, summary,
 };
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::assignment::CompactionJob;
@@ -71,7 +71,7 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
         .map_err(|error| error.to_string())?;
     // The chain of summarisers says who is next. One that stood in for this would be asked with
     // what was divided for this one's window, and its success would be taken for this one's.
-    let model = model.alone().unwrap_or(model);
+    let model = model.without_fallbacks().unwrap_or(model);
     if let Some(block) = batch::together(asked, &model, spent).await {
         return Ok(block);
     }
@@ -233,7 +233,7 @@ async fn carried(
 
 fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
     if tokens > most {
-        shorter(target, tokens, most)
+        reduced_target(target, tokens, most)
     } else {
         target
     }
@@ -250,7 +250,7 @@ pub(super) async fn complete(
     let (told, asked_for) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
     let mut request = Request {
-        listener: Listener::NONE.with_paid(move |usage, by| {
+        listener: Listener::NONE.with_usage(move |usage, by| {
             let model = by.unwrap_or_else(|| asked_for.clone());
             (told.0)(StepEvent::Used { model, usage });
         }),
@@ -303,7 +303,7 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
         let recent = self::said(&job, &job.recent);
         let prior = prior(&job);
         let material = Material {
-            said: &said,
+            items: &said,
             prior: &prior,
             recent: &recent,
             instructions: job.writing.instructions.as_deref(),
@@ -319,22 +319,25 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
 }
 
 /// Messages as they stand in the context.
-pub(super) fn said<'j>(job: &'j CompactionJob, messages: &'j [Arc<Message>]) -> Vec<Said<'j>> {
+pub(super) fn said<'j>(
+    job: &'j CompactionJob,
+    messages: &'j [Arc<Message>],
+) -> Vec<TranscriptItem<'j>> {
     let form = |message: &Message| {
         let altered = |alteration: &&Alteration| alteration.message == message.id;
         Some(job.alterations.iter().find(altered)?.form)
     };
     let said = messages.iter().map(|message| match form(message) {
-        Some(form) => Said::shortened(message, form),
-        None => Said::message(message),
+        Some(form) => TranscriptItem::shortened(message, form),
+        None => TranscriptItem::message(message),
     });
     said.collect()
 }
 
-fn prior(job: &CompactionJob) -> Vec<Said<'_>> {
+fn prior(job: &CompactionJob) -> Vec<TranscriptItem<'_>> {
     let prior = job.prior.iter().filter_map(|checkpoint| {
         let span = Span::new(checkpoint.first(), checkpoint.cutoff);
-        Some(Said::summary(span, summary_of(checkpoint)?))
+        Some(TranscriptItem::summary(span, summary_of(checkpoint)?))
     });
     prior.collect()
 }

@@ -144,11 +144,11 @@ async fn plan(asked: &Asked<'_>) -> Option<Batch> {
         // Key facts are taken to need the same part of each cap.
         let ahead = ahead.take_while(|topic| !drafts.is_tried(&topic.due.cover));
         let ahead = ahead.map(|topic| Topic {
-            said: said(&job, &topic.messages),
+            items: said(&job, &topic.messages),
             cap: Tokens(topic.due.cap.0.saturating_mul(room.0) / cap.0.max(1)),
         });
         let own = Topic {
-            said: said(&job, &job.messages),
+            items: said(&job, &job.messages),
             cap: room,
         };
         let topics: Vec<Topic<'_>> = std::iter::once(own).chain(ahead).collect();

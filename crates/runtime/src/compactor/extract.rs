@@ -7,7 +7,7 @@ use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Tier,
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_model::extractive::{self, Passage, Style, SummaryInput};
+use unisono_model::extractive::{self, Passage, SummaryInput, SummaryLayout};
 use unisono_model::redact::redact;
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::assignment::CompactionJob;
@@ -64,10 +64,10 @@ pub(super) async fn extracted(
 }
 
 /// How the summary of a step is laid out: one paragraph for topics and bulks.
-pub(super) fn style(job: &CompactionJob) -> Style {
+pub(super) fn style(job: &CompactionJob) -> SummaryLayout {
     match job.plan.step.tier() {
-        Tier::Conversation => Style::Rolling,
-        Tier::Topic | Tier::Bulk => Style::Paragraph,
+        Tier::Conversation => SummaryLayout::Rolling,
+        Tier::Topic | Tier::Bulk => SummaryLayout::Paragraph,
     }
 }
 
@@ -210,8 +210,8 @@ async fn truncate(
     let mut keep = TRUNCATION_KEEPS;
     while keep > 0 {
         let text = match style(job) {
-            Style::Rolling => format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep)),
-            Style::Paragraph => truncated(&whole, keep),
+            SummaryLayout::Rolling => format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep)),
+            SummaryLayout::Paragraph => truncated(&whole, keep),
         };
         let body = Body::Summary(text.into());
         let block = block_text(&cover.spans, &body, &key_facts);

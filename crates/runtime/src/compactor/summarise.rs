@@ -165,7 +165,7 @@ async fn by_models(
         .iter()
         .map(|model| {
             format!(
-                "model {} failed too often and is left alone for a while",
+                "model {} failed too often; requests to it are paused for a while",
                 model.model
             )
             .into()

@@ -26,7 +26,8 @@ pub(super) async fn open(
     plainly: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)> {
-    let client = client::plain(url, token, headers, CONNECT).map_err(|reason| (reason, false))?;
+    let client =
+        client::connections_to(url, token, headers, CONNECT).map_err(|reason| (reason, false))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
     config.max_sse_event_size = EVENT_MAX;
     // A call in a session that the server has forgotten was not taken: it is sent again.

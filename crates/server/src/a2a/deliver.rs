@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use unisono::tasks::TaskId;
-use unisono::{Callback, Undelivered};
+use unisono::{Callback, DeliveryError};
 use unisono_api::turn_event::TurnEvent;
 use unisono_context::digest::Hasher;
 use unisono_runtime::clock;
@@ -119,7 +119,7 @@ async fn deliver(told: &Delivery, id: &str, body: Bytes) {
         let task = told.task;
         match told.callback.send(&headers, body.clone()).await {
             Ok(()) => return,
-            Err(Undelivered::Failed(reason)) if attempt < ATTEMPTS => {
+            Err(DeliveryError::Failed(reason)) if attempt < ATTEMPTS => {
                 tracing::debug!(%task, reason, attempt, "a callback did not take what it is told");
                 tokio::time::sleep(wait).await;
                 wait *= 2;

@@ -1,4 +1,5 @@
-//! The file's side of an import: a first pass that checks everything, a second that hands it out.
+//! The file's side of an import: the first pass checks the whole file, the second returns its
+//! content.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,11 +17,11 @@ use crate::envelope::{self, Envelope, HEADER_BYTES, Key, Kind};
 use crate::error::{Error, Fault, Result};
 use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Hash, Head};
 
-/// Events are handed out in items of at most this many, and of about this many bytes.
+/// Events are sent in items of at most this many, and of about this many bytes.
 const ITEM_EVENTS: usize = 256;
 const ITEM_BYTES: usize = 4 << 20;
 
-/// A part of a session, in the order it has to be stored.
+/// A part of a session, in the order in which it has to be stored.
 #[derive(Debug)]
 pub(super) enum Item {
     Events {
@@ -31,7 +32,7 @@ pub(super) enum Item {
         session: SessionId,
         checkpoint: Checkpoint,
     },
-    /// Closes a session; it may have been empty.
+    /// Ends a session, which may be empty.
     Head { session: SessionId },
 }
 
@@ -45,7 +46,7 @@ impl Item {
     }
 }
 
-/// Checks a whole archive and gives its sessions.
+/// Checks a whole archive and returns its sessions.
 pub(super) fn check(path: &Path) -> Result<BTreeSet<SessionId>> {
     let mut sessions = BTreeSet::new();
     walk(path, |item| {
@@ -57,13 +58,13 @@ pub(super) fn check(path: &Path) -> Result<BTreeSet<SessionId>> {
     Ok(sessions)
 }
 
-/// Hands an archive out; ends early if nobody wants it any more.
+/// Sends the content of an archive; ends early when the receiver is closed.
 pub(super) fn send(path: &Path, items: &mpsc::Sender<Item>) -> Result<()> {
     walk(path, |item| items.blocking_send(item).is_ok())
 }
 
-/// Reads an archive, checks every record against the one before it, and gives its items to `take`
-/// until that answers no.
+/// Reads an archive, checks every record against the one before it, and calls `take` with each item
+/// until it returns false.
 fn walk(path: &Path, mut take: impl FnMut(Item) -> bool) -> Result<()> {
     let mut reader = Reader::open(path)?;
     let mut session = Open::default();
@@ -115,7 +116,7 @@ impl Open {
             .map_or(Ok(()), |(id, _)| Err(format!("session {id} is not closed")))
     }
 
-    /// Takes a record in and gives what can be stored now.
+    /// Processes a record and returns the items that can be stored now.
     fn take(&mut self, id: SessionId, envelope: &Envelope<'_>) -> Result<Vec<Item>, String> {
         let (current, hash) = *self.current.get_or_insert_with(|| (id, row::genesis(id)));
         if current != id {
@@ -208,7 +209,7 @@ struct Reader {
     path: PathBuf,
     hasher: blake3::Hasher,
     records: u64,
-    /// Where the last record read starts, and where the next one does.
+    /// Where the last record that was read starts.
     start: u64,
     next: u64,
 }
@@ -239,7 +240,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The next record's bytes, if the file goes on.
+    /// The next record's bytes; `None` at the end of the file.
     fn record(&mut self) -> Result<Option<Vec<u8>>> {
         self.start = self.next;
         let mut bytes = self.bytes(HEADER_BYTES)?;
@@ -262,7 +263,7 @@ impl Reader {
         Ok(Some(bytes))
     }
 
-    /// At most this many bytes; fewer at the end of the file.
+    /// Reads at most this many bytes; fewer at the end of the file.
     fn bytes(&mut self, len: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let read = (&mut self.file).take(len as u64).read_to_end(&mut bytes);

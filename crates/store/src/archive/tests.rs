@@ -1,4 +1,4 @@
-//! An archive's import that ends on the way leaves nothing, wherever it ended.
+//! Tests that an interrupted import of an archive leaves nothing, wherever it was interrupted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use crate::engine::{Answer, Checkpoint, Claim, Deletion, Event, Health};
 use crate::journal::Journal;
 use crate::memory::Memory;
 
-/// An engine whose process ends after so many writes.
+/// An engine whose process ends after this many writes.
 struct Dying {
     engine: Arc<Memory>,
     left: AtomicUsize,
@@ -70,7 +70,7 @@ impl Engine for Dying {
     }
 }
 
-/// Makes a session that used nothing, and deletes others, each of which had used something.
+/// Creates a session without usage, and deletes others, each of which has usage.
 async fn fill(engine: &Memory, session: u128, gone: std::ops::Range<u128>) {
     let session = SessionId::from_u128(session);
     let claim = engine.claim(session).await.unwrap();

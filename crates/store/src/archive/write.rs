@@ -14,13 +14,13 @@ use crate::error::{Error, Record, Result};
 use crate::private;
 use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Head, Stamp};
 
-/// What stands in its place in an archive from before format 1.
+/// The first line of archives from before format 1.
 pub(super) const EARLIER_LINE: &[u8] = b"unisono archive, schema 1\n";
 pub(super) const FIRST_LINE: &[u8] = b"unisono archive, format 1\n";
 
-/// Records to be written.
+/// Records to write.
 pub(super) enum Section {
-    /// Events, each with its number, its stamp, and its payload.
+    /// Events, each with its number, its stamp and its payload.
     Events {
         session: SessionId,
         links: Vec<((u64, Stamp), Vec<u8>)>,
@@ -36,7 +36,7 @@ pub(super) enum Section {
     End,
 }
 
-/// Writes sections until the end comes; without one, the file is removed.
+/// Writes sections until the end section; if that never arrives, the file is removed.
 pub(super) fn file(path: &Path, mut sections: mpsc::Receiver<Section>) -> Result<()> {
     let file = private::create_new(path).map_err(|error| Error::io("create", path, error))?;
     let mut archive = Archive {
@@ -62,7 +62,7 @@ struct Archive<'a> {
 }
 
 impl Archive<'_> {
-    /// Whether the archive was finished; if not, the sender knows why.
+    /// Returns whether the archive was finished. If it was not, the sender has the reason.
     fn write_all(&mut self, sections: &mut mpsc::Receiver<Section>) -> Result<bool> {
         self.write(FIRST_LINE)?;
         while let Some(section) = sections.blocking_recv() {

@@ -1,4 +1,5 @@
-//! What a session used stays when it goes, once, whoever writes and whenever the process ends.
+//! Tests that the usage of a deleted session is kept exactly once, with concurrent writers and
+//! whenever the process ends.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ fn event(fact: Fact) -> Event {
     Event { at, fact }
 }
 
-/// A run of an agent that used so many tokens.
+/// A run of an agent that used this many tokens.
 fn run(n: u128, agent: &str, tokens: u64) -> [Event; 2] {
     let run = OpenedRun {
         id: RunId::from_u128(n),
@@ -54,8 +55,8 @@ async fn write(journal: &Journal, session: SessionId, events: &[Event]) {
     written.await.unwrap();
 }
 
-/// Makes sessions of these numbers, each with one run of as many tokens as its number, and deletes
-/// them.
+/// Creates sessions with these numbers, each with one run of as many tokens as its number, and
+/// deletes them.
 async fn come_and_go(journal: &Journal, numbers: impl Iterator<Item = u64>) {
     for n in numbers {
         let session = SessionId::from_u128(u128::from(n));

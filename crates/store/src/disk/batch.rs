@@ -1,4 +1,4 @@
-//! A batch of changes to the log, framed and cut to size, on its way to sled.
+//! A batch of changes to the log, framed and split to size, before it is passed to sled.
 
 use serde::Serialize;
 
@@ -10,16 +10,17 @@ use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
 use crate::row::{self, Body, CheckpointRow, EventRow, Hash, Head, PageRow, Stamp};
 
-/// What an event's record has beside its payload or the list of its chunks, at most.
+/// Largest size of an event's record without its payload or the list of its chunks.
 const EVENT_OVERHEAD_BYTES: usize = envelope::OVERHEAD_BYTES + 100;
-/// Keys of blocks are put in ahead by so many,
+/// Number of block keys that are inserted in advance.
 const AHEAD_BLOCKS: u64 = 64;
-/// and so early that no leaf with a block in it is split: a leaf has up to 16 keys.
+/// Keys are inserted when fewer than this many are left, so that no leaf with a block in it is
+/// split: a leaf has up to 16 keys.
 const SPARE_BLOCKS: u64 = 16;
-/// The room that is kept from group to group.
+/// Buffer capacity that is kept from group to group.
 const SPARE_BYTES: usize = 1 << 20;
 
-/// The number of the next block, and up to where the keys of blocks are in the tree.
+/// The number of the next block, and the number up to which block keys are in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbers {
     next: u64,
@@ -32,10 +33,10 @@ impl Numbers {
         Self { next, reserved }
     }
 
-    /// Puts empty values under the keys of the blocks up to this one. Sled splits a leaf of more
-    /// than 16 values and writes both halves anew: like this it splits leaves of empty values, and
-    /// filling one in writes nothing else. (Without, 64 events of 1 KiB were measured to write 4.7
-    /// times their size; with it, 1.9 times.)
+    /// Inserts empty values for the keys of the blocks up to this one. Sled splits a leaf of more
+    /// than 16 values and writes both halves again. This way it splits leaves of empty values, and
+    /// filling one in writes nothing else. (In a measurement, 64 events of 1 KiB wrote 4.7 times
+    /// their size without this, and 1.9 times with it.)
     fn reserve(&mut self, log: &Log, next: u64) -> sled::Result<()> {
         if next > self.next && next + SPARE_BLOCKS > self.reserved {
             let end = next + SPARE_BLOCKS + AHEAD_BLOCKS;
@@ -49,23 +50,23 @@ impl Numbers {
     }
 }
 
-/// Changes on their way to the log, group after group. Chunks go first, then blocks in order: a
-/// record never precedes what it refers to.
+/// Changes to be written to the log, group after group. Chunks are written first, then blocks in
+/// order: a record is never written before what it refers to.
 #[derive(Debug)]
 pub(super) struct Batch {
     numbers: Numbers,
     chunks: Option<sled::Batch>,
-    /// The blocks, one behind the other; what is behind the last end is the block under way.
+    /// The blocks, one after the other; the bytes after the last end are the current block.
     blocks: Vec<u8>,
     ends: Vec<usize>,
-    /// The rest. If there is any, it and the blocks are applied as one.
+    /// All other changes. If there are any, they are applied together with the blocks.
     rest: Option<sled::Batch>,
-    /// How much the chunks and the rest are.
+    /// Size of the chunks and the other changes.
     rest_bytes: usize,
 }
 
 impl Batch {
-    /// An empty one, whose first block gets the next of these numbers.
+    /// Creates an empty batch, whose first block gets the next of these numbers.
     pub(super) fn new(numbers: Numbers) -> Self {
         Self {
             numbers,
@@ -77,7 +78,7 @@ impl Batch {
         }
     }
 
-    /// About how many bytes it will write.
+    /// The approximate number of bytes that it will write.
     pub(super) fn bytes(&self) -> usize {
         self.blocks.len() + self.rest_bytes
     }
@@ -89,7 +90,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Puts a session's head, and pages of the events behind the one that is written.
+    /// Adds a session's head, and the pages of the events after the head that is in the log.
     pub(super) fn put_known(&mut self, log: &Log, session: SessionId, known: &Known) -> Result<()> {
         let (written, last) = (known.written.last_seq, known.head.last_seq);
         let mut next = written + 1;
@@ -112,8 +113,8 @@ impl Batch {
         self.put_head(session, &known.head)
     }
 
-    /// Makes room for an append: its events come into one block, which is written as a whole, or
-    /// the blocks are applied as one.
+    /// Prepares for an append: its events go into one block, which is written as a whole, or the
+    /// blocks are applied together.
     pub(super) fn make_room(&mut self, payloads: &[Vec<u8>]) {
         let bytes: usize = payloads.iter().map(|payload| event_bytes(payload)).sum();
         self.cut_block_before(bytes);
@@ -122,7 +123,7 @@ impl Batch {
         }
     }
 
-    /// Puts the event that `known` ends with.
+    /// Adds the last event of `known`.
     pub(super) fn put_event(
         &mut self,
         log: &Log,
@@ -170,7 +171,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Marks that the events of all blocks so far are in pages and heads.
+    /// Adds the mark that the events of all blocks so far are in pages and heads.
     pub(super) fn put_mark(&mut self) {
         self.cut_block();
         let key = Key {
@@ -180,8 +181,8 @@ impl Batch {
         self.put(&keys::mark(), envelope::seal_bytes(Kind::Mark, key, &[]));
     }
 
-    /// Removes a session's pages and checkpoint. Its events share blocks with others', and its
-    /// chunks may be others' too: both go at a vacuum.
+    /// Removes a session's pages and checkpoint. Its events share blocks with those of other
+    /// sessions, and its chunks may be shared as well: a vacuum removes both.
     pub(super) fn remove(&mut self, session: SessionId, last_seq: u64) {
         let rest = self.rest.get_or_insert_default();
         for page in 0..=last_seq / keys::PAGE_EVENTS {
@@ -190,7 +191,8 @@ impl Batch {
         rest.remove(keys::checkpoint(session));
     }
 
-    /// Gives all to sled and is empty then. Not durable before a flush and a sync.
+    /// Applies all changes to sled, which empties the batch. They are not durable before a flush
+    /// and a sync.
     pub(super) fn apply(&mut self, log: &Log) -> sled::Result<()> {
         self.cut_block();
         let first = self.numbers.next;
@@ -207,7 +209,7 @@ impl Batch {
             blocks.for_each(|(key, block)| rest.insert(&key, block));
             log.journal.apply_batch(rest)?;
         } else {
-            // Sled writes a note around every batch, and syncs it: the common group goes without.
+            // Sled writes a marker around every batch, and syncs it; the usual group avoids that.
             for (key, block) in blocks {
                 log.journal.insert(key, block)?;
             }
@@ -216,7 +218,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Drops what was put. Keeps room for the next group, if that is not much.
+    /// Discards all changes. Keeps the buffer for the next group, unless it is large.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
         self.blocks.shrink_to(SPARE_BYTES);
@@ -224,12 +226,12 @@ impl Batch {
         (self.chunks, self.rest, self.rest_bytes) = (None, None, 0);
     }
 
-    /// The number of the block under way.
+    /// The number of the current block.
     pub(super) fn next_block(&self) -> u64 {
         self.numbers.next + self.ends.len() as u64
     }
 
-    /// Ends the block under way if so many bytes more are too much for it.
+    /// Ends the current block if this many more bytes do not fit in it.
     fn cut_block_before(&mut self, bytes: usize) {
         if self.blocks.len() - self.block_start() + bytes > keys::BLOCK_LIMIT_BYTES {
             self.cut_block();
@@ -251,7 +253,7 @@ impl Batch {
         self.rest.get_or_insert_default().insert(key, value);
     }
 
-    /// Cuts a payload into chunks and keeps them.
+    /// Splits a payload into chunks and stores them.
     fn chunked(&mut self, log: &Log, payload: &[u8]) -> Body {
         let len_bytes = payload.len() as u64;
         let chunks = payload
@@ -261,7 +263,7 @@ impl Batch {
         Body::Chunked { len_bytes, chunks }
     }
 
-    /// Keeps a chunk under its hash, unless the very same bytes are there already.
+    /// Stores a chunk under its hash, unless the same bytes are stored already.
     fn put_chunk(&mut self, log: &Log, bytes: &[u8]) -> Hash {
         let hash = row::digest(bytes);
         if !log.has_chunk(&hash, bytes) {
@@ -273,7 +275,7 @@ impl Batch {
     }
 }
 
-/// How much an event adds to a block, at most.
+/// The largest size that an event adds to a block.
 fn event_bytes(payload: &[u8]) -> usize {
     let body = if payload.len() <= keys::INLINE_LIMIT_BYTES {
         payload.len()

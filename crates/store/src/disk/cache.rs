@@ -1,10 +1,11 @@
-//! Keeps sled's cache at its bound.
+//! Keeps sled's cache at its size limit.
 //!
-//! sled 0.34 counts pages in 256 shards, by page number, and a shard looks at its sum only after 64
-//! accesses. A page of blocks is large (up to 512 KiB) and accessed a few times, so most shards never
-//! look: hundreds of megabytes stay in memory, whatever capacity is set. The sweep makes every shard
-//! look: it reads small pages, some of each shard, 64 times. They lie in sled's default tree, which
-//! the store does not use otherwise, and are written once a store is large enough to need them.
+//! sled 0.34 counts the cached pages in 256 shards, by page number, and a shard checks its size
+//! only after 64 accesses. A page of blocks is large (up to 512 KiB) and is accessed a few times,
+//! so most shards never check: hundreds of megabytes stay in memory, whatever capacity is set. The
+//! sweep makes every shard check: it reads small pages, some of each shard, 64 times. They are in
+//! sled's default tree, which the store does not use otherwise, and are written once a store is
+//! large enough to need them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,28 +16,31 @@ use crate::disk::log::{Log, guarded};
 use crate::disk::trees::Trees;
 use crate::error::{Error, Fault, Result};
 
-/// What sled keeps of pages in memory, after a sweep.
+/// Size of sled's page cache after a sweep.
 pub(super) const CAPACITY_BYTES: u64 = 32 << 20;
-/// Before so many bytes were read and written, a sweep is not worth its time.
+/// A sweep is done only after at least this many bytes were read and written.
 const SWEEP_BYTES: u64 = 8 << 20;
-/// Then it waits for so long, so that it costs little of a store at work.
+/// Pause before a sweep, so that sweeps take little time from a busy store.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Once so many bytes were read and written, it does not wait.
+/// After this many bytes were read and written, the sweep does not wait.
 const MANY_BYTES: u64 = 128 << 20;
-/// A page has 16 keys at most: these fill 288 pages with successive numbers, more than there are shards.
+/// Number of keys. A page has at most 16 keys, so they fill 288 pages with successive numbers, more
+/// than there are shards.
 const KEYS: u16 = 288 * 16;
-/// What these take in a batch.
+/// Size of these keys in a batch.
 pub(super) const PAGES_BYTES: usize = 64 * KEYS as usize;
-/// A page has 8 keys at least: each page is read twice in a round.
+/// Distance of the keys that are read. A page has at least 8 keys, so each page is read twice in a
+/// round.
 const STEP: usize = 4;
-/// Two reads of a page in each make the 64 after which a shard looks.
+/// Number of rounds. Two reads of a page in each round are the 64 accesses after which a shard
+/// checks.
 const ROUNDS: usize = 32;
 
-/// What of a log was read and written since sled's cache was last swept.
+/// Counts the bytes read from and written to a log since sled's cache was last swept.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     unswept: AtomicU64,
-    /// Whether the small pages are there.
+    /// Whether the small pages exist.
     primed: AtomicBool,
     closing: AtomicBool,
     sweeper: OnceLock<Thread>,
@@ -59,12 +63,13 @@ impl Cache {
         }
     }
 
-    /// Whether the small pages are missing and worth writing.
+    /// Whether the small pages are missing and the store is large enough for them.
     pub(super) fn needs_pages(&self) -> bool {
         !self.primed.load(Ordering::Relaxed) && self.unswept.load(Ordering::Relaxed) >= SWEEP_BYTES
     }
 
-    /// Writes the small pages, if they are missing. Not durable before a flush; need not be.
+    /// Writes the small pages, if they are missing. They need not be durable, and are not before a
+    /// flush.
     pub(super) fn write_pages(&self, log: &Log) -> sled::Result<()> {
         if !log.db.contains_key(key(KEYS - 1))? {
             let mut pages = sled::Batch::default();
@@ -98,7 +103,7 @@ impl Sweeper {
         if let Ok(log) = trees.log() {
             log.cache.sweeper.get_or_init(|| thread.thread().clone());
         }
-        // It may have been counted before the thread was known.
+        // Bytes may have been counted before the thread was stored.
         thread.thread().unpark();
         Ok(Self {
             trees,
@@ -146,7 +151,7 @@ fn run(trees: &Trees) {
     }
 }
 
-/// Has every shard of sled's cache look at its sum.
+/// Makes every shard of sled's cache check its size.
 fn sweep(log: &Log) -> Result<(), Fault> {
     for _ in 0..ROUNDS {
         if log.cache.closing.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! Finds every whole record in a raw file, whatever state the file is in.
+//! Finds every undamaged record in a raw file, whatever state the file is in.
 //!
-//! Records carry a magic, their key and a checksum, and sled stores values as they are, in one piece;
-//! so they can be found without sled. Outdated and removed records are found too: which of them
-//! count is decided by the epochs and the hash chain, in [`Index::follow`].
+//! Records have a magic number, their key and a checksum, and sled stores values unchanged and
+//! contiguously, so they can be found without sled. Outdated and removed records are found, too;
+//! [`Index::follow`] uses the epochs and the hash chain to decide which of them are valid.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::row::{Body, CheckpointRow, EventRow, Hash, Head, Stamp};
 
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// Where a record lies.
+/// The location of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     file: usize,
@@ -30,11 +30,11 @@ pub(super) struct Spot {
     len: usize,
     /// The claim it was written under.
     epoch: u64,
-    /// The event it is, or covers.
+    /// The number of the event, or of the last event that the checkpoint covers.
     seq: u64,
 }
 
-/// All whole records of some files.
+/// All undamaged records of a set of files.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     files: Vec<File>,
@@ -45,7 +45,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds what is in a file; one that does not exist holds nothing.
+    /// Adds the records in a file; a missing file has none.
     pub(super) fn add(&mut self, path: &Path) -> Result<()> {
         let io = |error| Error::io("read", path, error);
         let file = match File::open(path) {
@@ -114,12 +114,12 @@ impl Index {
                 self.chunks
                     .insert(*blake3::hash(envelope.body).as_bytes(), spot);
             }
-            // Pages and marks are made anew.
+            // Pages and marks are rebuilt.
             Kind::Page | Kind::Mark | Kind::ArchiveEnd => {}
         }
     }
 
-    /// The body of the record at a spot, if it still reads.
+    /// The body of the record at a location, if it can still be read.
     fn body(&self, spot: &Spot) -> Option<Vec<u8>> {
         let mut bytes = vec![0; spot.len];
         self.files
@@ -131,8 +131,9 @@ impl Index {
             .map(|envelope| envelope.body.to_vec())
     }
 
-    /// The event that follows a head in its chain. Where several do, a write was lost in a crash
-    /// before it was acknowledged and its number used again: the later claim counts.
+    /// The event that follows a head in its chain. If there are several, a write was lost in a
+    /// crash before it was acknowledged and its number was reused; the one with the later claim is
+    /// valid.
     pub(super) fn follow(
         &self,
         session: SessionId,

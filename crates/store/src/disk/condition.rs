@@ -1,4 +1,4 @@
-//! Whether a store takes writes, as its writer has found out: what others ask for at any time.
+//! Whether a store accepts writes. The writer sets it, and others read it at any time.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,13 +8,13 @@ use crate::disk::room;
 use crate::engine::Health;
 use crate::error::Error;
 
-/// Whether a store takes writes.
+/// Whether a store accepts writes.
 #[derive(Debug)]
 pub(super) struct Condition {
     root: PathBuf,
-    /// Why it takes none any more.
+    /// The reason why no more writes are accepted.
     read_only: OnceLock<String>,
-    /// The room that was missing for the last group; 0: none was.
+    /// The space that was missing for the last group; 0 if none was.
     missing_bytes: AtomicU64,
 }
 
@@ -27,18 +27,18 @@ impl Condition {
         }
     }
 
-    /// Why it takes no more writes, if that is so.
+    /// The reason why no more writes are accepted, if so.
     pub(super) fn read_only(&self) -> Option<&String> {
         self.read_only.get()
     }
 
-    /// It takes no more writes; the first reason stays.
+    /// Sets that no more writes are accepted; the first reason is kept.
     pub(super) fn set_read_only(&self, reason: String) {
         tracing::error!(store = %self.root.display(), reason, "the store is read-only");
         self.read_only.get_or_init(|| reason);
     }
 
-    /// A group was refused for want of room.
+    /// Records that a group was refused because there was no room.
     pub(super) fn refused(&self, error: &Error) {
         if let Error::DiskFull { needed_bytes, .. } = error
             && self.missing_bytes.swap(*needed_bytes, Ordering::Relaxed) == 0
@@ -47,14 +47,14 @@ impl Condition {
         }
     }
 
-    /// A group has the room it needs.
+    /// Records that a group had the room that it needs.
     pub(super) fn has_room(&self) {
         if self.missing_bytes.swap(0, Ordering::Relaxed) > 0 {
             tracing::info!(store = %self.root.display(), "the disk has room again, the store takes writes");
         }
     }
 
-    /// Whether it takes writes now.
+    /// Returns whether writes are accepted now.
     pub(super) fn health(&self) -> Health {
         if let Some(reason) = self.read_only() {
             return Health::ReadOnly {

@@ -1,5 +1,5 @@
-//! Copies what is live into a fresh log: all of it while the store is written to, and then what came
-//! since, until little is left for the moment in which nobody may write.
+//! Copies the live data into a fresh log: first all of it while the store is written to, and then
+//! the changes since, until few are left for the moment in which writing is blocked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::engine::SessionId;
 use crate::error::{Error, Fault, Record, Result};
 use crate::row::Head;
 
-/// Sessions listed at a time.
+/// Number of sessions listed at a time.
 const PAGE: usize = 256;
-/// What takes a while to open, where sled has not noted how far it is.
+/// Size from which a log takes noticeable time to open, if sled has no snapshot of it.
 const LARGE_BYTES: u64 = 64 << 20;
-/// The longest sleep, so that a store that is closed need not wait.
+/// Longest sleep, so that closing a store need not wait long.
 const NAP: Duration = Duration::from_millis(20);
 
-/// How fast a copy may be made, and whether it is still wanted.
+/// The speed limit of a copy, and whether it was cancelled.
 #[derive(Debug)]
 pub(super) struct Pace {
     bytes_per_second: Option<u64>,
@@ -43,17 +43,17 @@ impl Pace {
         }
     }
 
-    /// As fast as it goes.
+    /// Without a speed limit.
     pub(super) fn unbounded() -> Self {
         Self::new(None, Arc::default())
     }
 
-    /// From now on as fast as it goes: somebody waits.
+    /// Removes the speed limit from now on, because callers are waiting.
     fn hurry(&mut self) {
         self.bytes_per_second = None;
     }
 
-    /// Waits until so many more bytes may have been copied.
+    /// Waits until this many more bytes may have been copied.
     fn spend(&mut self, bytes: usize) -> Result<()> {
         self.bytes += bytes as u64;
         loop {
@@ -72,18 +72,18 @@ impl Pace {
     }
 }
 
-/// A copy in the making.
+/// A copy in progress.
 pub(super) struct Copy {
     fresh: Fresh,
-    /// The sessions in it, as they were copied.
+    /// The copied sessions, with their heads at that time.
     copied: BTreeMap<SessionId, Head>,
-    /// Those that were deleted after they had been copied.
+    /// The sessions that were deleted after they had been copied.
     forgotten: BTreeMap<SessionId, Head>,
     pace: Pace,
 }
 
 impl Copy {
-    /// An empty one, where there is room for one of a store with so many bytes that are live.
+    /// Creates an empty copy, if there is room for a store with this many live bytes.
     pub(super) fn begin(root: &Path, live_bytes: u64, pace: Pace) -> Result<Self> {
         room::check(root, live_bytes)?;
         Ok(Self {
@@ -109,8 +109,8 @@ impl Copy {
         }
     }
 
-    /// Closes a large copy and opens it again: sled notes how far it is, so that the store is opened
-    /// quickly once the copy is in its place. It begins a new segment for that.
+    /// Closes a large copy and opens it again, which makes sled write a snapshot, so that the store
+    /// opens quickly once the copy is in place. sled begins a new segment for that.
     pub(super) fn rest(&mut self) -> Result<()> {
         match self.pace.bytes > LARGE_BYTES {
             true => self.fresh.rest(),
@@ -118,9 +118,9 @@ impl Copy {
         }
     }
 
-    /// Copies what came to these sessions since they were copied.
+    /// Copies the changes of these sessions since they were copied.
     pub(super) fn again(&mut self, trees: &Trees, sessions: BTreeSet<SessionId>) -> Result<()> {
-        // Their pages are read again.
+        // Needed before their pages can be read again.
         self.fresh.write()?;
         for session in sessions {
             self.session(trees, session)?;
@@ -128,8 +128,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Copies the last of it, and makes the copy durable. Gives how far each session goes, and how
-    /// many sessions and events there are. Nobody may write meanwhile.
+    /// Copies the remaining changes and makes the copy durable. Returns the extent of each session,
+    /// and the numbers of sessions and events. Nobody may write meanwhile.
     pub(super) fn finish(
         mut self,
         trees: &Trees,
@@ -177,7 +177,7 @@ impl Copy {
         self.pace.spend(0)
     }
 
-    /// An event cannot be read: somebody deletes the session, or it is damaged.
+    /// Handles an event that cannot be read: its session is being deleted, or it is damaged.
     fn gone(
         &mut self,
         trees: &Trees,
@@ -187,13 +187,13 @@ impl Copy {
         fault: Fault,
     ) -> Result<()> {
         if trees.is_another_life(session, head) {
-            // Those who write to it are noted, so it comes again.
+            // Writes to it are recorded, so it is copied again.
             return self.forget(session, head.deleted(session, head.updated_unix_ms));
         }
         Err(Error::unreadable(Record::Event { session, seq }, fault))
     }
 
-    /// Leaves a session out that was copied already, or in part.
+    /// Leaves out a session that was copied completely or in part.
     fn forget(&mut self, session: SessionId, tombstone: Head) -> Result<()> {
         let last_seq = self.copied.remove(&session).map_or(0, |head| head.last_seq);
         self.fresh.forget(session, last_seq, &tombstone)?;

@@ -1,5 +1,5 @@
-//! Reads the events of one session, keeping the page and the block at hand: events that follow each
-//! other often share them.
+//! Reads the events of one session. Keeps the current page and block, because consecutive events
+//! often share them.
 
 use crate::disk::keys;
 use crate::disk::log::{self, Known, Log};
@@ -28,13 +28,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An event's stamp and payload.
+    /// Returns an event's stamp and payload.
     pub(super) fn event(&mut self, seq: u64) -> Result<(Stamp, Vec<u8>), Fault> {
         let EventRow { stamp, body } = self.row(seq)?;
         Ok((stamp, self.log.payload(body)?))
     }
 
-    /// Reads events `from..=last` and checks the chain from one to the next, and on to what follows.
+    /// Reads events `from..=last` and checks the chain between them and to the next event.
     pub(super) fn events(&mut self, from: u64, last: u64) -> Result<Vec<Event>> {
         let session = self.session;
         let name = |seq| move |fault| Error::unreadable(Record::Event { session, seq }, fault);
@@ -67,13 +67,14 @@ impl<'a> Cursor<'a> {
     fn row(&mut self, seq: u64) -> Result<EventRow, Fault> {
         let key = row::key(self.session, seq);
         let block = self.block_of(seq)?;
-        // A session that was deleted and made anew may be in a block twice: the later life counts.
+        // A session that was deleted and created again may be in a block twice; the later one is
+        // valid.
         let records =
             envelope::split(block).filter(|bytes| envelope::carries(bytes, Kind::Event, key));
         log::row_of(records.last().ok_or(Fault::Missing)?, Kind::Event, key)
     }
 
-    /// The block that an event is in.
+    /// Returns the block that contains an event.
     fn block_of(&mut self, seq: u64) -> Result<&[u8], Fault> {
         let number = if seq > self.known.written.last_seq {
             self.known.block_of(seq)

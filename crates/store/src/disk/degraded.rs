@@ -1,9 +1,9 @@
-//! A store that could not be opened to write, because the disk is full or mounted read-only: it is
-//! read as it is, and opened to write as soon as it can be.
+//! A store that could not be opened for writing, because the disk is full or mounted read-only. It
+//! is read as it is, and opened for writing as soon as possible.
 //!
-//! Each write tries that, and [`Engine::writable`] does now and then. What can be seen from outside
-//! is looked at first, so that a try where nothing has changed touches nothing. The store stays
-//! locked from one to the other.
+//! Each write tries to open it, and so does [`Engine::writable`] at intervals. Conditions that can
+//! be seen from outside are checked first, so an attempt changes nothing if they are unchanged. The
+//! store stays locked during the transition.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,13 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 
-/// So often is it tried while nobody writes.
+/// Interval of the attempts while nobody writes.
 const TRY_EVERY: Duration = Duration::from_secs(5);
-/// After a try that failed though all looked well: it reads the whole log anew.
+/// Pause after an attempt that failed although the conditions looked good, because an attempt reads
+/// the whole log again.
 const REST: Duration = Duration::from_secs(60);
 
-/// A store that is read until it can be opened to write.
+/// A store that can only be read until it can be opened for writing.
 #[derive(Debug)]
 pub struct DegradedDisk {
     state: Arc<RwLock<State>>,
@@ -35,7 +36,7 @@ pub struct DegradedDisk {
 struct State {
     root: PathBuf,
     store: Store,
-    /// Not before this is another try made.
+    /// Earliest time of the next attempt.
     rest_until: Option<Instant>,
 }
 
@@ -46,7 +47,7 @@ enum Store {
     Closed,
 }
 
-/// What is told of it without waiting.
+/// The state that can be read without waiting.
 #[derive(Debug)]
 enum Status {
     Degraded { reason: String, full: bool },
@@ -54,8 +55,8 @@ enum Status {
 }
 
 impl DegradedDisk {
-    /// Opens the store in this directory as it is; `error` is why it could not be opened to write.
-    /// Blocking: call it off the async threads.
+    /// Opens the store in this directory as it is; `error` is the reason why it could not be opened
+    /// for writing. Blocking: do not call it on an async thread.
     ///
     /// # Errors
     /// As [`ReadOnlyDisk::open`].
@@ -63,7 +64,7 @@ impl DegradedDisk {
         let root = path.as_ref().to_path_buf();
         let disk = ReadOnlyDisk::open(&root, error.to_string())?;
         if let Some(lock) = disk.lock() {
-            // On a disk that is full this may be possible, on one that is read-only it is not.
+            // This may succeed on a full disk, but not on one that is read-only.
             drop(lock.note(&root));
         }
         Ok(Self {
@@ -80,7 +81,7 @@ impl DegradedDisk {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
-    /// The store to read from.
+    /// Returns the store to read from.
     async fn reading(&self) -> Result<Arc<dyn Engine>> {
         match &self.state.read().await.store {
             Store::ReadOnly(disk) => Ok(Arc::new(disk.clone())),
@@ -89,12 +90,12 @@ impl DegradedDisk {
         }
     }
 
-    /// The store to write to, opened now if that can be done.
+    /// Returns the store to write to; opens it now if that is possible.
     async fn writing(&self) -> Result<Arc<Disk>> {
         if let Store::Writable(disk) = &self.state.read().await.store {
             return Ok(Arc::clone(disk));
         }
-        // Nobody reads the files while the engine may change them.
+        // Nobody may read the files while the engine may change them.
         let mut state = Arc::clone(&self.state).write_owned().await;
         let trying = tokio::task::spawn_blocking(move || state.open());
         let tried = trying.await.map_err(|error| Error::Engine {
@@ -124,7 +125,7 @@ impl Status {
 }
 
 impl State {
-    /// Opens it to write, or says why that cannot be done yet.
+    /// Opens it for writing, or returns the reason why that is not yet possible.
     fn open(&mut self) -> Result<Arc<Disk>> {
         let lock = match &self.store {
             Store::Writable(disk) => return Ok(Arc::clone(disk)),
@@ -155,7 +156,8 @@ impl State {
     }
 }
 
-/// Whether it can be opened to write, as far as that can be seen without changing anything.
+/// Checks whether it can be opened for writing, as far as that is possible without changing
+/// anything.
 fn probe(root: &Path) -> Result<()> {
     for path in [root.join("LOCK"), files::data(root).join("db")] {
         match OpenOptions::new().write(true).open(&path) {
@@ -168,7 +170,7 @@ fn probe(root: &Path) -> Result<()> {
     room::check_for_opening(root, tail::size_bytes(root))
 }
 
-/// Why a write was refused that may be taken later.
+/// The error for a refused write that can be retried later.
 fn ephemeral(error: Error) -> Error {
     match error {
         error if error.is_ephemeral() => error,

@@ -1,4 +1,4 @@
-//! A check of every record of a store, and its repair.
+//! Checks every record of a store, and repairs it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,32 +11,33 @@ use crate::engine::SessionId;
 use crate::error::{Error, Fault, Record, Result};
 use crate::row;
 
-/// Sessions listed at a time.
+/// Number of sessions listed at a time.
 const PAGE: usize = 256;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checkup {
-    /// Sessions checked.
+    /// Number of sessions checked.
     pub sessions: u64,
-    /// Events that are whole and in their chain.
+    /// Number of events that are undamaged and in their chain.
     pub events: u64,
-    /// Checkpoints that are whole.
+    /// Number of undamaged checkpoints.
     pub checkpoints: u64,
-    /// Records that are not.
+    /// The damaged records.
     pub findings: Vec<Finding>,
-    /// What was repaired, at the opening or on demand.
+    /// The result of a repair, either at the opening or on request.
     pub salvage: Option<Salvage>,
-    /// How many of its files and directories others had rights to, until it was opened for this.
+    /// Number of files and directories to which others had permissions before it was opened for
+    /// this.
     pub narrowed: u64,
 }
 
-/// A record that is not what was written.
+/// A damaged record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which.
+    /// The record.
     pub record: Record,
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: Fault,
 }
 
@@ -48,8 +49,8 @@ impl std::fmt::Display for Finding {
 
 /// Checks every record of a closed store: envelope, checksum, key, chunks, chain. Blocking.
 ///
-/// A store that does not open, or that lost something acknowledged, is repaired by the opening, and
-/// [`Checkup::salvage`] tells.
+/// A store that does not open, or that lost acknowledged data, is repaired by the opening, and
+/// [`Checkup::salvage`] has the result.
 ///
 /// # Errors
 /// As [`crate::Disk::open`].
@@ -61,8 +62,8 @@ pub fn doctor(path: impl AsRef<Path>) -> Result<Checkup> {
     Ok(checkup)
 }
 
-/// As [`doctor`], and if it finds something: saves all that is whole into a fresh log, keeps the
-/// damaged one under `quarantine/`, and tells in [`Checkup::salvage`] what is lost. Blocking.
+/// As [`doctor`]. If that finds damage, saves all undamaged records into a fresh log, keeps the
+/// damaged log under `quarantine/`, and reports in [`Checkup::salvage`] what is lost. Blocking.
 ///
 /// # Errors
 /// As [`crate::Disk::open`].
@@ -89,7 +90,7 @@ fn check(trees: &Trees) -> Result<Checkup> {
                 after = Some(*last);
                 sessions.extend(page);
             }
-            // The ledger knows the rest.
+            // The ledger has the rest.
             Err(error) => {
                 checkup.note(error)?;
                 break;
@@ -142,7 +143,7 @@ impl Checkup {
         Ok(())
     }
 
-    /// Checks an event and gives the chain's hash after it, if that is known.
+    /// Checks an event and returns the hash of the chain after it, if that is known.
     fn event(
         &mut self,
         cursor: &mut Cursor<'_>,

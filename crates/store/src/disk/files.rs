@@ -1,4 +1,5 @@
-//! The directory of a store: what is in it, and changes to it that a power cut does not tear.
+//! The directory of a store: its content, and changes to it that a power cut cannot leave half
+//! done.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::private;
 
 const FORMAT_LINE: &str = "unisono store, format ";
-/// What stood there before format 1.
+/// The content of the file before format 1.
 const EARLIER_LINE: &str = "unisono store, schema ";
 
 /// sled's directory.
@@ -17,7 +18,7 @@ pub(super) fn data(root: &Path) -> PathBuf {
     root.join("data")
 }
 
-/// Where a repair or a vacuum builds what will replace `data`.
+/// The directory in which a repair or a vacuum builds the replacement of `data`.
 pub(super) fn data_new(root: &Path) -> PathBuf {
     root.join("data.new")
 }
@@ -30,8 +31,8 @@ fn format(root: &Path) -> PathBuf {
     root.join("FORMAT")
 }
 
-/// Makes the directory if it is not there; refuses one that holds something else or a store of another format.
-/// Touches nothing that exists.
+/// Creates the directory if it is missing; refuses one that has other content or a store of another
+/// format. Changes nothing that exists.
 pub(super) fn check(root: &Path) -> Result<()> {
     if !root.exists() {
         private::create_dir_all(root)
@@ -50,11 +51,11 @@ pub(super) fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// Whether a store is in this directory. One that was never finished is none, as an empty directory
-/// is none. Touches nothing.
+/// Whether a store is in this directory. An empty directory is not a store, and neither is one
+/// whose creation was interrupted. Changes nothing.
 ///
 /// # Errors
-/// The directory cannot be read, or holds something else.
+/// The directory cannot be read, or has other content.
 pub fn is_store(root: &Path) -> Result<bool> {
     match fs::metadata(format(root)) {
         Ok(_) => Ok(true),
@@ -66,7 +67,7 @@ pub fn is_store(root: &Path) -> Result<bool> {
     }
 }
 
-/// As [`check`] of one that has to be there already.
+/// As [`check`], of a store that has to exist already.
 pub(super) fn check_there(root: &Path) -> Result<()> {
     match fs::read_to_string(format(root)) {
         Ok(text) => check_format(root, &text),
@@ -94,7 +95,8 @@ fn check_format(root: &Path, text: &str) -> Result<()> {
     }
 }
 
-/// A store without a FORMAT is one whose making was interrupted: it can hold a lock at most.
+/// Checks a store without a FORMAT file. Its creation was interrupted, so it can contain at most a
+/// lock.
 fn check_empty(root: &Path) -> Result<()> {
     let entries = fs::read_dir(root).map_err(|error| Error::io("read", root, error))?;
     for entry in entries {
@@ -112,8 +114,9 @@ fn check_empty(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Closes the directory and what is in it to others, marks it as a store, finishes or undoes what an
-/// earlier process began. Answers how many of its files and directories others had rights to.
+/// Removes the permissions of others from the directory and its content, marks it as a store, and
+/// completes or undoes what an earlier process began. Returns the number of files and directories
+/// to which others had permissions.
 pub(super) fn prepare(root: &Path) -> Result<u64> {
     let narrowed = narrow(root);
     if !format(root).exists() {
@@ -121,7 +124,7 @@ pub(super) fn prepare(root: &Path) -> Result<u64> {
     }
     let (data, new, old) = (data(root), data_new(root), data_old(root));
     if !data.exists() && new.exists() {
-        // A swap was cut between its two renames; what is new was complete.
+        // A swap was interrupted between its two renames; the new log was complete.
         rename(&new, &data)?;
     }
     if data.exists() {
@@ -131,8 +134,8 @@ pub(super) fn prepare(root: &Path) -> Result<u64> {
     Ok(narrowed)
 }
 
-/// Takes what rights others have to a store. Where that fails it is told: the store works all the
-/// same, and `doctor` looks again.
+/// Removes the permissions of others from a store. A failure is logged: the store works
+/// nevertheless, and `doctor` checks again.
 pub(super) fn narrow(root: &Path) -> u64 {
     private::narrow(root).unwrap_or_else(|error| {
         tracing::warn!(store = %root.display(), %error, "others may be able to read the store");
@@ -140,12 +143,12 @@ pub(super) fn narrow(root: &Path) -> u64 {
     })
 }
 
-/// Makes a directory for sled's files.
+/// Creates a directory for sled's files.
 pub(super) fn make_data(data: &Path) -> Result<()> {
     private::create_dir_all(data).map_err(|error| Error::io("create", data, error))
 }
 
-/// Puts `data.new` in the place of `data`, which goes to `old`.
+/// Replaces `data` by `data.new`, and moves the old directory to `old`.
 pub(super) fn swap(root: &Path, old: &Path) -> Result<()> {
     if data(root).exists() {
         rename(&data(root), old)?;
@@ -153,13 +156,13 @@ pub(super) fn swap(root: &Path, old: &Path) -> Result<()> {
     rename(&data_new(root), &data(root))
 }
 
-/// Puts `data.new` in the place of `data`, which is removed.
+/// Replaces `data` by `data.new`, and removes the old directory.
 pub(super) fn swap_and_remove(root: &Path) -> Result<()> {
     swap(root, &data_old(root))?;
     remove_dir(&data_old(root))
 }
 
-/// Makes the next free directory under `quarantine`.
+/// Creates the next free directory under `quarantine`.
 pub(super) fn quarantine(root: &Path) -> Result<PathBuf> {
     let base = root.join("quarantine");
     for number in 1_u32.. {
@@ -177,7 +180,7 @@ pub(super) fn quarantine(root: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Puts a file of these bytes in place: whole or not at all.
+/// Replaces a file by one with these bytes, atomically.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = path.with_extension("tmp");
     let written = private::create(&new).and_then(|mut file| {
@@ -210,7 +213,7 @@ pub(super) fn sync_dir(path: &Path) -> Result<()> {
     synced.map_err(|error| Error::io("sync the directory", path, error))
 }
 
-/// Syncs sled's files and their directory, which sled leaves undone when it makes them.
+/// Syncs sled's files and their directory, which sled does not do when it creates them.
 pub(super) fn sync_data(data: &Path) -> Result<()> {
     let io = |error| Error::io("sync", data, error);
     for entry in fs::read_dir(data).map_err(io)? {
@@ -222,7 +225,7 @@ pub(super) fn sync_data(data: &Path) -> Result<()> {
     sync_dir(data)
 }
 
-/// Whether sled put a value into a file of its own, which it never syncs.
+/// Whether sled has stored a value in a separate file, which it never syncs.
 pub(super) fn has_blobs(data: &Path) -> bool {
     fs::read_dir(data.join("blobs")).is_ok_and(|mut entries| entries.next().is_some())
 }

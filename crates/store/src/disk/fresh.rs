@@ -1,4 +1,4 @@
-//! A log in the making, which will replace the one in use: by a repair or a vacuum.
+//! A new log, with which a repair or a vacuum replaces the current one.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::engine::{Checkpoint, SessionId};
 use crate::error::{Error, Result};
 use crate::row::{Head, Stamp};
 
-/// A batch is written out when it is this large.
+/// Size at which a batch is written.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// A log in `data.new`. Takes one session after the other.
+/// A log in `data.new`, to which sessions are written one after the other.
 pub(super) struct Fresh {
     log: Option<Log>,
     batch: Batch,
@@ -35,7 +35,7 @@ impl Fresh {
         })
     }
 
-    /// Writes the event that `known` ends with.
+    /// Writes the last event of `known`.
     pub(super) fn event(
         &mut self,
         session: SessionId,
@@ -48,7 +48,7 @@ impl Fresh {
         self.write_if_large()
     }
 
-    /// Writes what is known of a session whose events are written, and its checkpoint.
+    /// Writes the head and the pages of a session after its events, and its checkpoint.
     pub(super) fn end(
         &mut self,
         session: SessionId,
@@ -71,7 +71,7 @@ impl Fresh {
         }
     }
 
-    /// Leaves a session out that was deleted after it had been written.
+    /// Leaves out a session that was deleted after it had been written.
     pub(super) fn forget(&mut self, session: SessionId, last_seq: u64, head: &Head) -> Result<()> {
         self.batch.remove(session, last_seq);
         self.batch.put_head(session, head)
@@ -90,7 +90,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// Gives all to the log.
+    /// Writes the batch to the log.
     pub(super) fn write(&mut self) -> Result<()> {
         self.room.reserve(self.batch.bytes())?;
         let log = self.log.as_ref().ok_or(Error::Closed)?;

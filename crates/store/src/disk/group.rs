@@ -1,5 +1,5 @@
-//! Writes that go to disk together: each is checked against the session's head and taken into the
-//! batch, or refused at once.
+//! Writes that go to disk together. Each is checked against the session's head, and then added to
+//! the batch or refused at once.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::engine::{Append, Checkpoint, Claim, DELETED_USAGE, Deletion, SessionI
 use crate::error::{Error, Result};
 use crate::row::{self, Hash, Head};
 
-/// A write, and where its answer goes.
+/// A write, and the sender for its answer.
 #[derive(Debug)]
 pub(super) enum Command {
     Claim {
@@ -22,7 +22,8 @@ pub(super) enum Command {
     },
     Append {
         append: Append,
-        /// The payloads' hashes, made by the asker: the writer's time is everybody's.
+        /// The payloads' hashes. The caller computes them, because the writer thread is shared by
+        /// all.
         digests: Vec<Hash>,
         reply: Reply<Appended>,
     },
@@ -42,29 +43,30 @@ pub(super) enum Command {
 #[derive(Debug)]
 pub(super) struct Appended {
     pub(super) last_seq: u64,
-    /// What was asked with. It goes back to be dropped where it was allocated: that costs the
-    /// allocator less, and not the writer's time.
+    /// The data of the request. The caller drops it where it was allocated, which is cheaper for
+    /// the allocator and takes no time of the writer thread.
     _spent: (Vec<Vec<u8>>, Vec<Hash>),
 }
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
-/// Told once whether the group is on disk.
+/// Called once with the result of writing the group.
 pub(super) type Waiter = Box<dyn FnOnce(Result<()>)>;
 
-/// A group in the making.
+/// A group that is being assembled.
 pub(super) struct Group<'a> {
     trees: &'a Trees,
     log: &'a Log,
     batch: &'a mut Batch,
-    /// The sessions it changes, as they are after it, with the places of its own events only.
+    /// The state of the changed sessions after the group, with the locations of the group's own
+    /// events only.
     pub(super) changes: HashMap<SessionId, Known>,
-    /// The sessions whose checkpoint alone it changes.
+    /// The sessions of which only the checkpoint is changed.
     pub(super) checkpointed: Vec<SessionId>,
     pub(super) waiters: Vec<Waiter>,
 }
 
 impl<'a> Group<'a> {
-    /// A group that is put into this empty batch, with room for so many writes.
+    /// Creates a group that fills this empty batch, with capacity for this many writes.
     pub(super) fn new(trees: &'a Trees, log: &'a Log, batch: &'a mut Batch, room: usize) -> Self {
         Self {
             trees,
@@ -76,12 +78,12 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// About how many bytes it will write.
+    /// The approximate number of bytes that it will write.
     pub(super) fn bytes(&self) -> usize {
         self.batch.bytes()
     }
 
-    /// Checks a command and takes it in, or answers it at once.
+    /// Checks a command and adds it, or answers it at once.
     pub(super) fn stage(&mut self, command: Command) {
         match command {
             Command::Claim { session, reply } => {
@@ -112,10 +114,10 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// A refusal goes out at once, a success when the group is on disk.
+    /// Sends a refusal at once, and a success when the group is on disk.
     fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, staged: Result<T>) {
         match staged {
-            // The asker may have gone; the write is made all the same.
+            // The caller may no longer be waiting; the write is made nevertheless.
             Ok(value) => self.waiters.push(Box::new(move |written| {
                 drop(reply.send(written.map(|()| value)));
             })),
@@ -123,7 +125,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// A session as this group has left it so far.
+    /// The state of a session after the commands of this group so far.
     fn known(&self, session: SessionId) -> Result<Option<Known>> {
         match self.changes.get(&session) {
             Some(known) => Ok(Some(known.clone())),
@@ -131,7 +133,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Puts a session's record of its head, and what is known of it from now on.
+    /// Writes the head of a session, and sets its state.
     fn change(&mut self, session: SessionId, known: Known) -> Result<()> {
         self.batch.put_head(session, &known.written)?;
         self.changes.insert(session, known);
@@ -200,7 +202,7 @@ impl<'a> Group<'a> {
         Ok(true)
     }
 
-    /// Keeps what is left of a session.
+    /// Adds the usage of a deleted session.
     fn keep(&mut self, deleted_usage: Vec<u8>) -> Result<()> {
         let known = self
             .known(DELETED_USAGE)?
@@ -215,7 +217,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Answers a command without doing it.
+/// Refuses a command with this reason.
 pub(super) fn refuse(command: Command, reason: &str) {
     let error = || Error::ReadOnly {
         reason: reason.to_owned(),

@@ -1,10 +1,11 @@
-//! The writer's end of the queue, and when a group is complete.
+//! The receiving end of the writer's queue, and the decision when a group is complete.
 //!
-//! Those who got the answers of the last group, and those who were queued already, are about to write
-//! again. The writer steps aside for them, because all of them in one group wait for the disk once: when
-//! 64 sessions write one event after the other, groups that close early make each wait for almost
-//! two. A group is complete when as many have come as may, or when nobody comes any more. There is
-//! no timer: where nobody is there, giving the processor away comes back at once.
+//! Callers that received the answers of the last group, and those that were queued already, are
+//! about to write again. The writer yields the processor to them, because then all of them wait for
+//! the disk once, in one group. If 64 sessions write one event after the other, groups that close
+//! early make each of them wait for almost two groups. A group is complete when all expected
+//! commands have arrived, or when no more arrive. No timer is needed: if no other thread is
+//! runnable, yielding returns at once.
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
@@ -14,25 +15,25 @@ use tokio::sync::mpsc;
 
 use crate::disk::group::Command;
 
-/// So many are taken from the queue at a time: one by one, each would be a change of the counters that
-/// everybody who sends looks at.
+/// Number of commands that are taken from the queue at a time. Taking them singly would change
+/// counters that all senders read, each time.
 const TAKE_COMMANDS: usize = 64;
-/// Nobody comes any more when the processor was given away so often in a row and nothing came.
+/// Number of consecutive yields without a new command after which no more are expected.
 const QUIET_YIELDS: u32 = 32;
-/// The longest that a group waits for more: on a busy machine, giving the processor away may take
+/// Longest time that a group waits for more commands: on a busy machine, yielding may take
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The writer's end of the queue.
+/// The receiving end of the writer's queue.
 #[derive(Debug)]
 pub(super) struct Intake {
     queue: mpsc::Receiver<Command>,
-    /// Taken from the queue and not handed on yet.
+    /// Commands taken from the queue and not yet returned.
     taken: VecDeque<Command>,
     taking: Vec<Command>,
-    /// How many may come for this group.
+    /// Number of commands that are expected for this group.
     expected: usize,
-    /// How many have come.
+    /// Number of commands that have arrived.
     came: usize,
     opened: Instant,
 }
@@ -49,17 +50,18 @@ impl Intake {
         }
     }
 
-    /// How many may come for the next group.
+    /// Number of commands that are expected for the next group.
     pub(super) fn expected(&self) -> usize {
         self.expected
     }
 
-    /// So many are about to be answered: they may come again, beside those who are queued.
+    /// Sets that this many callers are about to be answered: they may write again, in addition to
+    /// the queued ones.
     pub(super) fn answering(&mut self, waiters: usize) {
         self.expected = waiters + self.taken.len() + self.queue.len();
     }
 
-    /// Waits for the first command of a group; none if nobody can send one any more.
+    /// Waits for the first command of a group; `None` when all senders are dropped.
     pub(super) fn first(&mut self) -> Option<Command> {
         let first = match self.taken.pop_front() {
             Some(command) => Some(command),
@@ -69,7 +71,7 @@ impl Intake {
         first
     }
 
-    /// The next command of the group, or none if it is complete.
+    /// The next command of the group; `None` if it is complete.
     pub(super) fn next(&mut self) -> Option<Command> {
         let mut quiet = 0;
         loop {
@@ -88,7 +90,7 @@ impl Intake {
         }
     }
 
-    /// Takes what is queued; whether that is anything.
+    /// Takes the queued commands; returns whether there were any.
     fn take(&mut self) -> bool {
         if self.queue.is_empty() {
             return false;
@@ -102,15 +104,15 @@ impl Intake {
     }
 }
 
-/// Whether nobody is waited for any more: `came` of `expected` are there, and the processor was given
-/// away `quiet` times since the last of them.
+/// Whether a group is complete: `came` of `expected` commands have arrived, and the processor was
+/// yielded `quiet` times since the last of them.
 fn is_complete(came: usize, expected: usize, quiet: u32, waited: Duration) -> bool {
     came >= expected || quiet >= QUIET_YIELDS || waited > PATIENCE
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which commands make a group, and when it is closed.
+    //! Tests of which commands make a group, and when it is complete.
 
     use tokio::sync::oneshot;
 
@@ -134,7 +136,7 @@ mod tests {
     fn a_group_is_all_that_is_queued_in_order() {
         let (sender, queue) = mpsc::channel(1024);
         let mut intake = Intake::new(queue);
-        // More than are taken at one time.
+        // More than are taken from the queue at a time.
         let all: Vec<u128> = (0..150).collect();
         for &n in &all {
             sender.try_send(claim(n)).unwrap();

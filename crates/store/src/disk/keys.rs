@@ -1,4 +1,4 @@
-//! Keys of the two sled trees, and the sizes of what lies under them.
+//! The keys of the two sled trees, and the size limits of their values.
 //!
 //! | tree | key | value |
 //! |---|---|---|
@@ -16,12 +16,12 @@ use uuid::Uuid;
 use crate::engine::SessionId;
 use crate::envelope::OVERHEAD_BYTES;
 
-/// The largest value given to sled: a leaf of sixteen of them stays well inside a segment, so that
-/// sled never moves one to a file of its own, which it would not sync.
+/// Largest value that is stored in sled: a leaf of sixteen of them fits well in a segment, so sled
+/// never moves one to a separate file, which it would not sync.
 pub(super) const VALUE_LIMIT_BYTES: usize = 60 << 10;
-/// The largest payload kept in its record; also the size of a chunk. Leaves room for the row.
+/// Largest payload that is stored inline; also the size of a chunk. It leaves room for the row.
 pub(super) const INLINE_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES - OVERHEAD_BYTES - 256;
-/// A block takes a further event only up to this size: reading one event reads its leaf of blocks.
+/// Size limit for adding another event to a block: reading one event reads its leaf of blocks.
 pub(super) const BLOCK_LIMIT_BYTES: usize = 32 << 10;
 /// Events of a session that share a page.
 pub(super) const PAGE_EVENTS: u64 = 64;
@@ -56,7 +56,7 @@ pub(super) fn mark() -> [u8; 1] {
     [MARK]
 }
 
-/// The page that an event is in, and its place there.
+/// The page of an event, and its index there.
 pub(super) fn page_of(seq: u64) -> (u64, usize) {
     let (page, place) = ((seq - 1) / PAGE_EVENTS, (seq - 1) % PAGE_EVENTS);
     (page, usize::try_from(place).unwrap_or(usize::MAX))
@@ -74,12 +74,12 @@ pub(super) fn heads_end() -> Vec<u8> {
     vec![HEAD + 1]
 }
 
-/// The first key a head can have.
+/// The first possible key of a head.
 pub(super) fn heads_start() -> Vec<u8> {
     vec![HEAD]
 }
 
-/// The session whose head lies under this key.
+/// The session whose head has this key.
 pub(super) fn session_of_head(key: &[u8]) -> Option<SessionId> {
     let (&kind, id) = key.split_first()?;
     let id: [u8; 16] = id.try_into().ok()?;

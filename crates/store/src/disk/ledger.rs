@@ -1,12 +1,12 @@
-//! The ledger: how far every session was acknowledged, kept beside the log.
+//! The ledger: the acknowledged extent of every session, kept beside the log.
 //!
-//! Sled takes the first record it cannot read at the end of its log for the end of the log. The
-//! ledger is how a cut or changed log is told from a log that simply ends there. It is written after
-//! the log is synced and not synced itself, so it never claims too much: after a power cut it may
-//! claim too little, after anything else it is exact.
+//! Sled considers the first record that it cannot read at the end of its log to be the end. The
+//! ledger makes it possible to distinguish a truncated or changed log from one that really ends
+//! there. It is written after the log is synced and is not synced itself, so it never claims too
+//! much: after a power cut it may claim too little, otherwise it is exact.
 //!
-//! A row is 40 bytes: session, epoch, last event, flags, CRC32C. The last whole row of a session
-//! counts; other rows are passed over.
+//! A row is 40 bytes: session, epoch, last event, flags, CRC32C. The last valid row of a session
+//! counts; invalid rows are ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -25,7 +25,7 @@ const DELETED: u32 = 1;
 /// A ledger with fewer rows than this is never rewritten.
 const REWRITE_FROM_ROWS: u64 = 4096;
 
-/// How far a session was acknowledged. Later states compare greater.
+/// The acknowledged extent of a session. Later states compare greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Extent {
     pub(super) epoch: u64,
@@ -58,8 +58,7 @@ pub(super) fn path(root: &Path) -> PathBuf {
     root.join("acknowledged")
 }
 
-/// Reads what was acknowledged; a missing ledger is an empty one. One with many outdated rows is
-/// written anew.
+/// Reads the ledger; a missing one is empty. A ledger with many outdated rows is rewritten.
 pub(super) fn read(root: &Path) -> Result<Extents> {
     let extents = look(root)?;
     let rows = std::fs::metadata(path(root)).map_or(0, |meta| meta.len()) / ROW_BYTES as u64;
@@ -69,7 +68,7 @@ pub(super) fn read(root: &Path) -> Result<Extents> {
     Ok(extents)
 }
 
-/// As [`read`], and nothing is written.
+/// As [`read`], without writing anything.
 pub(super) fn look(root: &Path) -> Result<Extents> {
     let path = path(root);
     match std::fs::read(&path) {
@@ -89,7 +88,7 @@ fn decode_all(bytes: &[u8]) -> Extents {
     extents
 }
 
-/// Puts a ledger of exactly these extents in place, durably.
+/// Replaces the ledger by one with exactly these extents, durably.
 pub(super) fn rewrite(root: &Path, extents: &Extents) -> Result<()> {
     let rows: Vec<u8> = extents
         .iter()
@@ -119,8 +118,8 @@ impl Ledger {
         })
     }
 
-    /// Notes acknowledgements. A failure costs only the check at the next opening, so it is told and
-    /// not returned.
+    /// Adds acknowledgements. A failure disables only the check at the next opening, so it is
+    /// logged and not returned.
     pub(super) fn note(&mut self, heads: impl Iterator<Item = (SessionId, Extent)>) {
         let mut rows = Vec::with_capacity(heads.size_hint().0 * ROW_BYTES);
         heads.for_each(|(session, extent)| rows.extend_from_slice(&encode(session, extent)));

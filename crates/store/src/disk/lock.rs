@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// Held for as long as any of its clones; the kernel releases it when the process ends.
+/// A lock, held as long as any of its clones exists; the kernel releases it when the process ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
     _held: Arc<Held>,
@@ -23,8 +23,8 @@ struct Held {
 }
 
 impl Drop for Held {
-    /// Closing the file is not enough: a child that is being started has it open too, until it runs
-    /// its own program.
+    /// Closing the file is not enough: a child process that is being started has it open, too,
+    /// until it executes its own program.
     fn drop(&mut self) {
         if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
             tracing::warn!(%error, "cannot release the store's lock");
@@ -33,7 +33,7 @@ impl Drop for Held {
 }
 
 impl Lock {
-    /// Takes the store, or says who holds it.
+    /// Locks the store, or returns an error that names the holder.
     pub(crate) fn take(root: &Path) -> Result<Self> {
         let path = root.join("LOCK");
         let mut options = OpenOptions::new();
@@ -57,16 +57,16 @@ impl Lock {
         Self { _held }
     }
 
-    /// Notes which process holds it, of one that was taken without that.
+    /// Writes this process's id into a lock that was taken without it.
     pub(super) fn note(&self, root: &Path) -> io::Result<()> {
         note(&OpenOptions::new().write(true).open(root.join("LOCK"))?)
     }
 
-    /// Takes a store that is only read: as it is, without a note of who holds it.
+    /// Locks a store for reading only, without writing the process id.
     pub(super) fn take_unmarked(root: &Path) -> Result<Option<Self>> {
         let path = root.join("LOCK");
         let mut file = match File::open(&path) {
-            // Nobody ever opened it to write.
+            // The store was never opened for writing.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| Error::io("open the lock", &path, error))?,
         };
@@ -76,12 +76,12 @@ impl Lock {
 
 fn note(file: &File) -> io::Result<()> {
     let pid = format!("{}\n", std::process::id());
-    // Over what is there and cut then: so it needs no new block, which a full disk has not.
+    // Overwrites the content and truncates then, which needs no new block; a full disk has none.
     file.write_all_at(pid.as_bytes(), 0)?;
     file.set_len(pid.len() as u64)
 }
 
-/// Locks the file, or says who has it.
+/// Locks the file, or returns an error that names the holder.
 fn lock(root: &Path, file: &mut File) -> Result<()> {
     match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),

@@ -1,5 +1,5 @@
-//! The open log and how it is read. Every read of a record is a point read: one damaged page ends an
-//! iteration, and must not hide the records behind it.
+//! The open log, and reading it. Every record is read by its key: a damaged page would end an
+//! iteration, and so hide the records after it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,7 @@ use crate::envelope::{self, Envelope, Key, Kind};
 use crate::error::{Error, Fault, Record, Result};
 use crate::row::{self, Body, CheckpointRow, Hash, Head, PageRow};
 
-/// sled's side of a store.
+/// The sled database of a store.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) db: sled::Db,
@@ -22,18 +22,18 @@ pub(super) struct Log {
     pub(super) cache: Cache,
 }
 
-/// What is known of a session: its head, and where its last events lie.
+/// The state of a session: its head, and the locations of its last events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) head: Head,
-    /// The log's own record of the head. It is not written with every event (that would double the
-    /// work): pages say where the events up to it lie, `runs` where those behind it do, and an
-    /// opening reads these from the blocks.
+    /// The head as it is in the log. It is not written with every event, which would double the
+    /// work. The locations of the events up to it are in pages, and those of the later events in
+    /// `runs`, which an opening rebuilds from the blocks.
     pub(super) written: Head,
     runs: Vec<Run>,
 }
 
-/// The events from `first` to the next run's lie in this block.
+/// The events from `first` up to the next run are in this block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     first: u64,
@@ -47,7 +47,7 @@ impl AsRef<Head> for Known {
 }
 
 impl Known {
-    /// Of a session whose head is written.
+    /// Creates the state of a session whose head is written.
     pub(super) fn new(head: Head) -> Self {
         Self {
             written: head.clone(),
@@ -56,13 +56,13 @@ impl Known {
         }
     }
 
-    /// Whether the log's record is behind.
+    /// Whether the head in the log is outdated.
     pub(super) fn lags(&self) -> bool {
         self.written != self.head
     }
 
-    /// The same without the places of its events: all that a write needs to know. There may be one
-    /// for each block behind the mark, too many to copy with every event.
+    /// A copy without the locations of its events, which is all that a write needs. There may be
+    /// one location for each block after the mark, too many to copy with every event.
     pub(super) fn without_places(&self) -> Self {
         Self {
             head: self.head.clone(),
@@ -71,8 +71,8 @@ impl Known {
         }
     }
 
-    /// Becomes what writes made of [`Self::without_places`]: the places of their events come behind
-    /// those known, if it is the same life of the session.
+    /// Applies the result of writes to a copy by [`Self::without_places`]: appends the locations of
+    /// their events, unless the session was deleted and created again.
     pub(super) fn follow(&mut self, after: Self) {
         if after.head.deleted || after.head.born_epoch != self.head.born_epoch {
             *self = after;
@@ -83,7 +83,7 @@ impl Known {
         self.runs.extend(after.runs);
     }
 
-    /// Notes the block of the event that the head ends with.
+    /// Records the block of the head's last event.
     pub(super) fn placed(&mut self, block: u64) {
         if self.runs.last().is_none_or(|run| run.block != block) {
             let first = self.head.last_seq;
@@ -91,7 +91,7 @@ impl Known {
         }
     }
 
-    /// The block of an event behind the written head.
+    /// The block of an event after the written head.
     pub(super) fn block_of(&self, seq: u64) -> Option<u64> {
         let after = self.runs.partition_point(|run| run.first <= seq);
         Some(self.runs.get(after.checked_sub(1)?)?.block)
@@ -99,7 +99,7 @@ impl Known {
 }
 
 impl Log {
-    /// What the log's record says of a session. Events behind it are in blocks behind the mark.
+    /// Reads the state of a session from the log. Later events are in the blocks after the mark.
     pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
         let corrupt = |fault| Error::unreadable(Record::Head { session }, fault);
         let Some(value) = get(&self.journal, &keys::head(session)).map_err(corrupt)? else {
@@ -114,7 +114,7 @@ impl Log {
         row_of(&value, Kind::Page, row::key(session, page))
     }
 
-    /// A block, if it was written.
+    /// Reads a block, if it exists.
     pub(super) fn block(&self, number: u64) -> Result<Option<sled::IVec>, Fault> {
         let value = get(&self.journal, &keys::block(number))?;
         let block = value.filter(|value| !value.is_empty());
@@ -123,7 +123,7 @@ impl Log {
         Ok(block)
     }
 
-    /// The first block that may hold events which no head or page knows of.
+    /// The first block that may contain events which are in no page.
     pub(super) fn mark(&self) -> Result<u64> {
         let corrupt = |fault| Error::unreadable(Record::Mark, fault);
         let Some(value) = get(&self.journal, &keys::mark()).map_err(corrupt)? else {
@@ -139,7 +139,7 @@ impl Log {
         }
     }
 
-    /// The latest checkpoint and the epoch it was written under.
+    /// Reads the latest checkpoint and the epoch under which it was written.
     pub(super) fn checkpoint(
         &self,
         session: SessionId,
@@ -159,7 +159,7 @@ impl Log {
         )))
     }
 
-    /// The bytes of a body, from its chunks if it was cut.
+    /// Returns the bytes of a body, from its chunks if it was split.
     pub(super) fn payload(&self, body: Body) -> Result<Vec<u8>, Fault> {
         assemble(body, |hash| {
             let value = get(&self.chunks, hash).ok()??;
@@ -170,7 +170,7 @@ impl Log {
         })
     }
 
-    /// Whether exactly these bytes lie under this hash.
+    /// Whether exactly these bytes are stored under this hash.
     pub(super) fn has_chunk(&self, hash: &Hash, bytes: &[u8]) -> bool {
         let value = get(&self.chunks, hash).ok().flatten();
         value.is_some_and(|value| {
@@ -178,7 +178,7 @@ impl Log {
         })
     }
 
-    /// At most `limit` sessions after `after`, deleted ones among them.
+    /// Lists at most `limit` sessions after `after`, including deleted ones.
     pub(super) fn sessions(
         &self,
         after: Option<SessionId>,
@@ -191,7 +191,7 @@ impl Log {
         heads(self.journal.range(from..keys::heads_end()), limit)
     }
 
-    /// At most `limit` sessions before `before`, from the last back, deleted ones among them.
+    /// Lists at most `limit` sessions before `before` in descending order, including deleted ones.
     pub(super) fn newest_sessions(
         &self,
         before: Option<SessionId>,
@@ -202,7 +202,7 @@ impl Log {
     }
 }
 
-/// The sessions of these heads, at most so many.
+/// Collects the sessions of these heads, at most this many.
 fn heads(
     mut range: impl Iterator<Item = sled::Result<(sled::IVec, sled::IVec)>>,
     limit: usize,
@@ -218,7 +218,7 @@ fn heads(
     Ok(sessions)
 }
 
-/// Joins a body's parts; `chunk` gives the bytes under a hash, if they are there.
+/// Joins a body's parts; `chunk` returns the bytes under a hash, if they exist.
 pub(super) fn assemble(
     body: Body,
     chunk: impl Fn(&Hash) -> Option<Vec<u8>>,
@@ -239,7 +239,7 @@ pub(super) fn assemble(
     }
 }
 
-/// The row in a record of this kind and key.
+/// Decodes the row in a record of this kind and key.
 pub(super) fn row_of<T: DeserializeOwned>(value: &[u8], kind: Kind, key: Key) -> Result<T, Fault> {
     let body = envelope::open_as(value, kind, key)?;
     codec::decode(body).map_err(|reason| Fault::Undecodable { reason })
@@ -249,7 +249,7 @@ fn get(tree: &sled::Tree, key: &[u8]) -> Result<Option<sled::IVec>, Fault> {
     guarded(|| tree.get(key))
 }
 
-/// Calls into sled, which panics on some damage.
+/// Calls sled and catches its panics; it panics on some damage.
 pub(super) fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, Fault> {
     let reason = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return Ok(value),
@@ -259,7 +259,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, Fa
     Err(Fault::Unreadable { reason })
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())

@@ -1,8 +1,8 @@
-//! What repairs have lost, kept beside the log until a person has taken note of it: after a repair
-//! all that is left is whole, and nothing else would tell.
+//! The list of what repairs have lost, kept beside the log until a user has acknowledged it. After
+//! a repair all remaining data is undamaged, so nothing else would show the loss.
 //!
-//! A line of `<store>/losses` is a session, the first and the last of its events that were lost, when,
-//! in milliseconds since 1970 UTC, and the directory under `quarantine` with the damaged files.
+//! A line of `<store>/losses` has a session, the first and the last of its lost events, the time in
+//! milliseconds since 1970 UTC, and the directory under `quarantine` with the damaged files.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -24,11 +24,11 @@ pub struct Loss {
     pub session: SessionId,
     /// The first event lost.
     pub first: u64,
-    /// The last event that is known to have been there.
+    /// The last event that is known to have existed.
     pub last: u64,
-    /// When it was found, in milliseconds since 1970 UTC.
+    /// When the loss was found, in milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
-    /// The name of the directory under `quarantine` that has the damaged files.
+    /// The name of the directory under `quarantine` with the damaged files.
     pub quarantine: String,
 }
 
@@ -46,11 +46,11 @@ fn path(root: &Path) -> PathBuf {
     root.join("losses")
 }
 
-/// What was lost and no person has taken note of, the oldest first. A line that cannot be read is
-/// passed over.
+/// Returns the losses that no user has acknowledged, the oldest first. A line that cannot be read
+/// is ignored.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// The file exists and cannot be read.
 pub fn losses(store: &Path) -> Result<Vec<Loss>> {
     let path = path(store);
     match std::fs::read_to_string(&path) {
@@ -60,15 +60,15 @@ pub fn losses(store: &Path) -> Result<Vec<Loss>> {
     }
 }
 
-/// What was lost, for one who asks often: the file is read again where it changed. A store that is
-/// open may lose more, as when one that was only read is opened to write.
+/// Cached access to the losses: the file is read again only if it changed. An open store may lose
+/// more, for example when one that was only read is opened for writing.
 #[derive(Debug)]
 pub struct Losses {
     store: PathBuf,
     read: Mutex<(Option<Stamp>, Arc<[Loss]>)>,
 }
 
-/// What tells one version of the file from the next.
+/// Identifies a version of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -77,10 +77,10 @@ struct Stamp {
 }
 
 impl Losses {
-    /// Those of the store in a directory.
+    /// Creates it for the store in a directory.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn of(store: &Path) -> Result<Losses> {
         let stamp = stamp(store);
         Ok(Losses {
@@ -89,7 +89,8 @@ impl Losses {
         })
     }
 
-    /// What is there now, the oldest first; what was there, where the file cannot be read.
+    /// Returns the current losses, the oldest first; the last known ones if the file cannot be
+    /// read.
     pub fn now(&self) -> Arc<[Loss]> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.store);
@@ -112,7 +113,7 @@ fn stamp(store: &Path) -> Option<Stamp> {
     std::fs::metadata(path(store)).ok().map(of)
 }
 
-/// Takes note of what was lost: it is not told any more. Answers how much that was.
+/// Acknowledges all losses, so that they are no longer reported. Returns their number.
 ///
 /// # Errors
 /// The file cannot be removed.
@@ -126,13 +127,13 @@ pub fn acknowledge_losses(store: &Path) -> Result<usize> {
     }
 }
 
-/// Notes what a repair lost, behind what earlier ones did. The same is noted once.
+/// Adds the losses of a repair to the list. The same loss is added once.
 pub(super) fn note(root: &Path, lost: &[Lost], quarantine: &Path, at_unix_ms: u64) -> Result<()> {
     let mut known = losses(root)?;
     let before = known.len();
     let quarantine = quarantine.file_name().unwrap_or_default().to_string_lossy();
     for lost in lost {
-        // A checkpoint is made anew from the events.
+        // A checkpoint can be rebuilt from the events.
         let &Lost::Events {
             session,
             first,

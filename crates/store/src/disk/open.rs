@@ -1,5 +1,5 @@
-//! Opening a store: check, lock, keep the tail, open sled under guard, compare with the ledger, and
-//! repair if need be.
+//! Opens a store: checks and locks it, copies the tail, opens sled in a guarded thread, compares
+//! the log with the ledger, and repairs it if necessary.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use crate::disk::trees::Trees;
 use crate::disk::{files, room, tail};
 use crate::error::{Error, Result};
 
-/// sled's unit of space. With smaller ones a power cut was measured to lose data.
+/// sled's unit of allocation. Measurements showed that smaller ones lose data in a power cut.
 pub(super) const SEGMENT_BYTES: usize = 8 << 20;
-/// An opening may take this long, and a second more for every 16 MiB of log.
+/// Time limit for opening, plus one second for every 16 MiB of log.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a log cannot be used as it is.
+/// The reason why a log cannot be used as it is.
 enum Trouble {
-    /// It is damaged: salvage can help.
+    /// It is damaged and can be salvaged.
     Damaged(String),
-    /// Something else: tell the user.
+    /// Another error, to be returned to the user.
     Error(Error),
 }
 
@@ -38,12 +38,12 @@ impl From<Error> for Trouble {
     }
 }
 
-/// A store that was opened.
+/// An opened store.
 pub(super) struct Whole {
     pub(super) trees: Trees,
-    /// What had to be repaired for it.
+    /// The result of a repair, if one was needed.
     pub(super) salvage: Option<Salvage>,
-    /// How many of its files and directories others had rights to.
+    /// Number of files and directories to which others had permissions.
     pub(super) narrowed: u64,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn open(root: &Path) -> Result<Whole> {
     whole(root, lock, narrowed)
 }
 
-/// As [`open`] of a store that is locked already.
+/// As [`open`], for a store that is locked already.
 pub(super) fn open_held(root: &Path, lock: Lock) -> Result<Whole> {
     files::check(root)?;
     lock.note(root)
@@ -71,10 +71,10 @@ fn whole(root: &Path, lock: Lock, narrowed: u64) -> Result<Whole> {
     })
 }
 
-/// Opens the store whose lock is held.
+/// Opens a store with its lock.
 pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salvage>)> {
     let extents = ledger::read(root)?;
-    // sled is not asked to open where it could not write: it would break on the way.
+    // sled is not opened if there is no room to write: it would fail half-way.
     room::check_for_opening(root, tail::size_bytes(root))?;
     tail::keep(root)?;
     let (log, replay, salvage) = match open_whole(root, &extents) {
@@ -95,13 +95,13 @@ pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salv
         close(log);
         return Err(error);
     }
-    // What sled made, in a directory that was closed before.
+    // Restricts the files that sled created; their directory was closed before.
     files::narrow(root);
     let trees = Trees::new(log, replay, root.to_path_buf(), lock);
     Ok((trees, salvage))
 }
 
-/// Checks the directory, takes its lock, and finishes what an earlier process began.
+/// Checks the directory, locks it, and completes what an earlier process began.
 pub(super) fn enter(root: &Path) -> Result<(Lock, u64)> {
     files::check(root)?;
     let lock = Lock::take(root)?;
@@ -120,7 +120,7 @@ fn open_whole(root: &Path, extents: &Extents) -> Result<(Log, Replay), Trouble> 
     }
 }
 
-/// Reads what is behind the mark and checks that the log has everything that was acknowledged.
+/// Reads the blocks after the mark, and checks that the log has everything that was acknowledged.
 fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, Trouble> {
     if files::has_blobs(&files::data(root)) {
         return Err(Trouble::Damaged(
@@ -149,7 +149,7 @@ fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, Trouble>
     Ok(replay)
 }
 
-/// Opens a log that was just written and so must be whole.
+/// Opens a log that was just written and so must be undamaged.
 pub(super) fn open_log(data: &Path) -> Result<Log> {
     open_guarded(data).map_err(|trouble| match trouble {
         Trouble::Error(error) => error,
@@ -160,7 +160,7 @@ pub(super) fn open_log(data: &Path) -> Result<Log> {
     })
 }
 
-/// Opens sled on a thread of its own: on a damaged log it may panic or never end.
+/// Opens sled in a separate thread: on a damaged log it may panic or never return.
 fn open_guarded(data: &Path) -> Result<Log, Trouble> {
     files::make_data(data)?;
     let log_bytes = std::fs::metadata(data.join("db")).map_or(0, |meta| meta.len());
@@ -173,7 +173,8 @@ fn open_guarded(data: &Path) -> Result<Log, Trouble> {
             let result = catch_unwind(AssertUnwindSafe(|| {
                 open_sled(&path, Instant::now() + timeout)
             }));
-            // Nobody listens any more if this came too late; the log closes then.
+            // If the time limit has passed, the receiver is gone; dropping the result closes the
+            // log.
             drop(sender.send(result));
         });
     thread.map_err(|error| Trouble::Error(Error::io("start a thread to open", data, error)))?;
@@ -188,8 +189,8 @@ fn open_guarded(data: &Path) -> Result<Log, Trouble> {
     }
 }
 
-/// sled panics on some damage, and where the operating system refuses while it closes: that is no
-/// damage.
+/// Interprets a panic of sled. It panics on some damage, and also on errors of the operating system
+/// while it closes, which are not damage.
 fn panicked(data: &Path, said: &str) -> Trouble {
     let code = said.split_once("Os { code: ");
     let code = code.and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
@@ -199,13 +200,13 @@ fn panicked(data: &Path, said: &str) -> Trouble {
     }
 }
 
-/// An error of the operating system is not damage; what sled itself finds wrong is.
+/// Interprets an error of sled. An error of the operating system is not damage; other errors are.
 fn trouble(data: &Path, error: sled::Error) -> Trouble {
     match error {
         sled::Error::Io(source) if source.raw_os_error().is_some() => {
             Trouble::Error(Error::io("open", data, source))
         }
-        // Its own words end in a backtrace that is never there.
+        // sled's own message ends with a backtrace that is always empty.
         sled::Error::Corruption { at, .. } => Trouble::Damaged(match at {
             Some(at) => format!("its log is damaged at byte {}", at.lid()),
             None => "its log is damaged".to_owned(),
@@ -217,7 +218,8 @@ fn trouble(data: &Path, error: sled::Error) -> Trouble {
 fn open_sled(data: &PathBuf, deadline: Instant) -> sled::Result<Log> {
     loop {
         match config(data).open() {
-            // The store's own lock is ours: a log closed a moment ago by this process still lets go.
+            // This process holds the store's own lock, so a log that it closed a moment ago is
+            // still releasing sled's lock.
             Err(sled::Error::Io(error)) if is_lock(&error) && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(2));
             }

@@ -1,8 +1,9 @@
-//! A store that cannot be written, to be looked at: the disk is full, or mounted read-only.
+//! A store that cannot be written and is only read: the disk is full, or mounted read-only.
 //!
-//! sled writes when it opens. So it is left out: every whole record is found in the raw files, as a
-//! repair finds them, and what the ledger says was acknowledged has to be among them. Nothing is
-//! written, the store is locked as ever, and what cannot be read is named.
+//! sled writes when it opens, so it is not used here. All undamaged records are found in the raw
+//! files, as in a repair, and everything that the ledger lists as acknowledged must be among them.
+//! Nothing is written, the store is locked as usual, and data that cannot be read is reported by
+//! name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 
-/// A store that is only read. Opening it reads its whole log, and takes some 200 bytes of memory for
-/// each event.
+/// A store that is only read. Opening it reads its whole log, and needs about 200 bytes of memory
+/// for each event.
 #[derive(Debug, Clone)]
 pub struct ReadOnlyDisk {
     shared: Arc<Shared>,
@@ -32,18 +33,19 @@ struct Shared {
 }
 
 impl ReadOnlyDisk {
-    /// Opens the store in this directory as it is; `reason` says why it is not opened to write.
-    /// Blocking: call it off the async threads.
+    /// Opens the store in this directory as it is; `reason` says why it is not opened for writing.
+    /// Blocking: do not call it on an async thread.
     ///
     /// # Errors
-    /// `Held` by another process, `NewerStore`, `EarlierStore`, `NotAStore`, and `Io` where it cannot be read.
+    /// `Held` by another process, `NewerStore`, `EarlierStore`, `NotAStore`, and `Io` if it cannot
+    /// be read.
     pub fn open(path: impl AsRef<Path>, reason: impl Into<String>) -> Result<Self> {
         let root = path.as_ref();
         files::check_there(root)?;
         Self::open_held(root, reason, Lock::take_unmarked(root)?)
     }
 
-    /// The same of one whose lock is held.
+    /// As [`Self::open`], with a lock that is held already.
     pub(super) fn open_held(
         root: &Path,
         reason: impl Into<String>,
@@ -56,12 +58,12 @@ impl ReadOnlyDisk {
         })
     }
 
-    /// What it is locked with; none where nobody ever opened it to write.
+    /// Its lock; `None` if the store was never opened for writing.
     pub(super) fn lock(&self) -> Option<Lock> {
         self.shared.lock.clone()
     }
 
-    /// Reads every session through, and names what was acknowledged and cannot be read. Blocking.
+    /// Reads every session completely, and reports acknowledged data that cannot be read. Blocking.
     ///
     /// # Errors
     /// The files cannot be read.

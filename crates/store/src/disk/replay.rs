@@ -1,5 +1,4 @@
-//! Finds out at an opening what the records of heads and pages do not tell yet: the events in the
-//! blocks behind the mark.
+//! Reads at an opening what is not yet in heads and pages: the events in the blocks after the mark.
 
 use std::collections::hash_map::Entry;
 
@@ -14,17 +13,17 @@ use crate::envelope::{self, Envelope, Kind};
 use crate::error::{Error, Fault, Record, Result};
 use crate::row::EventRow;
 
-/// What the blocks behind the mark hold.
+/// The content of the blocks after the mark.
 #[derive(Debug)]
 pub(super) struct Replay {
-    /// The sessions with events there.
+    /// The sessions with events in these blocks.
     pub(super) live: Live,
     /// The first of these blocks.
     pub(super) mark: u64,
     pub(super) numbers: Numbers,
 }
 
-/// Reads the blocks behind the mark.
+/// Reads the blocks after the mark.
 pub(super) fn replay(log: &Log) -> Result<Replay> {
     let mark = log.mark()?;
     let mut live = Live::new();
@@ -47,7 +46,8 @@ pub(super) fn replay(log: &Log) -> Result<Replay> {
     })
 }
 
-/// Adds an event to what is known of its session, unless it is of an earlier life or known already.
+/// Adds an event to the state of its session, unless it belongs to an earlier, deleted session or
+/// is known already.
 fn take(log: &Log, live: &mut Live, block: u64, envelope: &Envelope<'_>) -> Result<()> {
     let (session, seq) = (
         SessionId(Uuid::from_bytes(envelope.key.session)),

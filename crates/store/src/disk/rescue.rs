@@ -1,6 +1,6 @@
-//! Reads where the engine cannot: it may need a write to finish what it had begun, or to open at all,
-//! and on a full or read-only disk there is none. What was acknowledged is in the files, so it is
-//! read from there.
+//! Reads the store when the engine cannot. The engine may need a write to complete an interrupted
+//! operation, or to open at all, which a full or read-only disk does not allow. The acknowledged
+//! data is in the files, so it is read from there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -13,31 +13,31 @@ use crate::engine::{Checkpoint, Event, MAX_PAYLOAD_BYTES, SessionId};
 use crate::error::{Error, Fault, Record, Result};
 use crate::row::Head;
 
-/// Heads and places that are kept: some 200 bytes each.
+/// Number of cached heads and read positions, of about 200 bytes each.
 const KEPT: usize = 4096;
 
-/// Every whole record of the log's files. Nothing is written to them any more. Takes some 200 bytes
+/// All undamaged records of the log's files, which are not written any more. Needs about 200 bytes
 /// of memory for each event.
 #[derive(Debug)]
 pub(super) struct Rescue {
     index: Index,
-    /// What has to be there.
+    /// The acknowledged extents, which must be readable.
     extents: Extents,
-    /// The ends of sessions that were followed through.
+    /// The last heads of sessions whose chain was followed completely.
     heads: Mutex<HashMap<SessionId, Head>>,
-    /// Where the last reads of sessions ended, to be gone on from.
+    /// The heads at which the last reads of sessions ended, from which the next reads continue.
     places: Mutex<HashMap<SessionId, Head>>,
 }
 
 impl Rescue {
-    /// Of the log of a store that is open, which knows what it acknowledged.
+    /// For the log of an open store, which knows what it acknowledged.
     pub(super) fn new(root: &Path) -> Result<Self> {
         Self::index(&files::data(root), None, Extents::new())
     }
 
-    /// Of a store that cannot be opened, with what its ledger says was acknowledged.
+    /// For a store that cannot be opened, with the acknowledged extents of its ledger.
     pub(super) fn of_closed(root: &Path, extents: Extents) -> Result<Self> {
-        // Where a swap was cut between its two renames, what is new was complete.
+        // If a swap was interrupted between its two renames, the new log was complete.
         let data = match files::data(root) {
             data if data.exists() => data,
             _ => files::data_new(root),
@@ -57,7 +57,8 @@ impl Rescue {
         })
     }
 
-    /// The head of a session that no write was under way for: all that is in the file counts.
+    /// The head of a session to which no write was in progress: all its events in the files are
+    /// valid.
     pub(super) fn head(&self, session: SessionId) -> Result<Option<Head>> {
         if let Some(head) = get(&self.heads, session) {
             return Ok(Some(head));
@@ -125,7 +126,7 @@ impl Rescue {
         found.map(|(_, checkpoint)| checkpoint)
     }
 
-    /// All that are in the file, or have to be, deleted ones among them.
+    /// All sessions that are in the files or must be, including deleted ones.
     pub(super) fn known_sessions(&self) -> BTreeSet<SessionId> {
         let there = self.index.heads.keys();
         there.chain(self.extents.keys()).copied().collect()

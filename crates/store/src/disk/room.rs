@@ -1,9 +1,10 @@
-//! Room for the log, taken from the file system before it is needed.
+//! Allocates space for the log before it is needed.
 //!
-//! A write that finds the disk full breaks sled for good: it takes no writes and answers no reads
-//! until it is opened again. So blocks behind the end of the log's file are allocated ahead, and what
-//! a group may write is compared with them first: where they cannot be had the group is refused and
-//! sled never hears of it, so that the next one can be taken when there is room again.
+//! A write that fails because the disk is full breaks sled permanently: it accepts no writes and no
+//! reads until it is opened again. Therefore blocks after the end of the log's file are allocated
+//! in advance, and the possible size of a group is compared with them first. If they cannot be
+//! allocated, the group is refused before it reaches sled, so later groups are accepted when there
+//! is room again.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
@@ -17,29 +18,31 @@ use crate::disk::open::SEGMENT_BYTES;
 use crate::error::{Error, Result};
 
 const SEGMENT: u64 = SEGMENT_BYTES as u64;
-/// Kept for what sled moves about by itself.
+/// Segments reserved for data that sled moves by itself.
 const SPARE_SEGMENTS: u64 = 2;
-/// The most that has to fit before writes are taken again.
+/// Largest amount of space that must be free before writes are accepted again.
 const REFUSED_LIMIT: usize = 4 << 20;
-/// How much sled may write for a byte: it writes a leaf anew with what is put into it.
+/// Number of bytes that sled may write for one byte: it rewrites the leaf into which the byte is
+/// inserted.
 const FACTOR: u64 = 6;
 
-/// The blocks behind a log.
+/// The blocks allocated for a log.
 #[derive(Debug)]
 pub(super) struct Room {
     file: File,
     path: PathBuf,
-    /// Up to where the file has blocks.
+    /// The offset up to which the file has blocks.
     until: u64,
-    /// The file's length and its blocks when this was last looked at.
+    /// The file's length and number of blocks when they were last read.
     seen: (u64, u64),
-    /// The bytes that were refused last. Room for less does not end that: else a session could claim
-    /// its journal again and again, and have a result refused each time that was paid for.
+    /// The size that was refused last. Writes stay refused until there is room for it: otherwise a
+    /// session could claim its journal again and again, and each time have a result refused that
+    /// was already paid for.
     refused: usize,
 }
 
 impl Room {
-    /// Of the log in this directory of sled's.
+    /// For the log in this directory of sled.
     pub(super) fn open(data: &Path) -> Result<Self> {
         let path = data.join("db");
         let file = OpenOptions::new().write(true).open(&path);
@@ -52,7 +55,7 @@ impl Room {
         })
     }
 
-    /// Makes sure that so many bytes can be put into the log.
+    /// Ensures that this many bytes can be written to the log.
     ///
     /// # Errors
     /// `DiskFull`; nothing was written.
@@ -68,7 +71,7 @@ impl Room {
 
     fn take(&mut self, bytes: usize) -> Result<()> {
         let (len, blocks) = self.look()?;
-        // sled cuts segments off that are free at the end, and with them what was taken behind it.
+        // sled truncates free segments at the end, together with the blocks allocated after them.
         if len < self.seen.0 || blocks < self.seen.1 {
             self.until = 0;
         }
@@ -79,7 +82,7 @@ impl Room {
             return Ok(());
         }
         let from = self.until.max(len);
-        // One segment more, so that this is seldom done.
+        // Allocates one more segment, so that this is seldom needed.
         if self.allocate(from, need + SEGMENT).is_ok() {
             self.until = need + SEGMENT;
         } else {
@@ -96,7 +99,7 @@ impl Room {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, needed_bytes) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
-                // A file system that cannot do that: what it says is free has to do.
+                // The file system does not support this; its free space is checked instead.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => return check(&self.path, needed_bytes),
                 Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
                     return Err(full(&self.path, needed_bytes));
@@ -112,8 +115,8 @@ impl Room {
         Ok((meta.len(), meta.blocks()))
     }
 
-    /// Gives back what was taken and not written to, once the log is closed. One that sled still
-    /// holds, because it is cutting it, is left as it is.
+    /// Frees the allocated blocks that were not written to, once the log is closed. A file that
+    /// sled still has open, because it is truncating it, is left unchanged.
     pub(super) fn release(data: &Path) {
         let path = data.join("db");
         let file = OpenOptions::new().write(true).open(&path);
@@ -127,7 +130,7 @@ impl Room {
     }
 }
 
-/// Fails if the file system of a path has less room than that.
+/// Fails if the file system of a path has less free space than this.
 pub(super) fn check(path: &Path, needed_bytes: u64) -> Result<()> {
     match free_bytes(path) {
         Some(free) if free < needed_bytes => Err(full(path, needed_bytes)),
@@ -149,7 +152,8 @@ fn free_bytes(path: &Path) -> Option<u64> {
     Some(about.f_bavail.saturating_mul(about.f_frsize))
 }
 
-/// What an opening writes at most: the copy of the tail, a snapshot, and the first segments.
+/// Checks the room for what an opening writes at most: the copy of the tail, a snapshot, and the
+/// first segments.
 pub(super) fn check_for_opening(root: &Path, tail_bytes: u64) -> Result<()> {
     if !files::data(root).join("db").exists() {
         return check(root, SPARE_SEGMENTS * SEGMENT);

@@ -1,4 +1,4 @@
-//! Saves every record that is whole into a fresh log, keeps the damaged one, and names what is lost.
+//! Saves all undamaged records into a fresh log, keeps the damaged log, and names what is lost.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,35 +13,35 @@ use crate::engine::{Checkpoint, SessionId, now_unix_ms};
 use crate::error::Result;
 use crate::row::Head;
 
-/// What a repair saved and lost.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvage {
-    /// What was found wrong.
+    /// The damage that was found.
     pub reason: String,
-    /// Where the damaged store is kept.
+    /// The directory with the damaged log.
     pub quarantine: PathBuf,
-    /// Sessions saved, whole or in part.
+    /// Number of sessions saved, completely or in part.
     pub sessions: u64,
-    /// Events saved.
+    /// Number of events saved.
     pub events: u64,
-    /// What could not be saved; empty if everything acknowledged is readable.
+    /// What could not be saved; empty if all acknowledged data is readable.
     pub lost: Vec<Lost>,
 }
 
-/// Something a repair could not save.
+/// Data that a repair could not save.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// Events of a session, from the first damaged one to the last known one. Those behind a damaged
-    /// one may be whole, but cannot follow a gap; they stay in the quarantine.
+    /// Events of a session, from the first damaged one to the last known one. Events after a
+    /// damaged one may be undamaged, but cannot follow a gap; they stay in the quarantine.
     Events {
         /// The session.
         session: SessionId,
         /// The first event lost.
         first: u64,
-        /// The last event that is known to have been there.
+        /// The last event that is known to have existed.
         last: u64,
     },
-    /// The state checkpoint of a session; its state is folded from its events again.
+    /// The state checkpoint of a session; the state is folded from the events again.
     Checkpoint {
         /// The session.
         session: SessionId,
@@ -69,7 +69,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// `1 event`, `2 events`.
+/// Formats a number with a noun: `1 event`, `2 events`.
 fn many(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
@@ -97,8 +97,8 @@ impl fmt::Display for Salvage {
     }
 }
 
-/// Replaces the store's log by a fresh one of all that is whole. The log must be closed and the
-/// store's lock held.
+/// Replaces the store's log by a fresh one with all undamaged records. The log must be closed and
+/// the store's lock held.
 pub(super) fn salvage(root: &Path, extents: &Extents, reason: String) -> Result<Salvage> {
     let quarantine = files::quarantine(root)?;
     let mut index = Index::default();
@@ -141,7 +141,8 @@ fn known_sessions(index: &Index, extents: &Extents) -> BTreeSet<SessionId> {
     carved.chain(extents.keys().copied()).collect()
 }
 
-/// Quarantines the damaged log with its tail and a report, and takes the fresh one.
+/// Moves the damaged log with its tail and a report to the quarantine, and puts the fresh log in
+/// place.
 fn put_in_place(root: &Path, report: &Salvage, extents: &Extents) -> Result<()> {
     let quarantine = &report.quarantine;
     files::replace(
@@ -194,7 +195,7 @@ impl Saving<'_> {
         Ok(())
     }
 
-    /// Follows the chain from its start for as long as it holds.
+    /// Follows the chain from its start until it breaks.
     fn events(&mut self, session: SessionId, born_epoch: u64, saved: &mut Known) -> Result<()> {
         while let Some((stamp, payload)) = self.index.follow(session, born_epoch, &saved.head) {
             saved.head.push(&payload, stamp.at_unix_ms);
@@ -205,7 +206,8 @@ impl Saving<'_> {
         Ok(())
     }
 
-    /// The newest readable checkpoint and its epoch; reports a newer one that is not.
+    /// Returns the newest readable checkpoint and its epoch; reports a newer one that is not
+    /// readable.
     fn checkpoint(
         &mut self,
         session: SessionId,
@@ -224,7 +226,7 @@ impl Saving<'_> {
     }
 }
 
-/// Whether the latest that is known of a session is that it was deleted.
+/// Whether the latest known state of a session is that it was deleted.
 fn is_deleted(head: Option<&Head>, extent: Option<Extent>) -> bool {
     let latest = head.map(Extent::of).max(extent);
     latest.is_some_and(|latest| latest.deleted)

@@ -1,9 +1,9 @@
 //! A copy of the part of the log that an opening may cut.
 //!
-//! When sled opens, it reads its log from its last snapshot on; the first record that does not read
-//! ends the log, and everything behind it is overwritten. That is right after a crash and wrong after
-//! damage. So the segments behind the snapshot are copied (by the kernel, sharing blocks where the
-//! file system can) to `<store>/tail`, at their own offsets, until the opening is known to be good.
+//! When sled opens, it reads its log from its last snapshot on. The first unreadable record ends
+//! the log, and everything after it is overwritten. That is right after a crash, but wrong after
+//! damage. Therefore the segments after the snapshot are copied (by the kernel, sharing blocks if
+//! the file system can) to `<store>/tail`, at the same offsets, until the opening has succeeded.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,12 +14,12 @@ use crate::disk::open::SEGMENT_BYTES;
 use crate::error::{Error, Result};
 use crate::private;
 
-/// The copy; where it exists at the start, it belongs to an opening that was cut short.
+/// The path of the copy. If it exists before an opening, it belongs to one that was interrupted.
 pub(super) fn path(root: &Path) -> PathBuf {
     root.join("tail")
 }
 
-/// Keeps the tail, unless one is kept already or there is no log.
+/// Copies the tail, unless there is a copy already or there is no log.
 pub(super) fn keep(root: &Path) -> Result<()> {
     let (tail, log) = (path(root), files::data(root).join("db"));
     if tail.exists() || !log.exists() {
@@ -28,7 +28,7 @@ pub(super) fn keep(root: &Path) -> Result<()> {
     let partial = tail.with_extension("tmp");
     let from = snapshot_lsn(&files::data(root));
     if let Err(error) = copy(&log, &partial, from) {
-        // Half a copy is of no use, and takes room.
+        // An incomplete copy is useless, and takes space.
         let _ = std::fs::remove_file(&partial);
         let doing = "keep a copy of the log's tail in";
         return Err(Error::io(doing, &partial, error));
@@ -36,7 +36,7 @@ pub(super) fn keep(root: &Path) -> Result<()> {
     std::fs::rename(&partial, &tail).map_err(|error| Error::io("rename", &partial, error))
 }
 
-/// Lets the copy go: the opening was good.
+/// Removes the copy after a successful opening.
 pub(super) fn release(root: &Path) -> Result<()> {
     match std::fs::remove_file(path(root)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -46,7 +46,7 @@ pub(super) fn release(root: &Path) -> Result<()> {
     }
 }
 
-/// How far sled's newest snapshot goes; it is named after it.
+/// The position that sled's newest snapshot covers, which is in its file name.
 fn snapshot_lsn(data: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(data) else {
         return 0;
@@ -73,7 +73,7 @@ pub(super) fn size_bytes(root: &Path) -> u64 {
     })
 }
 
-/// The parts of a log that are not wholly before this position.
+/// The parts of a log that are not completely before this position.
 fn ranges(log: &File, from_lsn: u64) -> std::io::Result<Vec<(u64, u64)>> {
     let len = log.metadata()?.len();
     let behind = |base: &u64| {
@@ -94,7 +94,7 @@ fn copy(log: &Path, to: &Path, from_lsn: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where a segment stands in the log, if its header is whole: CRC-32, then the position and the
+/// The position of a segment in the log, if its header is valid: CRC-32, then the position and the
 /// stable position, all masked, little-endian (sled 0.34).
 fn segment_lsn(log: &File, base: u64) -> Option<u64> {
     let mut header = [0; 20];
@@ -104,7 +104,7 @@ fn segment_lsn(log: &File, base: u64) -> Option<u64> {
     (crc32(&header[4..]) == !crc).then_some(lsn)
 }
 
-/// CRC-32 (IEEE), bit by bit: it only ever sees sixteen bytes.
+/// CRC-32 (IEEE), computed bit by bit, because its input is only sixteen bytes.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {

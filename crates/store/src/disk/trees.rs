@@ -1,4 +1,4 @@
-//! An open store: the log, and what its writer and its readers share.
+//! An open store: the log, and the state that its writer and its readers share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use crate::engine::{Checkpoint, Event, SessionId, SessionInfo};
 use crate::error::{Error, Record, Result};
 use crate::row::Head;
 
-/// Sessions as acknowledged; none for one whose first write is under way.
+/// The acknowledged state of sessions; `None` for one whose first write is in progress.
 pub(super) type Live = HashMap<SessionId, Option<Known>>;
 
 /// An open store.
@@ -26,24 +26,25 @@ pub(super) type Live = HashMap<SessionId, Option<Known>>;
 pub(super) struct Trees {
     log: Option<Log>,
     pub(super) root: PathBuf,
-    /// As the opening found them; the writer counts on from there.
+    /// The block numbers at the opening, from which the writer continues.
     pub(super) numbers: Numbers,
     pub(super) mark: u64,
-    /// The sessions written to lately, as acknowledged: what readers see of them, whatever is being
-    /// applied to the log. A session is put in before its first change is applied.
+    /// The acknowledged state of the sessions that were written to lately. Readers see this state,
+    /// whatever is being applied to the log. A session is added before its first change is applied.
     live: RwLock<Live>,
-    /// Whether writes are taken; outlives the store.
+    /// Whether writes are accepted; outlives the store.
     pub(super) condition: Arc<Condition>,
-    /// The sessions written to since somebody began to ask for them.
+    /// The sessions written to since recording was turned on.
     touched: Mutex<Option<BTreeSet<SessionId>>>,
-    /// Made when a read first needs it.
+    /// Created when a read first needs it.
     rescue: OnceLock<Option<Rescue>>,
     /// Dropped after the log is closed.
     lock: Option<Lock>,
 }
 
 impl Drop for Trees {
-    /// sled syncs when it closes, and panics if that fails; everything acknowledged is synced already.
+    /// sled syncs when it closes, and panics if that fails. All acknowledged data is synced
+    /// already.
     fn drop(&mut self) {
         let log = self.log.take();
         if catch_unwind(AssertUnwindSafe(|| drop(log))).is_err() {
@@ -70,7 +71,7 @@ impl Trees {
         }
     }
 
-    /// Closes the log and keeps the store.
+    /// Closes the log and returns the store's lock.
     pub(super) fn into_lock(mut self) -> Option<Lock> {
         self.lock.take()
     }
@@ -79,28 +80,30 @@ impl Trees {
         self.log.as_ref().ok_or(Error::Closed)
     }
 
-    /// These sessions, to look at. Every change is one insert, so a poisoned lock is fine.
+    /// Locks these sessions for reading. Every change is one insert, so a poisoned lock is ignored.
     pub(super) fn live(&self) -> RwLockReadGuard<'_, Live> {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These sessions, to change; for the writer only.
+    /// Locks these sessions for changes; for the writer only.
     pub(super) fn live_mut(&self) -> RwLockWriteGuard<'_, Live> {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session as acknowledged.
+    /// The acknowledged state of a session.
     pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
         if let Some(known) = self.live().get(&session) {
             return Ok(known.clone());
         }
         let read = self.log()?.known(session);
-        // If it came alive meanwhile, what was read may be half of a change, or not acknowledged.
+        // If a write to it began meanwhile, the state that was read may be half of a change, or not
+        // acknowledged.
         self.live().get(&session).cloned().map_or(read, Ok)
     }
 
-    /// As [`Self::known`] without the places of events, and from now on readers see just that of
-    /// it, whatever is being applied to the log; for the writer, before it changes a session.
+    /// As [`Self::known`] without the locations of events. From now on readers see exactly this
+    /// state of the session, whatever is being applied to the log. The writer calls it before it
+    /// changes a session.
     pub(super) fn pinned(&self, session: SessionId) -> Result<Option<Known>> {
         if let Some(known) = self.live().get(&session) {
             return Ok(known.as_ref().map(Known::without_places));
@@ -110,7 +113,7 @@ impl Trees {
         Ok(known)
     }
 
-    /// Lets readers see what a group made of its sessions, which were pinned before.
+    /// Makes the changes of a group visible to readers; its sessions were pinned before.
     pub(super) fn follow(&self, changes: HashMap<SessionId, Known>) {
         let mut live = self.live_mut();
         for (session, after) in changes {
@@ -128,7 +131,7 @@ impl Trees {
         }
     }
 
-    /// What to read from in the place of an engine that a failed write broke, if that is the case.
+    /// Returns the rescue reader, if the error is that a failed write broke the engine.
     fn rescue(&self, error: Error) -> Result<&Rescue> {
         if self.condition.read_only().is_none() {
             return Err(error);
@@ -165,7 +168,7 @@ impl Trees {
             return Ok(Vec::new());
         };
         match Cursor::new(self.log()?, session, known).events(from, last) {
-            // Somebody deletes the session meanwhile.
+            // The session is being deleted meanwhile.
             Err(Error::Corrupt { .. }) if self.is_another_life(session, &known.head) => {
                 Ok(Vec::new())
             }
@@ -173,24 +176,24 @@ impl Trees {
         }
     }
 
-    /// From now on it is noted which sessions are written to.
+    /// Starts recording the sessions that are written to.
     pub(super) fn note_touched(&self) {
         let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
         touched.get_or_insert_default();
     }
 
-    /// Those that were written to since, or since they were last taken.
+    /// Returns the sessions that were written to since then, or since the last call.
     pub(super) fn take_touched(&self) -> BTreeSet<SessionId> {
         let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
         touched.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Nobody asks any more.
+    /// Stops recording.
     pub(super) fn forget_touched(&self) {
         *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Notes sessions that were written to: what was written can be read already.
+    /// Records sessions that were written to; the data that was written can be read already.
     pub(super) fn touch(&self, sessions: &[SessionId]) {
         let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(touched) = &mut *touched {
@@ -232,7 +235,7 @@ impl Trees {
         self.listed(before, limit, Log::newest_sessions, Rescue::newest_sessions)
     }
 
-    /// Sessions behind one, in the order in which the log, or what is read in its place, lists them.
+    /// Lists sessions after one, in the order of the log or of the rescue reader.
     fn listed(
         &self,
         mut behind: Option<SessionId>,

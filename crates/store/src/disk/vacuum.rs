@@ -1,5 +1,5 @@
-//! Reclaims space: writes what is live into a fresh log and puts it in the place of the old one, of a
-//! closed store or of one that is open.
+//! Reclaims space: writes the live data into a fresh log and replaces the old one by it, for a
+//! closed or an open store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use crate::disk::{Running, files, open};
 use crate::engine::{Space, Vacuumed};
 use crate::error::{Error, Result};
 
-/// So often is what came meanwhile copied, before writers have to wait for the rest.
+/// Number of passes that copy the changes made meanwhile, before writers have to wait for the rest.
 const PASSES: usize = 4;
-/// Sessions listed at a time.
+/// Number of sessions listed at a time.
 const PAGE: usize = 1024;
 
-/// Rewrites a closed store without what is outdated, deleted, or a chunk that nothing refers to.
-/// Needs room for a second copy of what is live. Blocking. A crash leaves the old or the new store.
+/// Rewrites a closed store without outdated and deleted data, and without chunks that nothing
+/// refers to. Needs room for a second copy of the live data. Blocking. A crash leaves the old or
+/// the new store.
 ///
 /// # Errors
 /// As [`crate::Disk::open`]; `Corrupt` if a record is damaged, and then nothing is changed.
@@ -57,13 +58,13 @@ fn put_in_place(
     })
 }
 
-/// What an online vacuum works on; goes on to its end if nobody waits for it any more.
+/// The state of an online vacuum, which runs to its end even if the caller is dropped.
 pub(super) struct Online {
     pub(super) running: Arc<RwLock<Option<Running>>>,
     pub(super) bytes_per_second: Option<u64>,
     /// Set when the store is to be closed.
     pub(super) stop: Arc<AtomicBool>,
-    /// There is one vacuum at a time.
+    /// Ensures that only one vacuum runs at a time.
     pub(super) alone: OwnedMutexGuard<()>,
 }
 
@@ -81,7 +82,7 @@ impl Online {
         let copying = tokio::task::spawn_blocking(move || copy_live(&trees, pace));
         let copy = copying.await.unwrap_or_else(|error| Err(stopped(&error)))?;
         let running = Arc::clone(&self.running).write_owned().await;
-        // From here to the end nothing stops it.
+        // From here on it cannot be cancelled.
         let swapping = tokio::task::spawn_blocking(move || swap(running, copy));
         let swapped = swapping.await.unwrap_or_else(|error| Err(stopped(&error)));
         drop(self.alone);
@@ -96,7 +97,7 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
     }
 }
 
-/// Copies what is live, and what came meanwhile; those who write go on.
+/// Copies the live data, and then the changes made meanwhile; writers continue.
 fn copy_live(trees: &Trees, pace: Pace) -> Result<Copy> {
     trees.note_touched();
     let copied = Copy::begin(&trees.root, space(trees)?.live_bytes, pace).and_then(|mut copy| {
@@ -118,15 +119,15 @@ fn copy_live(trees: &Trees, pace: Pace) -> Result<Copy> {
     copied
 }
 
-/// Removes a copy that is not to be.
+/// Removes an abandoned copy.
 fn abandon(root: &Path) {
     if let Err(error) = files::remove_dir(&files::data_new(root)) {
         tracing::warn!(store = %root.display(), %error, "half a copy is left until the next opening");
     }
 }
 
-/// Ends the writer, copies the rest, puts the copy in place and goes on with it. Whoever reads or
-/// writes waits meanwhile.
+/// Ends the writer, copies the rest, puts the copy in place and continues with it. Readers and
+/// writers wait meanwhile.
 fn swap(mut running: OwnedRwLockWriteGuard<Option<Running>>, copy: Copy) -> Result<Vacuumed> {
     let old = running.take().ok_or(Error::Closed)?;
     let condition = Arc::clone(&old.trees.condition);
@@ -153,7 +154,7 @@ fn swap(mut running: OwnedRwLockWriteGuard<Option<Running>>, copy: Copy) -> Resu
             Err(error)
         }
     };
-    // What is in place now is gone on with, the old log or the new one.
+    // Continues with the log that is in place now, the old one or the new one.
     let opened = open::open_locked(&root, lock).and_then(|(mut trees, _)| {
         trees.condition = Arc::clone(&condition);
         Running::start(trees)
@@ -168,7 +169,7 @@ fn swap(mut running: OwnedRwLockWriteGuard<Option<Running>>, copy: Copy) -> Resu
     done
 }
 
-/// How much room a store takes, and about how much of that is live.
+/// The size of a store, and about how much of that is live.
 pub(super) fn space(trees: &Trees) -> Result<Space> {
     let (mut live_bytes, mut after) = (0, None);
     loop {
@@ -183,7 +184,7 @@ pub(super) fn space(trees: &Trees) -> Result<Space> {
     })
 }
 
-/// Bytes taken by the files of a directory, but for the room that is kept behind the log.
+/// Size of the files of a directory, without the space that is reserved after the log.
 fn size_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else {

@@ -1,10 +1,11 @@
 //! The only writer: a thread behind a bounded queue.
 //!
-//! It takes a group from the queue (see `intake`), checks each command against what is known of its
-//! session, applies the good ones as one atomic batch, flushes, syncs the log file, and only then
-//! answers. sled is flushed from this thread alone. If any of it fails, the store is read-only from
-//! then on: after a failed sync nobody knows what is on disk, so it is never retried. A group for
-//! which there is no room is refused before sled hears of it; the next one is taken as soon as there is.
+//! It takes a group from the queue (see `intake`), checks each command against the state of its
+//! session, applies the valid ones as one atomic batch, flushes, syncs the log file, and only then
+//! answers. sled is flushed by this thread alone. If any of this fails, the store is read-only from
+//! then on: after a failed sync the content of the disk is unknown, so a sync is never retried. A
+//! group for which there is no room is refused before it reaches sled; the next one is accepted as
+//! soon as there is room.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,11 +26,12 @@ use crate::disk::{cache, files};
 use crate::engine::SessionId;
 use crate::error::{Error, Result};
 
-/// A group takes no further command beyond this many bytes.
+/// Size from which no further command is added to a group.
 const GROUP_LIMIT_BYTES: usize = 16 << 20;
-/// Sessions kept in memory: some 400 bytes each, and 16 for each block behind the mark.
+/// Number of sessions kept in memory: about 400 bytes each, and 16 for each block after the mark.
 const LIVE_LIMIT: usize = 4096;
-/// An opening after a crash reads about so many blocks, which are 32 MiB of small events.
+/// Number of blocks between two settlings. An opening after a crash reads about this many blocks,
+/// which are 32 MiB of small events.
 const SETTLE_EVERY_BLOCKS: u64 = 1024;
 
 /// The writer thread's state.
@@ -42,13 +44,13 @@ pub(super) struct Writer {
     batch: Batch,
     /// The mark in the log.
     mark: u64,
-    /// The block to settle at.
+    /// The block at which to settle next.
     settle_at: u64,
     intake: Intake,
 }
 
 impl Writer {
-    /// Starts the thread. It ends when all senders of the queue are gone.
+    /// Starts the thread, which ends when all senders of the queue are dropped.
     pub(super) fn start(
         trees: Arc<Trees>,
         queue: mpsc::Receiver<Command>,
@@ -147,7 +149,7 @@ impl Writer {
         }
     }
 
-    /// Makes sure that there is room for the batch; without it the batch is dropped.
+    /// Ensures that there is room for the batch; otherwise discards it.
     fn reserve(&mut self) -> Result<(), NoRoom> {
         match self.room.reserve(self.batch.bytes()) {
             Ok(()) => {
@@ -162,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// Makes the batch durable, or says why it may not be.
+    /// Makes the batch durable, or returns the reason why it may not be.
     fn write(&mut self, log: &Log) -> Result<(), String> {
         log.cache.count(self.batch.bytes());
         unpanicked(|| {
@@ -175,7 +177,7 @@ impl Writer {
         })
     }
 
-    /// Writes what the cache is swept with, once the log is large.
+    /// Writes the pages that sweep the cache, once the log is large.
     fn write_cache_pages(&mut self) {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
@@ -194,12 +196,12 @@ impl Writer {
         }
     }
 
-    /// Writes the heads and pages that lag behind, and the mark; an opening starts from there.
+    /// Writes the outdated heads and pages, and the mark, from which an opening starts to read.
     fn settle(&mut self) {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
         let mark = self.batch.next_block();
-        // Also if it fails: a damaged page is not tried again with every group.
+        // Also after a failure, so that a damaged page is not tried again with every group.
         self.settle_at = mark + SETTLE_EVERY_BLOCKS;
         if trees.condition.read_only().is_some() {
             return;
@@ -235,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// The sessions whose records in the log are behind.
+    /// The sessions whose heads in the log are outdated.
     fn lagging(&self) -> Vec<(SessionId, Known)> {
         let live = self.trees.live();
         let known = live
@@ -245,7 +247,7 @@ impl Writer {
     }
 }
 
-/// Calls into sled, which panics where a write fails.
+/// Calls sled and catches its panics; it panics if a write fails.
 fn unpanicked(write: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
         let text = panic_text(panic.as_ref());
@@ -253,11 +255,11 @@ fn unpanicked(write: impl FnOnce() -> Result<(), String>) -> Result<(), String> 
     })
 }
 
-/// Why a batch was dropped.
+/// The reason why a batch was discarded.
 struct NoRoom(Error);
 
 impl NoRoom {
-    /// The same for each of those whose writes were in it.
+    /// A copy of the error, for each caller with a write in the batch.
     fn again(&self) -> Error {
         match &self.0 {
             Error::DiskFull {

@@ -1,8 +1,10 @@
-//! Several programs on one store: who they are, and which of them works on a session.
+//! Several programs that share one store: which programs they are, and which of them works on a
+//! session.
 //!
-//! A member beats every second. One that has not for [`Cluster::takeover_after`] is taken to be gone:
-//! others may claim its sessions. That decides only who tries. The epoch of a session decides who
-//! writes: a member that was taken to be gone and is not finds its writes fenced.
+//! A member sends a heartbeat (beat) every second. A member without one for
+//! [`Cluster::takeover_after`] counts as gone, and others may claim its sessions. That only decides
+//! who tries to claim. Who may write is decided by the epoch of a session: a member that was
+//! wrongly considered gone finds its writes fenced.
 
 use std::time::Duration;
 
@@ -11,114 +13,120 @@ use uuid::Uuid;
 
 use crate::engine::{Answer, SessionId, SessionInfo};
 
-/// What a member tells the others about itself.
+/// What a member announces about itself to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// Where the others reach it, as `http://host:port`; none: it answers nobody.
+    /// The address at which the others reach it, as `http://host:port`; `None` if it accepts no
+    /// requests.
     pub address: Option<String>,
-    /// A digest of the token that it takes. All members with an address take the same.
+    /// A digest of the token that it accepts. All members with an address must accept the same.
     pub token: Option<Vec<u8>>,
     /// A digest of its agent definitions.
     pub agents: Option<Vec<u8>>,
 }
 
-/// A program that uses the store.
+/// A program that shares the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its id. It keeps it when it is started again in the same directory.
+    /// Its id, which stays the same when it is restarted in the same directory.
     pub id: Uuid,
     /// Program, host and process.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it tells about itself.
+    /// What it announces about itself.
     pub announced: Announcement,
-    /// When it joined, in milliseconds since 1970 UTC, by the database's clock.
+    /// When it joined by the database's clock, in milliseconds since 1970 UTC.
     pub joined_unix_ms: u64,
-    /// How long ago its last beat was.
+    /// Time since its last beat.
     pub beat_age: Duration,
-    /// Whether its last beat is recent enough.
+    /// Whether its last beat is recent enough to count as alive.
     pub is_alive: bool,
-    /// Whether it takes no new sessions.
+    /// Whether it accepts no new sessions.
     pub is_draining: bool,
     /// Whether it is this program.
     pub is_self: bool,
 }
 
-/// What a member knows since its last beat.
+/// The state of the group that a member learnt at its last beat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
-    /// How many beats came through.
+    /// Number of successful beats.
     pub count: u64,
-    /// How often it was taken to be gone, and was not: what it worked on may be others' by now.
+    /// How often the others considered it gone while it was alive. Other members may have claimed
+    /// its sessions since.
     pub lapses: u64,
-    /// Whether members are gone whose sessions wait for somebody.
+    /// Whether there are sessions of members that are gone, which are to be taken over.
     pub has_gone: bool,
-    /// How many members are alive, itself among them; 0 before the first beat.
+    /// Number of members that are alive, including itself; 0 before the first beat.
     pub alive: usize,
-    /// How many sessions it has claimed, as far as it knows.
+    /// Number of sessions that it has claimed, as far as it knows.
     pub owned: usize,
-    /// How many of its writes were refused because another one had claimed the session.
+    /// Number of its writes that were refused because another member had claimed the session.
     pub fenced: u64,
-    /// Grows with each change of a document.
+    /// Increases with each change of a shared document.
     pub documents: u64,
-    /// Whether somebody asked it to take no new sessions.
+    /// Whether it was asked to accept no new sessions.
     pub is_draining: bool,
     /// Live members whose agent definitions differ from its own.
     pub differing: Vec<String>,
 }
 
-/// The group of programs on one store.
+/// The group of programs that share one store.
 pub trait Cluster: Send + Sync {
-    /// How long after its last beat a member is taken to be gone.
+    /// How long after its last beat a member counts as gone.
     fn takeover_after(&self) -> Duration;
 
-    /// Tells the others about this program from now on.
+    /// Announces this program to the others, with each beat from now on.
     ///
-    /// Fails where a live member takes another token.
+    /// Fails if a live member accepts another token.
     fn announce(&self, announcement: Announcement) -> Answer<'_, ()>;
 
-    /// What is known since the last beat.
+    /// The state of the group as of the last beat.
     fn beats(&self) -> watch::Receiver<Beat>;
 
-    /// All members, and how many sessions each owns.
+    /// Returns all members, and the number of sessions that each owns.
     fn members(&self) -> Answer<'_, Vec<(Member, u64)>>;
 
-    /// The other live member that owns a session.
+    /// Returns the other live member that owns a session, if there is one.
     fn owner(&self, session: SessionId) -> Answer<'_, Option<Member>>;
 
-    /// Whether this program has claimed a session, and has not heard that another one has.
+    /// Whether this program has claimed a session and does not know of a later claim by another
+    /// one.
     fn is_own(&self, session: SessionId) -> bool;
 
-    /// Whether others still take this program to be there, as far as its own clock can tell. Where it is
-    /// not so, nothing is begun outside for a session: another program may have begun it, too.
+    /// Whether the others still consider this program alive, as far as its own clock can tell. If
+    /// not, it must not start anything with outside effects for a session, because another program
+    /// may have started the same.
     fn holds_lease(&self) -> bool;
 
-    /// The sessions that this program owns.
+    /// Returns the sessions that this program owns.
     fn owned(&self) -> Answer<'_, Vec<SessionInfo>>;
 
-    /// A text that all members share, such as the settings that were changed at run time.
+    /// Returns a text that all members share, such as the settings that were changed at run time.
     fn document(&self, name: &'static str) -> Answer<'_, Option<String>>;
 
-    /// Replaces such a text. The last one counts.
+    /// Replaces a shared text. The last write wins.
     fn put_document(&self, name: &'static str, text: String) -> Answer<'_, ()>;
 
-    /// Claims at most `limit` sessions of members that are gone, each for one program only.
+    /// Claims at most `limit` sessions of members that are gone. Each session is claimed by one
+    /// program only.
     fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
 
-    /// Leaves a session that it took over, and that nothing has claimed since, to another program: it
-    /// lacks what the session's open turns need. It takes it over no more, before its agents change.
+    /// Gives up a session that this program took over and that nobody has claimed since, because
+    /// this program lacks what the session's open turns need. It does not take the session over
+    /// again until its agent definitions change.
     fn decline(&self, session: SessionInfo) -> Answer<'_, ()>;
 
-    /// Owns these sessions no longer, as far as nothing has claimed them since: whoever is asked for one
-    /// claims it.
+    /// Gives up the ownership of these sessions, unless they were claimed since. The next program
+    /// that is asked for one of them claims it.
     fn release(&self, sessions: Vec<SessionInfo>) -> Answer<'_, ()>;
 
-    /// Asks a member to take no new sessions and hand over its own, or to work as before; answers
-    /// whether there is one that is alive.
+    /// Asks a member to accept no new sessions and to hand over its own, or to work normally again;
+    /// returns whether that member is alive.
     fn drain(&self, member: Uuid, drains: bool) -> Answer<'_, bool>;
 
-    /// Leaves all of its sessions to the others, and goes on under a new id. What works on them must
-    /// have stopped.
+    /// Gives up all of its sessions to the others, and continues under a new id. All work on the
+    /// sessions must have stopped.
     fn hand_over(&self) -> Answer<'_, ()>;
 }

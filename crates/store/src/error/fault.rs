@@ -1,8 +1,8 @@
-//! The names of records, and what can be wrong with one.
+//! The names of records, and the faults that a record can have.
 
 use crate::engine::SessionId;
 
-/// The name of a record, as a person would look for it.
+/// The name of a record, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Record {
     /// An event of a session's journal.
@@ -22,12 +22,12 @@ pub enum Record {
         /// The session.
         session: SessionId,
     },
-    /// Events of any sessions that were written together.
+    /// Events, possibly of several sessions, that were written together.
     Block {
         /// Its number, from 0.
         number: u64,
     },
-    /// The note up to where all blocks are indexed.
+    /// The mark: all blocks before it are indexed.
     Mark,
     /// The list of sessions.
     SessionList,
@@ -46,20 +46,20 @@ impl std::fmt::Display for Record {
     }
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is not there.
+    /// It is missing.
     #[error("it is missing")]
     Missing,
-    /// It does not start as a record does.
+    /// It does not start with the header of a record.
     #[error("it is no record")]
     NotARecord,
-    /// It ends early, or late.
+    /// Its length is wrong.
     #[error("its length is wrong")]
     Truncated,
-    /// Its bytes changed.
+    /// Its checksum does not match.
     #[error("its checksum does not hold")]
     BadChecksum,
     /// It was written by a newer version.
@@ -83,28 +83,28 @@ pub enum Fault {
         /// The kind's number.
         found: u8,
     },
-    /// It is whole, but another record.
+    /// It is undamaged, but has the key of another record.
     #[error("it carries another record's key")]
     WrongKey,
-    /// Its body is no row.
+    /// Its body cannot be decoded as a row.
     #[error("its body does not decode: {reason}")]
     Undecodable {
-        /// What the decoder said.
+        /// The decoder's error message.
         reason: String,
     },
-    /// It does not follow the record before it.
+    /// It does not continue the hash chain of the record before it.
     #[error("the hash chain breaks at it")]
     BrokenChain,
-    /// A part of a large payload is not there or changed.
+    /// A part of a large payload is missing or was changed.
     #[error("chunk {index} of its payload is missing or changed")]
     BadChunk {
         /// Which part, from 0.
         index: usize,
     },
-    /// The engine below cannot read it.
+    /// The storage library cannot read it.
     #[error("it cannot be read: {reason}")]
     Unreadable {
-        /// What the engine said.
+        /// The library's error message.
         reason: String,
     },
 }

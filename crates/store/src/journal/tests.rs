@@ -1,4 +1,4 @@
-//! The journal on both engines.
+//! Tests of the journal on both engines.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::memory::Memory;
 const A: SessionId = SessionId::from_u128(0xA);
 const B: SessionId = SessionId::from_u128(0xB);
 
-/// A journal under test; the directory lives as long as it does.
+/// A journal under test; its directory exists as long as it does.
 struct Subject {
     journal: Journal,
     _dir: Option<tempfile::TempDir>,
@@ -101,7 +101,7 @@ fn failed(reason: &str) -> Event {
 async fn events_come_back_as_appended(journal: Subject) {
     let claim = journal.claim(A).await.unwrap();
     assert_eq!(claim.last_seq, 0);
-    // Larger than a value of the engine below: it is cut into chunks there.
+    // Larger than a value of the underlying engine, so it is split into chunks there.
     let long = failed(&"a reason ".repeat(20_000));
     assert_eq!(
         journal
@@ -237,7 +237,7 @@ async fn the_last_event_says_whether_turns_are_open(journal: Subject) {
     append(2, &[failed("a"), failed("b")], 0).await;
     assert_eq!(open().await, Some(false));
 
-    // An older version did not say, nor does an event that had others behind it.
+    // An older version did not record it, and neither does an event that had others after it.
     let events = journal.engine().read(A.into(), 3, 1).await.unwrap();
     let payload = events.into_iter().next().unwrap().payload;
     let cut = Append {
@@ -338,7 +338,7 @@ fn its_futures_can_move_between_threads() {
     );
 }
 
-/// What begins a session: more than one part of it.
+/// The first events of a session, in more than one part.
 fn long() -> Vec<Event> {
     let phrases = (0..8).map(|n| format!("{n}").repeat(1 << 20));
     let phrases = phrases.map(|phrase| Fact::PhrasesSet {
@@ -398,7 +398,7 @@ async fn an_import_that_was_cut_short_is_taken_back(journal: Subject) {
     let first = parts.next(0, PART_BYTES).unwrap();
     assert!(!parts.events.is_empty() && first.payloads.len() > 1);
     journal.engine.append(first).await.unwrap();
-    // Nobody sees it here, and who opens the store next takes it back.
+    // It is hidden here, and whoever opens the store next deletes it.
     assert!(!journal.exists(A).await.unwrap());
     assert_eq!(journal.sessions(None, 1).await.unwrap().len(), 1);
     let next = Journal::new(journal.engine.clone());
@@ -406,7 +406,7 @@ async fn an_import_that_was_cut_short_is_taken_back(journal: Subject) {
     assert_eq!(next.sweep().await.unwrap(), 1);
     assert!(!next.exists(A).await.unwrap() && next.exists(B).await.unwrap());
     assert_eq!(next.sweep().await.unwrap(), 0);
-    // Given up in this process, it is taken back before it is claimed again.
+    // If it was abandoned in this process, it is deleted before the session is claimed again.
     drop(import);
     assert!(!journal.exists(A).await.unwrap());
     let claim = journal.claim(A).await.unwrap();

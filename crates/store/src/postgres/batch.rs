@@ -1,23 +1,24 @@
-//! Which appends go in one statement, and what became of one. Pure.
+//! Which appends are combined in one statement, and what the result of an append is. Without I/O.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::engine::Append;
 use crate::error::Error;
 
-/// The most appends of one statement.
+/// Largest number of appends in one statement.
 const APPENDS_MAX: usize = 256;
-/// The most bytes of one statement's payloads, unless its first append alone has more.
+/// Largest size of one statement's payloads, unless its first append alone is larger.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Takes the appends of the next statement: in order, and one of each session.
+/// Takes the appends of the next statement from the queue: in order, and at most one for each
+/// session.
 pub(super) fn next<J>(queue: &mut VecDeque<J>, append: impl Fn(&J) -> &Append) -> Vec<J> {
     let (mut batch, mut left) = (Vec::new(), VecDeque::new());
     let (mut sessions, mut bytes) = (BTreeSet::new(), 0);
     for job in queue.drain(..) {
         let of = append(&job);
         let size: usize = of.payloads.iter().map(Vec::len).sum();
-        // What follows an append of its session stays behind it.
+        // Later appends of the same session stay behind its first one.
         let is_first = sessions.insert(of.session);
         let fits = batch.is_empty() || (batch.len() < APPENDS_MAX && bytes + size <= BYTES_MAX);
         if is_first && fits {
@@ -31,30 +32,31 @@ pub(super) fn next<J>(queue: &mut VecDeque<J>, append: impl Fn(&J) -> &Append) -
     batch
 }
 
-/// A session as it stands in the database.
+/// The state of a session in the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// The epoch of its latest claim; 0 if it was never claimed or is deleted.
     pub(super) epoch: u64,
     /// Its last event.
     pub(super) last_seq: u64,
-    /// The checksums of the events from the first of the append on, as many as it has.
+    /// The checksums of the session's events, for as many numbers as the append has, from its first
+    /// one on.
     pub(super) checksums: Vec<i64>,
 }
 
-/// What became of an append that no row came back for.
+/// The result of an append for which no row was returned.
 #[derive(Debug)]
 pub(super) enum Settled {
-    /// It is on disk: an earlier statement wrote it, and its answer was lost.
+    /// It is on disk: an earlier statement wrote it, and the answer to that was lost.
     Written(u64),
-    /// It is not: it is sent again.
+    /// It is not on disk, and is sent again.
     Again,
-    /// It cannot be.
+    /// It cannot be written.
     Refused(Error),
 }
 
-/// Decides that, for an append with these checksums. `was_sent` says whether a statement with it
-/// went out before.
+/// Determines the result of an append with these checksums. `was_sent` says whether an earlier
+/// statement contained it.
 pub(super) fn settle(append: &Append, was_sent: bool, ours: &[i64], found: &Found) -> Settled {
     let last = append.expected_seq.saturating_add(ours.len() as u64);
     if was_sent && found.last_seq >= last && found.checksums == ours {
@@ -78,7 +80,7 @@ pub(super) fn settle(append: &Append, was_sent: bool, ours: &[i64], found: &Foun
     Settled::Again
 }
 
-/// The checksum of an event or a state checkpoint: of its place and its bytes.
+/// The checksum of an event or a state checkpoint, over its session, its number and its bytes.
 pub(super) fn checksum(session: crate::SessionId, seq: u64, bytes: &[u8]) -> i64 {
     let sum = crc32c::crc32c(session.0.as_bytes());
     let sum = crc32c::crc32c_append(sum, &seq.to_be_bytes());
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!(batch[0].payloads[0].len(), 5 << 20);
         assert_eq!(sessions(&next(&mut queue, |one| one)), [1]);
         assert!(queue.is_empty() && next(&mut queue, |one| one).is_empty());
-        // One that is too large for others goes alone, and bytes are bounded.
+        // An append that is too large for others is sent alone, and the size is limited.
         let mut queue: VecDeque<Append> = (1..=4).map(|n| append(n, 1, 0, &[3 << 20])).collect();
         queue.push_front(append(9, 1, 0, &[20 << 20]));
         let taken: Vec<usize> = std::iter::from_fn(|| {
@@ -139,11 +141,11 @@ mod tests {
             checksums: checksums.to_vec(),
         };
         let rows = [
-            // Sent before, and there: also where somebody claimed the session since, or wrote on.
+            // Sent before, and on disk, even if the session was claimed or written to since.
             (true, found(3, 6, &[7, 8]), "written 6"),
             (true, found(4, 6, &[7, 8]), "written 6"),
             (true, found(4, 9, &[7, 8]), "written 6"),
-            // Never sent: the same bytes by somebody else.
+            // Never sent: another writer wrote the same bytes.
             (false, found(3, 6, &[7, 8]), "conflict 6"),
             (true, found(3, 6, &[7, 9]), "conflict 6"),
             (true, found(3, 4, &[]), "again"),

@@ -1,14 +1,14 @@
-//! Whether a server can hold the store.
+//! Checks whether a server can hold the store.
 
 use tokio_postgres::Client;
 
 use super::failed;
 use crate::error::{Error, Result};
 
-/// The earliest version, as `server_version_num` has it.
+/// The oldest supported version, as in `server_version_num`.
 const EARLIEST: i32 = 140_000;
 
-/// What a server says of itself.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug)]
 struct Server {
     version: i32,
@@ -17,7 +17,7 @@ struct Server {
     is_replica: bool,
 }
 
-/// Refuses a server that would lose what it acknowledges, or cannot be written.
+/// Refuses a server that could lose acknowledged writes, or that cannot be written.
 pub(super) async fn server(client: &Client) -> Result<()> {
     let asked = "SELECT current_setting('server_version_num')::integer, \
                  current_setting('fsync') <> 'off', \

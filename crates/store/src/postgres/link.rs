@@ -1,4 +1,4 @@
-//! A connection that comes back.
+//! A connection that is re-established when it breaks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,11 +15,11 @@ use super::trouble::{Failed, Trouble, failed};
 use super::{Options, check, tls};
 use crate::error::{Error, Result};
 
-/// The pauses between two tries to connect: each twice the one before it.
+/// The pauses between attempts to connect; each is twice the one before it.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why the database is away, while it is.
+/// The reason why the database is unavailable, as long as it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Away(Arc<RwLock<Option<String>>>);
 
@@ -36,14 +36,14 @@ impl Away {
     }
 }
 
-/// One connection, and the statements that it knows.
+/// One connection, and the statements prepared on it.
 pub(super) struct Session {
     pub(super) client: Client,
     statements: Mutex<HashMap<&'static str, Statement>>,
 }
 
 impl Session {
-    /// The statement of a text, which the server reads once.
+    /// Returns the prepared statement of a text; prepares it on first use.
     pub(super) async fn statement(
         &self,
         text: &'static str,
@@ -66,7 +66,7 @@ impl Session {
     }
 }
 
-/// A connection that is made when it is needed, and anew when it broke.
+/// A connection that is opened when it is first needed, and reopened when it broke.
 pub(super) struct Link {
     options: Options,
     away: Away,
@@ -82,7 +82,7 @@ impl Link {
         }
     }
 
-    /// A session that is connected, or one that connects by then.
+    /// Returns the connected session, or connects until `until`.
     pub(super) async fn session(&self, until: Instant) -> Result<Arc<Session>> {
         let unreachable = || Error::Unreachable {
             reason: self
@@ -120,7 +120,8 @@ impl Link {
         }
     }
 
-    /// Asks, on a new connection where the one before broke meanwhile: nothing is changed by it.
+    /// Runs a query, again on a new connection if the first one broke meanwhile, because a query
+    /// changes nothing.
     pub(super) async fn read(
         &self,
         text: &'static str,
@@ -144,7 +145,7 @@ impl Link {
         }
     }
 
-    /// Gives a session up that broke.
+    /// Discards a session whose connection broke.
     pub(super) async fn broke(&self, session: &Arc<Session>) {
         let mut held = self.session.lock().await;
         if held
@@ -155,16 +156,16 @@ impl Link {
         }
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub(super) async fn close(&self) {
         *self.session.lock().await = None;
     }
 }
 
-/// A new connection to a server that the store can use.
+/// Opens a new connection to a server that the store can use.
 ///
 /// # Errors
-/// `Unreachable` where that may pass; anything else will not.
+/// `Unreachable` for a failure that may be temporary; any other error is permanent.
 pub(super) async fn connect(options: &Options) -> Result<Client> {
     let connected = match options.config.get_ssl_mode() {
         SslMode::Disable => options
@@ -189,13 +190,13 @@ pub(super) async fn connect(options: &Options) -> Result<Client> {
     };
     let client = connected.map_err(|error| not_connected(&error))?;
     check::server(&client).await?;
-    // Tables that were just made have no statistics: rows are found by their keys all the same.
+    // New tables have no statistics; rows must be found by their keys nevertheless.
     let by_keys = client.batch_execute("SET enable_seqscan = off").await;
     by_keys.map_err(failed("prepare a connection"))?;
     Ok(client)
 }
 
-/// Reads and writes for a client until it is dropped.
+/// Runs the connection of a client until the client is dropped.
 fn drive<C>(connection: C)
 where
     C: Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,
@@ -207,8 +208,8 @@ where
     });
 }
 
-/// What a server refuses stays refused, and so does a TLS that does not hold; one that starts, stops
-/// or has no place for a connection does not.
+/// A refusal by the server is permanent, and so is a failed TLS handshake. A server that starts,
+/// stops or has no free connection is temporarily unavailable.
 fn not_connected(error: &tokio_postgres::Error) -> Error {
     let reason = Failed(error).to_string();
     let is_refused = Trouble::from(error) == Trouble::Refused;

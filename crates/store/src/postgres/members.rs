@@ -1,7 +1,8 @@
-//! The programs on one database: a row for each, renewed by its beat.
+//! The programs that share one database. Each has a row, which its heartbeat (beat) renews.
 //!
-//! All times are the database's. A member that has not beaten for a while is gone: its sessions may be
-//! claimed. Nothing here decides who writes; the epochs of sessions do.
+//! All times are those of the database's clock. A member without a beat for the lease time counts
+//! as gone: its sessions may be claimed. Nothing here decides who may write; the epochs of sessions
+//! do.
 
 mod beat;
 mod id_file;
@@ -32,24 +33,24 @@ use super::{info, unsigned};
 use crate::engine::{Announcement, Answer, Beat, Cluster, Member, SessionId, SessionInfo};
 use crate::error::{Error, Result};
 
-/// A member beats so often in the time after which it is taken to be gone.
+/// Number of beats within the time after which a member counts as gone.
 const BEATS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A member that has not beaten for so many pauses may be gone: it is waited for.
+/// A member that missed this many beats may be gone: claims wait until that is known.
 const MISSED: u32 = 2;
-/// How often a session is looked at whose owner may be gone.
+/// Interval at which a session whose owner may be gone is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Sessions of this program that are known without asking; more than that are asked for.
+/// Largest number of own sessions kept in memory; others are looked up in the database.
 const KNOWN_MAX: usize = 100_000;
-/// What is said of a member is no longer than this.
+/// Largest length of a member's name, in characters.
 const NAME_MAX: usize = 200;
-/// Owns the sessions that wait for a member that can work on them. No member has this id.
+/// The owner of sessions that wait for a member that can work on them. No member has this id.
 pub(super) const NOBODY: Uuid = Uuid::max();
 
-/// This program among the others.
+/// This program's membership in the group.
 pub(super) struct Membership {
     link: Link,
-    /// New at each start: two programs with one id notice each other.
+    /// New at each start, so that two programs with the same id detect each other.
     instance: Uuid,
     name: String,
     directory: Option<PathBuf>,
@@ -58,23 +59,23 @@ pub(super) struct Membership {
     announced: Mutex<Announcement>,
     beats: watch::Sender<Beat>,
     fenced: AtomicU64,
-    /// When the last beat began that came through.
+    /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
     at_once: Notify,
     beating: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What this program is called, and the sessions it has claimed.
+/// The name of this program, and the sessions that it has claimed.
 struct Mine {
     id: Uuid,
     sessions: HashSet<SessionId>,
-    /// Sessions that it cannot work on.
+    /// The sessions that it cannot work on.
     declined: HashSet<SessionId>,
     is_draining: bool,
 }
 
 impl Membership {
-    /// Joins the others.
+    /// Joins the group.
     pub(super) async fn join(
         link: Link,
         directory: Option<&Path>,
@@ -110,7 +111,7 @@ impl Membership {
         lock(&self.mine).id
     }
 
-    /// Whether it may claim that session.
+    /// Whether this program may claim that session.
     pub(super) fn may_claim(&self, session: SessionId) -> bool {
         let mine = lock(&self.mine);
         !mine.is_draining || mine.sessions.contains(&session)
@@ -123,19 +124,19 @@ impl Membership {
         }
     }
 
-    /// A write was refused: another member has claimed the session.
+    /// Records that a write was refused because another member has claimed the session.
     pub(super) fn was_fenced(&self, session: SessionId) {
         self.fenced.fetch_add(1, Ordering::Relaxed);
         lock(&self.mine).sessions.remove(&session);
     }
 
-    /// The lease, in milliseconds.
+    /// The lease time, in milliseconds.
     pub(super) fn lease_ms(&self) -> i64 {
         i64::try_from(self.takeover_after.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// A claim found a session to be another's: says whose, or waits where that one may be gone and
-    /// answers none.
+    /// Called when a claim found that another member owns the session: returns an error that names
+    /// the owner, or, if that may be gone, waits and returns `None`.
     pub(super) async fn refused(&self, session: SessionId) -> Result<Option<Error>> {
         lock(&self.mine).sessions.remove(&session);
         let until = Instant::now() + self.takeover_after + self.pause();
@@ -162,7 +163,7 @@ impl Membership {
         }
     }
 
-    /// Tells the others that it is gone.
+    /// Removes this program from the group.
     pub(super) async fn leave(&self) {
         if let Some(beating) = lock(&self.beating).take() {
             beating.abort();
@@ -182,7 +183,7 @@ impl Membership {
 
     async fn beat_on(self: Arc<Self>) {
         loop {
-            // Woken earlier where something is to be told.
+            // Woken earlier if there is something to announce.
             let _ = timeout(self.pause(), self.at_once.notified()).await;
             if let Err(error) = self.beat().await {
                 tracing::debug!(%error, "a beat did not come through");
@@ -190,7 +191,7 @@ impl Membership {
         }
     }
 
-    /// Tells the others that it lives, and learns who else does.
+    /// Renews this program's row, and reads those of the others.
     async fn beat(&self) -> Result<()> {
         let (id, drains) = {
             let mine = lock(&self.mine);
@@ -214,7 +215,7 @@ impl Membership {
         let members: Vec<Known> = rows.iter().map(|row| self.known(row, id)).collect();
         let documents = rows.first().map(|row| unsigned(row, 10));
         let some_wait = rows.first().is_some_and(|row| row.get(11));
-        // Where the answer to an earlier one was lost, the row does not show that it was late.
+        // If the answer to an earlier beat was lost, the row does not show that this one is late.
         let is_late = {
             let mut seen = lock(&self.seen);
             let is_late = seen.elapsed() >= self.takeover_after;
@@ -256,7 +257,7 @@ impl Membership {
         mine.is_draining = beat.is_draining;
         beat.owned = mine.sessions.len();
         beat.fenced = self.fenced.load(Ordering::Relaxed);
-        // What was learnt later is told later: the lock is held.
+        // The lock is held, so that updates are sent in the order in which they were read.
         self.beats.send_replace(beat);
     }
 
@@ -305,7 +306,8 @@ impl Membership {
             }
         }
         if lock(&self.announced).agents != announcement.agents {
-            // Its agents are others now: it may work on what it left to others.
+            // Its agent definitions have changed: it may be able to work on the sessions that it
+            // declined.
             lock(&self.mine).declined.clear();
         }
         *lock(&self.announced) = announcement;
@@ -327,8 +329,8 @@ impl Membership {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // Where the answer is lost, the sessions are this program's all the same: asked for, they are
-        // claimed, and at its next start its open turns go on.
+        // If the answer is lost, this program owns the sessions nevertheless: it claims them when
+        // it is asked for them, and at its next start it resumes their open turns.
         let declined = lock(&self.mine)
             .declined
             .iter()
@@ -383,9 +385,9 @@ impl Membership {
             mine.is_draining = true;
             std::mem::replace(&mut mine.id, new)
         };
-        // Its first beat under the new id.
+        // The next beat is the first under the new id.
         self.beats.send_modify(|beat| beat.count = 0);
-        // In this order: there is no time at which it is nobody.
+        // In this order, so that the session is never without an owner.
         self.beat().await?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&old, &self.instance];
         self.link.read(LEAVE, &parameters).await?;
@@ -397,7 +399,8 @@ fn epoch(info: &SessionInfo) -> i64 {
     i64::try_from(info.epoch).unwrap_or(i64::MAX)
 }
 
-/// No change of what it guards can be cut short, so a poisoned lock is fine.
+/// Locks a mutex. No change of the guarded value can be left incomplete, so a poisoned lock is
+/// ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -421,7 +424,7 @@ impl Cluster for Membership {
 
     fn owner(&self, session: SessionId) -> Answer<'_, Option<Member>> {
         Box::pin(async move {
-            // Without its lease another one may have claimed it, and know more of it.
+            // Without the lease, another member may have claimed it and have later information.
             if self.is_own(session) && self.holds_lease() {
                 return Ok(None);
             }

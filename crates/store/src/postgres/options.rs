@@ -1,4 +1,4 @@
-//! Where the database is, and with which password.
+//! The address and the password of the database.
 
 use std::fmt;
 use std::fs;
@@ -13,25 +13,26 @@ use crate::error::{Error, Result};
 /// How long a write or a read waits for a database that is away.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A connection whose other end says nothing for so long is given up.
+/// A connection on which nothing is received for this long is closed.
 const SILENT_AFTER: Duration = Duration::from_secs(30);
 
-/// Where the database is.
+/// The options of a connection.
 #[derive(Clone)]
 pub struct Options {
     place: String,
     pub(super) config: Config,
-    /// Whether the server has to show that it is the one that is meant.
+    /// Whether the server's certificate is verified.
     pub(super) is_verified: bool,
     /// How long a write or a read waits for a database that is away.
     pub(super) patience: Duration,
-    /// The directory that this machine's program holds.
+    /// The directory that the program on this machine locks.
     pub(super) directory: Option<PathBuf>,
-    /// Where other programs use the database too: after how long without a beat one is gone.
+    /// The time without a beat after which a member counts as gone; set if other programs use the
+    /// database, too.
     pub(super) takeover_after: Option<Duration>,
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -42,17 +43,17 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// Reads an address such as `postgres://unisono@db.example/unisono?sslmode=verify-full`. A password
-    /// that it lacks is that of `password_file`, of `PGPASSWORD`, or of the file `PGPASSFILE`
-    /// (`~/.pgpass`), in this order. `options=-csearch_path=NAME` has the tables in a schema of their
-    /// own.
+    /// Parses an address such as `postgres://unisono@db.example/unisono?sslmode=verify-full`. A
+    /// password that is not in it is read from `password_file`, from `PGPASSWORD`, or from the file
+    /// `PGPASSFILE` (`~/.pgpass`), in this order. `options=-csearch_path=NAME` puts the tables into
+    /// a schema of their own.
     ///
     /// # Errors
-    /// It is no such address, names no database, or the password's file cannot be read. No error has
-    /// the password.
+    /// The address cannot be parsed, names no database, or the password's file cannot be read. No
+    /// error contains the password.
     pub fn new(url: &str, password_file: Option<&Path>) -> Result<Options> {
         let (url, is_verified) = verified(url);
-        // The parser's own words could hold a part of the address.
+        // The parser's own message could contain a part of the address.
         let mut config: Config = url.parse().map_err(|_| wrong("it cannot be read"))?;
         if config.get_dbname().is_none_or(str::is_empty) {
             return Err(wrong("it names no database"));
@@ -71,7 +72,7 @@ impl Options {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
-        // A machine that is gone without a word is noticed.
+        // Detects a machine that disappeared without closing the connection.
         config.keepalives_idle(SILENT_AFTER);
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENT_AFTER);
@@ -94,22 +95,23 @@ impl Options {
         })
     }
 
-    /// With another time that a write or a read waits for a database that is away.
+    /// Sets the time that a write or a read waits for a database that is unavailable.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Options {
         self.patience = patience;
         self
     }
 
-    /// Holds a directory as long as the store is open, so that one program of this machine uses it.
+    /// Sets a directory that is locked while the store is open, so that only one program on this
+    /// machine uses the store.
     #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Options {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Joins the programs that use the database. One that does not beat for so long is taken to be
-    /// gone, and its sessions may be claimed.
+    /// Makes this program a member of those that share the database. A member without a beat for
+    /// this long counts as gone, and its sessions may be claimed.
     #[must_use]
     pub fn member(mut self, takeover_after: Duration) -> Options {
         self.takeover_after = Some(takeover_after);
@@ -117,7 +119,7 @@ impl Options {
     }
 }
 
-/// The address of a database for people: without user, password and options.
+/// The address of a database for display, without user, password and options.
 #[must_use]
 pub fn place(url: &str) -> String {
     let address = url.split(['?', '#']).next().unwrap_or_default();
@@ -139,8 +141,8 @@ fn wrong(why: &str) -> Error {
     }
 }
 
-/// The address as the client knows it, and whether the server is verified. libpq's modes that verify
-/// are not known to the client.
+/// The address in the form that the client supports, and whether the server is verified. The client
+/// does not support libpq's modes that verify.
 fn verified(url: &str) -> (String, bool) {
     for mode in ["verify-full", "verify-ca"] {
         let asked = format!("sslmode={mode}");
@@ -171,8 +173,8 @@ fn password(config: &Config, file: Option<&Path>) -> Result<Option<String>> {
     Ok(text.and_then(|text| passed(&text, config)))
 }
 
-/// The password of the first line of a password file that fits: `host:port:database:user:password`,
-/// where `*` fits all, and a backslash keeps `:` and itself.
+/// The password in the first matching line of a password file: `host:port:database:user:password`,
+/// where `*` matches everything, and a backslash escapes `:` and itself.
 fn passed(text: &str, config: &Config) -> Option<String> {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),

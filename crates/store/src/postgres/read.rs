@@ -1,4 +1,4 @@
-//! What is read: events, checkpoints, sessions.
+//! Reads events, checkpoints and sessions.
 
 use std::collections::HashMap;
 
@@ -145,7 +145,7 @@ impl Postgres {
     }
 }
 
-/// Bytes as they were written; or what is wrong with them.
+/// Verifies bytes against their checksum and returns them, or their fault.
 fn whole(
     record: Record,
     session: SessionId,

@@ -1,4 +1,4 @@
-//! The deletion of a session, and what is left of it.
+//! Deletes a session and keeps its usage.
 
 use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
@@ -9,7 +9,7 @@ use super::{NOW, unsigned};
 use crate::engine::{DELETED_USAGE, Deletion};
 use crate::error::{Error, Result};
 
-/// Deletes a session in a transaction; answers whether there was one.
+/// Deletes a session in a transaction; returns whether it existed.
 pub(super) async fn session(transaction: &Transaction<'_>, deletion: &Deletion) -> Result<bool> {
     let (session, id) = (deletion.session, deletion.session.0);
     let doing = || failed("delete a session");

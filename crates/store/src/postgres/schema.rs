@@ -1,8 +1,8 @@
-//! The tables, and how they are made and found.
+//! The tables, and how they are created and migrated.
 //!
-//! A session is one narrow row that is updated in place (its columns are in no index but the key, so
-//! that PostgreSQL updates it within its page); events are only ever added. All times are the
-//! database's.
+//! A session is one narrow row that is updated in place (only its key is indexed, so PostgreSQL can
+//! update it within its page); events are only inserted. All times are those of the database's
+//! clock.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -13,18 +13,19 @@ use crate::error::{Error, Result};
 /// The version of the tables below.
 const VERSION: i32 = 2;
 
-/// Held while the tables are looked for and made: one program does so at a time.
+/// The advisory lock held while the tables are checked and created, so that one program does so at
+/// a time.
 const LOCK: i64 = 0x0075_6e69_736f_6e6f;
 
-/// Whether the tables are there. `to_regclass` would not see what another program made while this one
-/// waited for the lock.
+/// Whether the tables exist. `to_regclass` would not see tables that another program created while
+/// this one waited for the lock.
 const EXISTS: &str = "\
 SELECT EXISTS (
     SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
     WHERE pg_class.relname = 'unisono_schema' AND pg_namespace.nspname = current_schema()
 )";
 
-/// What makes the tables, or those of an earlier version what they are now, as the database takes it.
+/// The statements that create the tables, or migrate those of an earlier version.
 pub(super) const DDL: &str = "\
 CREATE TABLE IF NOT EXISTS unisono_schema (version integer PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS unisono_sessions (
@@ -73,7 +74,7 @@ DELETE FROM unisono_schema;
 INSERT INTO unisono_schema (version) VALUES (2);
 ";
 
-/// Finds the tables, or makes them; those of an earlier version are changed.
+/// Creates the tables if they do not exist; migrates those of an earlier version.
 pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     if is_known(version(client).await?)? {
         return Ok(());
@@ -84,7 +85,7 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     let row = transaction.query_one(EXISTS, &[]).await;
     let exists: bool = row.map_err(failed("look for the tables"))?.get(0);
     if exists {
-        // Another program may have made or changed them meanwhile.
+        // Another program may have created or migrated them meanwhile.
         let newest = "SELECT max(version) FROM unisono_schema";
         let row = transaction.query_one(newest, &[]).await;
         let found = row
@@ -103,7 +104,8 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Whether tables of that version are as they have to be; those of an earlier one are not yet.
+/// Whether tables of that version can be used as they are; those of an earlier version need a
+/// migration.
 fn is_known(version: Option<i32>) -> Result<bool> {
     match version {
         None => Ok(false),
@@ -117,7 +119,7 @@ fn is_known(version: Option<i32>) -> Result<bool> {
     }
 }
 
-/// The version of the tables that are there.
+/// The version of the existing tables.
 async fn version(client: &Client) -> Result<Option<i32>> {
     let row = client
         .query_opt("SELECT max(version) FROM unisono_schema", &[])

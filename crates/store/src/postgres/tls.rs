@@ -1,4 +1,4 @@
-//! TLS as libpq has it: encrypted by default, verified where `sslmode=verify-full` asks for it.
+//! TLS as in libpq: encrypted by default, verified with `sslmode=verify-full`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, Result};
 
-/// How a connection is encrypted.
+/// The TLS configuration of a connection.
 pub(super) fn config(is_verified: bool) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let unusable = |error: rustls::Error| Error::Database {
@@ -33,7 +33,7 @@ pub(super) fn config(is_verified: bool) -> Result<ClientConfig> {
     })
 }
 
-/// Takes any server's certificate, as libpq does under `prefer` and `require`.
+/// Accepts the certificate of any server, as libpq does with `prefer` and `require`.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What the database's errors mean here.
+//! Classifies the errors of the database.
 
 use std::error::Error as _;
 use std::fmt;
@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::error::Error;
 
-/// An error as people read it. The client's own text has no details.
+/// Displays an error with its details, which the client's own text lacks.
 pub(super) struct Failed<'e>(pub(super) &'e tokio_postgres::Error);
 
 impl fmt::Display for Failed<'_> {
@@ -23,14 +23,14 @@ impl fmt::Display for Failed<'_> {
     }
 }
 
-/// What an error says about trying again.
+/// Whether an operation can be retried after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The connection is gone, and with it the answer: nobody knows what became of a write.
+    /// The connection broke before the answer; the result of a write is unknown.
     Connection,
-    /// Nothing was done, and the same may succeed.
+    /// Nothing was done, and a retry may succeed.
     Again,
-    /// It is refused.
+    /// The operation was refused.
     Refused,
 }
 
@@ -45,7 +45,7 @@ impl Trouble {
     fn from_code(code: &str) -> Trouble {
         match code {
             "40001" | "40P01" => Trouble::Again,
-            // The server stops or starts, or has no place for another connection.
+            // The server is stopping or starting, or has no free connection.
             "57P01" | "57P02" | "57P03" | "53300" => Trouble::Connection,
             code if code.starts_with("08") => Trouble::Connection,
             _ => Trouble::Refused,
@@ -53,7 +53,7 @@ impl Trouble {
     }
 }
 
-/// An error of something that was tried.
+/// Converts an error of this operation.
 pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
     move |error| match Trouble::from(&error) {
         Trouble::Refused => refused(doing, &error),
@@ -63,7 +63,7 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> E
     }
 }
 
-/// An error that stays.
+/// Converts an error that is permanent.
 pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Error {
     let reason = Failed(error).to_string();
     match error.code() {

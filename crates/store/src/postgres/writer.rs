@@ -1,4 +1,5 @@
-//! The one who appends: what came while a statement was under way goes with the next one.
+//! The only task that appends. The appends that arrive while a statement runs are combined in the
+//! next one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,12 +15,12 @@ use super::trouble::{Trouble, failed, refused};
 use crate::engine::Append;
 use crate::error::{Error, Result};
 
-/// Appends that wait at most.
+/// Largest number of queued appends.
 pub(super) const QUEUE_MAX: usize = 4_096;
-/// A statement that has no answer for so long is given up with its connection.
+/// A statement without an answer for this long is abandoned, and its connection closed.
 const STUCK_AFTER: Duration = Duration::from_secs(25);
 
-/// Moves each session that is as its writer knows it, and writes the events of those.
+/// Updates each session that is as its writer expects, and inserts the events of those.
 const APPEND: &str = "\
 WITH wanted AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
@@ -42,23 +43,23 @@ WITH wanted AS (
 )
 SELECT session FROM moved";
 
-/// How sessions stand.
+/// Reads the state of sessions.
 const FOUND: &str = "\
 SELECT session, CASE WHEN deleted THEN 0 ELSE epoch END, last_seq
 FROM unisono_sessions WHERE session = ANY($1)";
 
-/// The checksums of some events of a session.
+/// Reads the checksums of some events of a session.
 const CHECKSUMS: &str = "\
 SELECT checksum FROM unisono_events
 WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq";
 
-/// An append, and who waits for it.
+/// An append, and the caller that waits for it.
 pub(super) struct Job {
     append: Append,
     reply: oneshot::Sender<Result<u64>>,
-    /// When it fails if the database is away.
+    /// When the append fails if the database is still unavailable.
     until: Instant,
-    /// How many statements with it went out.
+    /// Number of statements in which it was sent.
     sent: u32,
 }
 
@@ -90,12 +91,12 @@ impl Job {
     }
 
     fn answer(self, result: Result<u64>) {
-        // Whoever waited may have gone: the write is not taken back.
+        // The caller may no longer be waiting; the write is not undone.
         let _ = self.reply.send(result);
     }
 }
 
-/// Appends until nobody can ask any more.
+/// Appends until all senders are dropped.
 pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
     let mut queue = VecDeque::new();
     loop {
@@ -112,7 +113,7 @@ pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
         }
         let mut batch = batch::next(&mut queue, |job: &Job| &job.append);
         carry_out(&link, &mut batch).await;
-        // In front of what came since: the order within a session stays.
+        // Before the newer ones, so that the order within a session is kept.
         for job in batch.into_iter().rev() {
             queue.push_front(job);
         }
@@ -120,7 +121,7 @@ pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
     link.close().await;
 }
 
-/// Carries one statement out and answers those that are decided; the others stay.
+/// Runs one statement and answers the appends whose result is known; the others stay in the batch.
 async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
     let until = batch.iter().map(|job| job.until).min();
     let session = match link.session(until.unwrap_or_else(Instant::now)).await {
@@ -150,7 +151,7 @@ async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
     }
 }
 
-/// Fails those that waited long enough.
+/// Fails the appends whose time is over.
 fn give_up(batch: &mut Vec<Job>, error: &Error) {
     let now = Instant::now();
     let (over, left): (Vec<Job>, Vec<Job>) = batch.drain(..).partition(|job| job.until <= now);
@@ -167,7 +168,7 @@ fn give_up(batch: &mut Vec<Job>, error: &Error) {
     }
 }
 
-/// Sends one statement. Those that are decided are answered.
+/// Sends one statement. The appends whose result is known are answered.
 async fn append(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_postgres::Error> {
     let statement = session.statement(APPEND).await?;
     for job in &mut *batch {
@@ -190,7 +191,7 @@ async fn append(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_pos
     settle(session, batch).await
 }
 
-/// Decides about those that no row came back for.
+/// Determines the results of the appends for which no row was returned.
 async fn settle(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_postgres::Error> {
     if batch.is_empty() {
         return Ok(());
@@ -246,7 +247,7 @@ struct Columns<'b> {
 
 impl<'b> Columns<'b> {
     fn new(batch: &'b [Job]) -> Columns<'b> {
-        // What no row can have matches none.
+        // A number that no row can have matches no row.
         let number = |number: u64| i64::try_from(number).unwrap_or(-1);
         let mut columns = Columns::default();
         for job in batch {

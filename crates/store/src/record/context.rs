@@ -1,4 +1,4 @@
-//! The layout of what conversations are made of.
+//! The layouts of the types of conversations.
 
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
@@ -32,7 +32,7 @@ layout! {
     }
 }
 
-// When and how to compact.
+// Compaction settings.
 layout! {
     codes Preset { 0 Off, 1 Truncate, 2 Checkpoint, 3 Retention, 4 Progressive, 5 Tiered }
     struct Policy { preset, trigger, minimum, target, keep, method, masking, quota }
@@ -56,7 +56,7 @@ layout! {
     enum Large { 0 OfTopic(part), 1 Chars(chars) }
 }
 
-// What compactions do.
+// Compactions.
 layout! {
     struct Plan { step, budget, before, target, tightened }
     struct Budget { encoding, window, usable, per_message }
@@ -96,7 +96,7 @@ layout! {
     struct ToolSpec { name, description, input_schema }
 }
 
-// Calls of models.
+// Model calls.
 layout! {
     codes CacheWarm { 0 Leader, 1 Prewarm, 2 Off }
     codes Stop { 0 Complete, 1 CutOff, 2 Refused }

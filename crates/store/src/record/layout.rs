@@ -1,7 +1,8 @@
-//! How a value becomes bytes: what each type has in a record, in order, and how a type may grow.
+//! The binary layout of values: which fields each type has in a record, in which order, and how a
+//! type may be extended.
 //!
-//! Numbers, lengths and texts are as bincode writes them ([`codec`]). Structs and enums are listed by
-//! [`layout!`], which is all there is to say about one:
+//! Numbers, lengths and texts are encoded as by bincode ([`codec`]). Structs and enums are listed
+//! with [`layout!`], which defines their encoding completely:
 //!
 //! ```text
 //! struct TurnCaps { session, turn, run, agents; limit_ms }
@@ -9,16 +10,17 @@
 //! codes Tier { 0 Conversation, 1 Topic, 2 Bulk }
 //! ```
 //!
-//! - A struct is its fields in the order of the list, then one byte: how many of the *optional* fields
-//!   (those behind the semicolon) follow, then these. Those at the end that have their default are not
-//!   written. So a field is added by putting it at the end of its list: old records lack it and have
-//!   its default; new ones have it only where it says something.
-//! - A variant is its number in one byte, then as a struct. A number is never used again.
-//! - Codes are a number only.
+//! - A struct is encoded as its fields in the order of the list, then one byte with the number of
+//!   *optional* fields (those after the semicolon) that follow, then these fields. Optional fields
+//!   at the end that have their default are not written. So a field is added at the end of the
+//!   list: old records lack it and decode to its default, and new records have it only if it
+//!   differs from that.
+//! - A variant is encoded as its number in one byte, then like a struct. A number is never reused.
+//! - Codes are encoded as a number only.
 //!
 //! A program that finds more optional fields or a higher number than it knows refuses the record as
-//! [`Fault::Newer`]: what a session is follows from all of its facts, so one half understood would
-//! be a wrong value.
+//! [`Fault::Newer`]: the state of a session follows from all of its facts, so a partly decoded one
+//! would be a wrong value.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,24 +36,24 @@ use unisono_context::{
 use crate::codec;
 use crate::error::Fault;
 
-/// What stands in records, in bytes of its own.
+/// A type that can be encoded in a record.
 pub(crate) trait Layout: Sized {
-    /// Puts it behind what is there.
+    /// Appends the encoding of the value.
     ///
     /// # Errors
-    /// The reason, as text, why it cannot be read back.
+    /// The reason, as text, why it could not be decoded again.
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String>;
 
-    /// Takes one off the front.
+    /// Decodes a value from the front of the bytes.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The fault of the bytes.
     fn take(from: &mut &[u8]) -> Result<Self, Fault>;
 }
 
-/// A field that is not written where it says nothing.
+/// A field that is not written if it has its default.
 pub(crate) trait Optional {
-    /// Whether it is as it is where it was never written.
+    /// Whether it has the value of a field that was not written.
     fn is_default(&self) -> bool;
 
     /// As [`Layout::put`].
@@ -68,7 +70,7 @@ impl<T: Layout + Default + PartialEq> Optional for T {
     }
 }
 
-/// Puts the optional fields of a struct or variant: how many, and these.
+/// Appends the optional fields of a struct or variant: their number, then the fields.
 pub(crate) fn put_optional(fields: &[&dyn Optional], to: &mut Vec<u8>) -> Result<(), String> {
     let last = fields.iter().rposition(|field| !field.is_default());
     let written = &fields[..last.map_or(0, |last| last + 1)];
@@ -76,7 +78,7 @@ pub(crate) fn put_optional(fields: &[&dyn Optional], to: &mut Vec<u8>) -> Result
     written.iter().try_for_each(|field| field.put_field(to))
 }
 
-/// The optional fields of one struct or variant, as they are taken.
+/// Decodes the optional fields of one struct or variant.
 pub(crate) struct Fields {
     left: u8,
     ends_in_default: bool,
@@ -90,7 +92,7 @@ impl Fields {
         })
     }
 
-    /// The next field.
+    /// Decodes the next field.
     pub(crate) fn take<T: Layout + Default + PartialEq>(
         &mut self,
         from: &mut &[u8],
@@ -104,7 +106,7 @@ impl Fields {
         Ok(field)
     }
 
-    /// There is none left, and the last one had a reason to be there.
+    /// Checks that no field is left, and that the last one differs from its default.
     pub(crate) fn end(self, of: &str) -> Result<(), Fault> {
         if self.left > 0 {
             return Err(Fault::Newer {
@@ -120,7 +122,7 @@ impl Fields {
     }
 }
 
-/// Gives types their layout: see the module.
+/// Implements [`Layout`] for types: see the module's documentation.
 macro_rules! layout {
     () => {};
     (struct $type:path { $($must:ident),* $(; $($may:ident),+)? } $($rest:tt)*) => {
@@ -226,7 +228,7 @@ macro_rules! numbers {
 
 numbers!(bool, u8, u16, u32, u64, u128, i64);
 
-/// Values of one part: what they are made of and made from.
+/// Implements [`Layout`] for types with one part, from their accessor and their constructor.
 macro_rules! wrapped {
     ($($type:ident($part:ty) = $new:expr, $get:expr);+ $(;)?) => {$(
         impl Layout for $type {
@@ -312,7 +314,7 @@ impl<T: Layout> Layout for Option<T> {
     }
 }
 
-/// Values that are allocated for before they are read.
+/// Largest number of values for which memory is allocated before they are read.
 const AT_ONCE: u64 = 64;
 
 impl<T: Layout> Layout for Vec<T> {
@@ -322,7 +324,7 @@ impl<T: Layout> Layout for Vec<T> {
 
     fn take(from: &mut &[u8]) -> Result<Self, Fault> {
         let len = u64::take(from)?;
-        // A value is a byte at least, and may take more memory than bytes.
+        // A value is encoded in at least one byte, and may need more memory than its bytes.
         if len > from.len() as u64 {
             return Err(Fault::Truncated);
         }
@@ -334,7 +336,7 @@ impl<T: Layout> Layout for Vec<T> {
     }
 }
 
-/// Values as a list of them.
+/// Appends values as a list.
 pub(crate) fn put_all<'a, T: Layout + 'a>(
     values: impl ExactSizeIterator<Item = &'a T>,
     to: &mut Vec<u8>,
@@ -371,7 +373,7 @@ macro_rules! boxes {
 
 boxes!(Arc, Box);
 
-/// Texts by name, ascending, each name once.
+/// Texts in ascending order of their names, each name once.
 impl Layout for BTreeMap<Arc<str>, Arc<str>> {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
         (self.len() as u64).put(to)?;
@@ -401,7 +403,7 @@ impl Layout for Count {
     }
 }
 
-/// By encoding, ascending, each once.
+/// In ascending order of the encodings, each once.
 impl Layout for Counts {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
         self.iter().collect::<Vec<_>>().put(to)
@@ -412,7 +414,7 @@ impl Layout for Counts {
     }
 }
 
-/// A table from what was read of it.
+/// Builds a map from its decoded entries, which must be in ascending order.
 fn ascending<K: PartialOrd, V, T: FromIterator<(K, V)>>(
     pairs: Vec<(K, V)>,
     table: &str,
@@ -426,7 +428,7 @@ fn ascending<K: PartialOrd, V, T: FromIterator<(K, V)>>(
     }
 }
 
-/// The length of a range has to be a number.
+/// Checks that the length of a range does not overflow.
 fn checked(first: u32, last: u32) -> Result<(), String> {
     if first <= last && last < u32::MAX {
         Ok(())

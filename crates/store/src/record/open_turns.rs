@@ -1,25 +1,25 @@
-//! How many turns of its session are open after an event, as its payload says.
+//! The number of open turns of a session after an event, as stored in the event's payload.
 //!
-//! It follows from the journal, and stands in it so that whoever looks for sessions with work left
-//! reads one event of each instead of all of them.
+//! The number could be computed from the journal. It is stored so that finding the sessions with
+//! unfinished work takes one event of each instead of all of them.
 
-/// How many turns are open.
+/// The number of open turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenTurns {
-    /// So many, after this event.
+    /// The number after this event.
     Known(u32),
-    /// Not said: the event was appended with others behind it.
+    /// Not known: the event was not the last of its append.
     Unknown,
 }
 
-/// Stands for [`OpenTurns::Unknown`].
+/// The encoding of [`OpenTurns::Unknown`].
 const UNKNOWN: u32 = u32::MAX;
 
 impl OpenTurns {
     /// Its length in a payload.
     pub(crate) const BYTES: usize = 4;
 
-    /// What follows from the number of open turns.
+    /// Creates it from a number of open turns.
     pub(crate) fn of(open: usize) -> Self {
         match u32::try_from(open) {
             Ok(open) if open != UNKNOWN => Self::Known(open),
@@ -35,7 +35,7 @@ impl OpenTurns {
         number.to_be_bytes()
     }
 
-    /// Takes it off the front.
+    /// Decodes it from the front of the bytes.
     pub(super) fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (number, rest) = bytes.split_first_chunk()?;
         let open = match u32::from_be_bytes(*number) {

@@ -1,4 +1,4 @@
-//! The layout of what sessions decide.
+//! The layouts of the types of sessions.
 
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ layout! {
     }
 }
 
-// Budgets, and what was used.
+// Budgets and usage.
 layout! {
     struct Amount { tokens, cost }
     struct Caps { tokens, cost, time_ms }
@@ -186,7 +186,7 @@ layout! {
     struct Used { jobs, usage }
 }
 
-/// Only what models were used for, which is what it is made of again.
+/// Only the usage of models is encoded; the ledger is rebuilt from it.
 impl Layout for Ledger {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
         let rows = self.used();

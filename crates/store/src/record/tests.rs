@@ -1,4 +1,5 @@
-//! Events come back as they were written, types may grow, and no bytes do harm.
+//! Tests that events are read back as written, that types may be extended, and that no bytes do
+//! harm.
 
 mod arbitrary;
 mod golden;
@@ -77,12 +78,12 @@ facts![
     CallCapSet,
 ];
 
-/// As the last event of an append, with two turns open.
+/// Encodes an event as the last of an append, with two turns open.
 fn encode(event: &event::Event) -> Result<Vec<u8>, String> {
     super::encode(event, OpenTurns::Known(2))
 }
 
-/// The bytes are an event, and the only bytes it has; or they are refused.
+/// Either the bytes are the only encoding of an event, or they are refused.
 fn is_read_as_written_or_refused(payload: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(event) = decode(payload) {
         let written = super::encode(&event, open_turns(payload));
@@ -192,7 +193,7 @@ fn another_format_is_told_from_damage() {
     assert_eq!(decode(&[]), Err(Fault::Truncated));
 }
 
-/// What these programs wrote began with the number of their version.
+/// The payloads of these programs began with the number of their version.
 #[test]
 fn what_was_written_before_format_1_is_named() {
     for version in [1, 2, 3] {
@@ -239,7 +240,7 @@ fn a_fault_says_what_is_wrong() {
         reason: "the model is out of reach".into(),
     });
     let mut payload = encode(&failed).unwrap();
-    // Behind the text it is said twice that no optional field follows.
+    // After the text, the number of optional fields is given twice as zero.
     let last = payload.len() - 3;
     payload[last] = 0xFF;
     let fault = decode(&payload).unwrap_err().to_string();

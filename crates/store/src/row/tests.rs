@@ -1,4 +1,5 @@
-//! The bytes of format 1, held still by golden files: a store of today opens tomorrow.
+//! Tests that the bytes of format 1 stay the same, with golden files: a store of today can be
+//! opened tomorrow.
 
 use std::path::Path;
 
@@ -132,6 +133,6 @@ fn a_row_is_all_of_its_bytes() {
     let bytes = codec::encode(&stamp()).unwrap();
     assert!(codec::decode::<Stamp>(&bytes[..bytes.len() - 1]).is_err());
     assert!(codec::decode::<Stamp>(&[&bytes[..], &[0]].concat()).is_err());
-    // A length that is not there is refused before anything is allocated for it.
+    // A length beyond the end is refused before memory is allocated for it.
     assert!(codec::decode::<Block>(&u64::MAX.to_le_bytes()).is_err());
 }

@@ -1,4 +1,5 @@
-//! Archives: everything moves, between any two engines, and a damaged one stores nothing.
+//! Tests of archives: all data is moved between any two engines, and nothing of a damaged archive
+//! is stored.
 
 use std::fs;
 use std::path::Path;
@@ -109,7 +110,7 @@ async fn an_archive_never_overwrites() {
     );
 }
 
-/// Deletes a session of one engine, and keeps this of it.
+/// Deletes a session and keeps this usage.
 async fn bury(engine: &dyn Engine, session: u128, left: &[u8]) {
     let session = SessionId::from_u128(session);
     engine.claim(session).await.unwrap();
@@ -141,7 +142,7 @@ async fn payloads(engine: &dyn Engine, session: SessionId) -> Vec<Vec<u8>> {
 async fn what_is_left_of_deleted_sessions_moves_too() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("one"), dir.path().join("two"));
-    // The journal of what a daemon lent to sessions.
+    // The journal of a daemon's grants to sessions.
     let lent = SessionId::from_u128(u128::MAX);
     let there = Memory::new();
     fill(&there).await;
@@ -154,7 +155,7 @@ async fn what_is_left_of_deleted_sessions_moves_too() {
     assert_eq!(import(&here, &one).await.unwrap(), moved);
     same(&there, &here).await;
 
-    // What is here already is added to; what the daemon here lent stays as it is.
+    // Usage that exists already is added to; the grants of the daemon here are unchanged.
     let elsewhere = Memory::new();
     append(&elsewhere, SessionId::from_u128(20), b"of another").await;
     bury(&elsewhere, 8, b"eight").await;

@@ -1,7 +1,8 @@
-//! A child process that writes to a store until it is killed, and what its parent checks afterwards.
+//! A child process that writes to a store until it is killed, and the checks that its parent makes
+//! afterwards.
 //!
-//! The child is this test binary again, told by the environment to run [`main`] only. It prints every
-//! acknowledged write as `ack <session> <seq>`.
+//! The child is this test binary, started with an environment variable so that it runs only
+//! [`main`]. It prints every acknowledged write as `ack <session> <seq>`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +19,7 @@ const LAST_ACK: u64 = 100_000;
 /// The last acknowledged event of every session.
 pub(crate) type Acked = BTreeMap<u128, u64>;
 
-/// Deterministic bytes for an event: mostly small, one in 37 large enough to be cut into chunks.
+/// Deterministic bytes for an event: mostly small, one in 37 large enough to be split into chunks.
 pub(crate) fn payload(session: u128, seq: u64) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
     hasher
@@ -55,7 +56,7 @@ pub(crate) fn spawn(store: &Path, sessions: u32, env: &[(&str, String)]) -> Chil
         .unwrap()
 }
 
-/// Reads the child's acknowledgements, kills it after `acks` of them, and gives all it printed.
+/// Reads the child's acknowledgements, kills it after `acks` of them, and returns all its output.
 pub(crate) fn kill_after(mut child: Child, acks: usize) -> Acked {
     let mut acked = Acked::new();
     let mut count = 0;
@@ -87,7 +88,7 @@ pub(crate) fn await_ack(child: &mut Child) {
     );
 }
 
-/// Waits for a child that ends by itself; gives its acknowledgements and its other lines.
+/// Waits for a child that ends by itself; returns its acknowledgements and its other lines.
 pub(crate) fn finish(child: Child) -> (Acked, Vec<String>) {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -103,12 +104,12 @@ pub(crate) fn finish(child: Child) -> (Acked, Vec<String>) {
 
 fn parse(line: &str) -> Option<(u128, u64)> {
     let (session, seq) = line.strip_prefix("ack ")?.split_once(' ')?;
-    // A line cut by the kill lacks its end mark.
+    // A line that was cut off by the kill has no line end.
     Some((session.parse().ok()?, seq.strip_suffix(';')?.parse().ok()?))
 }
 
-/// Checks that all that was acknowledged is there, and that every session is a clean prefix of what
-/// was written. Gives the number of events.
+/// Checks that all acknowledged events exist, and that every session is a prefix of what was
+/// written. Returns the number of events.
 pub(crate) async fn verify(engine: &dyn Engine, acked: &Acked) -> Result<u64, String> {
     let mut events = 0;
     for (&session, &seq) in acked {
@@ -142,7 +143,7 @@ pub(crate) async fn verify(engine: &dyn Engine, acked: &Acked) -> Result<u64, St
     Ok(events)
 }
 
-/// The child's side. Does nothing unless the parent asked for it.
+/// The code of the child. Does nothing unless the parent started it.
 #[test]
 fn main() {
     let Ok(store) = std::env::var(STORE) else {
@@ -175,7 +176,7 @@ fn main() {
             }
         }
         say(&format!("health {:?}", disk.health()));
-        // Reads go on after a failed write, of sessions too that were written by another process.
+        // Reads work after a failed write, including those of sessions that another process wrote.
         let all = match disk.sessions(None, usize::MAX).await {
             Ok(all) => all,
             Err(error) => return say(&format!("cannot list: {error}")),
@@ -228,7 +229,7 @@ async fn write(disk: Arc<Disk>, session: u128) -> Result<(), unisono_store::Erro
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The parent may be gone.
+    // The parent may have ended.
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         std::process::exit(1);
     }

@@ -1,4 +1,4 @@
-//! What every engine must do, run against each of them.
+//! The tests that every engine must pass, run with each of them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const A: SessionId = SessionId::from_u128(0xA);
 const B: SessionId = SessionId::from_u128(0xB);
 const C: SessionId = SessionId::from_u128(0xC);
 
-/// An engine under test; the directory lives as long as it does.
+/// An engine under test; its directory exists as long as it does.
 struct Subject {
     engine: Arc<dyn Engine>,
     _dir: Option<tempfile::TempDir>,
@@ -41,7 +41,7 @@ fn disk() -> Subject {
     }
 }
 
-/// In a schema of its own.
+/// Uses a schema of its own.
 #[cfg(feature = "postgres")]
 async fn postgres(schema: &str) -> Option<Subject> {
     Some(Subject {
@@ -470,7 +470,7 @@ async fn what_is_left_of_a_session_comes_with_its_deletion(engine: Subject) {
             .await
             .unwrap();
     }
-    // Nothing is left of one that is not there, or goes on.
+    // Deleting a session that does not exist, or has other events, keeps no usage.
     assert!(!delete(C, 0, b"c").await.unwrap());
     let error = delete(A, 1, b"early").await.unwrap_err();
     assert!(

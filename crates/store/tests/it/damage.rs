@@ -1,6 +1,6 @@
-//! Copies of a store with a bit flipped or the end cut off. Each must end in every acknowledged
-//! record readable, or in an error or a report that names what is lost: never in a panic, a hang or a
-//! wrong value.
+//! Tests with copies of a store in which a bit is flipped or the end is cut off. In each, either
+//! every acknowledged record can be read, or an error or a report names what is lost. There must be
+//! no panic, no hang and no wrong value.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,22 +15,23 @@ use crate::child::{self, Acked};
 use crate::kill::{rounds, scramble};
 use crate::power_cut::copy_dir;
 
-/// The session whose events are all large: several segments of the log are its chunks.
+/// The session whose events are all large; its chunks take several segments of the log.
 const LARGE: u128 = 7;
 
 fn payload(session: u128, seq: u64) -> Vec<u8> {
     child::payload(session, if session == LARGE { seq * 37 } else { seq })
 }
 
-/// A store of six sessions; what was acknowledged of it.
+/// A store of six sessions, and its acknowledged events.
 struct Original {
     path: PathBuf,
     acked: Acked,
     _dir: tempfile::TempDir,
 }
 
-/// Some sessions deleted, some checkpoints, large payloads; opened and closed `lives` times, so that
-/// a part of the log lies before the engine's snapshot and a part behind it.
+/// Creates a store with deleted sessions, checkpoints and large payloads, which is opened and
+/// closed `lives` times, so that one part of the log is before the engine's snapshot and another
+/// part after it.
 async fn original(lives: u64, sessions: u128) -> Original {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
@@ -70,14 +71,14 @@ async fn original(lives: u64, sessions: u128) -> Original {
     }
 }
 
-/// What became of one record.
+/// The state of one record.
 #[derive(Debug, Default)]
 struct Fate {
     readable: usize,
     lost: usize,
 }
 
-/// Reads every acknowledged event on its own and holds it against what was written and what was
+/// Reads every acknowledged event separately and compares it with what was written and what was
 /// reported lost.
 async fn check(disk: &Disk, acked: &Acked, salvage: Option<&Salvage>, what: &str) -> Fate {
     let mut fate = Fate::default();
@@ -233,7 +234,7 @@ async fn a_cut_older_log() {
     damaged(3, 6, 400, "data/db", cut).await;
 }
 
-/// Most of this log is large payloads: some eight segments of it.
+/// Most of this log is large payloads, about eight segments of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_in_a_long_log() {
     damaged(4, LARGE, 500, "data/db", flip).await;
@@ -267,7 +268,7 @@ async fn damaged_small_files() {
     }
 }
 
-/// Everything is gone but the ledger: every session is named, with its extent.
+/// Only the ledger remains: every session is reported, with its extent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_gone_is_named() {
     let original = original(1, 6).await;

@@ -1,4 +1,4 @@
-//! The directory of a store: who may open it, and what an opening refuses.
+//! Tests of the directory of a store: who may open it, and what an opening refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ async fn a_store_is_held_once_within_a_process_too() {
     }
 }
 
-/// Closing lets go of the directory at once, whoever still holds the engine and whatever reads are
-/// under way.
+/// Closing releases the directory at once, even if the engine is still referenced and reads are in
+/// progress.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_store_opens_again_while_somebody_holds_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn a_newer_format_is_refused_untouched() {
     assert_eq!(listing(dir.path()), before);
 }
 
-/// What the version before format 1 wrote.
+/// A store of the version before format 1.
 fn before_format_1() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/before-format-1")
 }
@@ -218,7 +218,7 @@ fn a_directory_of_something_else_is_refused_untouched() {
     assert_eq!(listing(dir.path()).len(), before.len());
 }
 
-/// Works as root too, whom permissions do not stop.
+/// Works as root, too, whom permissions do not restrict.
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn an_interrupted_making_goes_on() {
     assert!(Disk::open(dir.path()).unwrap().salvage.is_none());
 }
 
-/// A vacuum drops what is outdated or deleted and keeps everything else, bit for bit.
+/// A vacuum drops outdated and deleted data and keeps everything else unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vacuum_reclaims_space() {
     let dir = tempfile::tempdir().unwrap();
@@ -307,7 +307,7 @@ async fn a_vacuum_reclaims_space() {
     .unwrap();
 }
 
-/// A vacuum or repair cut at any of its renames leaves one whole store.
+/// A vacuum or repair that is interrupted at any of its renames leaves one complete store.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_swap_is_finished_or_undone() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,7 +343,7 @@ async fn a_cut_swap_is_finished_or_undone() {
     assert_eq!(check().read(session, 1, 9).await.unwrap().len(), 1);
 }
 
-/// Files and directories of a store that others have rights to.
+/// Files and directories of a store to which others have permissions.
 fn open_to_others(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt;
     let mut found = Vec::new();
@@ -359,7 +359,8 @@ fn open_to_others(dir: &Path) -> Vec<String> {
     found
 }
 
-/// Whatever the umask is; and a store that an earlier version left open to others is closed.
+/// Independent of the umask; the permissions of a store that an earlier version created are
+/// restricted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
@@ -389,7 +390,7 @@ async fn a_store_is_its_owners_alone() {
         .unwrap();
     disk.close().await.unwrap();
     assert_eq!(open_to_others(place.path()), [""; 0]);
-    // As they were made under umask 022.
+    // As they were created with umask 022.
     for (path, mode) in [("", 0o755), ("data", 0o755), ("data/db", 0o644)] {
         fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
     }

@@ -1,16 +1,16 @@
-//! A full disk and a disk that fails to sync.
+//! Tests with a full disk and with a disk that fails to sync.
 
 use unisono_store::{Disk, Engine, Health};
 
 use crate::child::{self, Acked};
 use crate::shim;
 
-/// Runs a child until its store turns read-only; checks what it said and what it left.
+/// Runs a child until its store becomes read-only; checks its output and the store.
 async fn fail(env: &[(&'static str, String)], expected: &str) {
     let dir = tempfile::tempdir().unwrap();
     let (store, shadow) = (dir.path().join("store"), dir.path().join("shadow"));
     std::fs::create_dir_all(&store).unwrap();
-    // Sessions that the failing process has not written to, and has not in memory.
+    // Sessions to which the failing process has not written, and which it does not have in memory.
     let mut acked = child::kill_after(child::spawn(&store, 12, &[]), 600);
     let env = [&shim::watch(&store, &shadow), env].concat();
     let (acked_now, said) = child::finish(child::spawn(&store, 4, &env));
@@ -38,13 +38,14 @@ async fn fail(env: &[(&'static str, String)], expected: &str) {
     child::verify(&opened.disk, &acked).await.unwrap();
 }
 
-/// The child read its store again when it had become read-only: all that was acknowledged.
+/// The child read its store again after it had become read-only: all acknowledged events are
+/// readable.
 fn check_reads(acked: &Acked, said: &[String]) {
     for (session, seq) in acked {
         let prefix = format!("read {session} ");
         let line = said.iter().find_map(|line| line.strip_prefix(&prefix));
         let line = line.and_then(|rest| rest.split_once(' '));
-        // One that was killed has acknowledged no less than it said.
+        // A killed child has acknowledged at least as much as it printed.
         assert!(
             line.is_some_and(|(n, good)| n.parse::<u64>().unwrap() >= *seq && good == "true"),
             "{prefix}{seq}: {said:?}"
@@ -52,7 +53,7 @@ fn check_reads(acked: &Acked, said: &[String]) {
     }
 }
 
-/// A disk that fails already when the store is opened is told as what it is: it is no damage, and
+/// A disk that fails when the store is opened is reported as such: it is not considered damage, and
 /// nothing is repaired.
 #[test]
 fn a_disk_that_fails_at_the_start_is_an_error_and_no_damage() {

@@ -1,5 +1,6 @@
-//! A disk that is really full, and one that is really mounted read-only: a small file system in
-//! memory, in a mount namespace of its own. Where that cannot be had the tests say so and end.
+//! Tests with a disk that is really full, and with one that is really mounted read-only: a small
+//! file system in memory, in a mount namespace of its own. If that is not possible, the tests print
+//! so and end.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,7 +17,7 @@ use crate::child::{Acked, payload, verify};
 
 const PLACE: &str = "UNISONO_TEST_SMALL_DISK";
 
-/// Runs one of the tests below, those that begin with `inside_`, on a disk of 192 MiB.
+/// Runs one of the tests below whose names begin with `inside_`, on a disk of 192 MiB.
 fn on_a_small_disk(test: &str) {
     let place = tempfile::tempdir().unwrap();
     let mount = "mount -t tmpfs -o size=192m tmpfs \"$0\" && exec \"$@\"";
@@ -54,12 +55,12 @@ fn a_store_on_a_full_or_read_only_disk_can_be_read() {
     on_a_small_disk("inside_closed");
 }
 
-/// The directory of the test inside, if it is one.
+/// The directory of the inner test, if this is one.
 fn place() -> Option<std::path::PathBuf> {
     std::env::var_os(PLACE).map(Into::into)
 }
 
-/// Takes all the room there is.
+/// Fills the disk.
 fn fill(place: &Path) -> std::path::PathBuf {
     let ballast = place.join("ballast");
     let mut file = File::create(&ballast).unwrap();
@@ -92,7 +93,7 @@ impl Writer {
         }
     }
 
-    /// Appends to each session in turn, until one append fails or there were so many.
+    /// Appends to each session in turn, until one append fails or this many were made.
     async fn write(&mut self, rounds: u64) -> Result<(), Error> {
         for _ in 0..rounds {
             for (session, claim) in &mut self.claims {
@@ -128,7 +129,7 @@ fn inside_full() {
             assert!(error.to_string().contains("free some space"), "{error}");
             let health = writer.disk.health();
             assert!(matches!(health, Health::DiskFull { .. }), "{health:?}");
-            // Reads go on, and a second try fails in the same way.
+            // Reads work, and a second attempt fails in the same way.
             verify(&*writer.disk, &writer.acked).await.unwrap();
             assert!(writer.write(1).await.unwrap_err().is_disk_full());
             fs::remove_file(ballast).unwrap();
@@ -150,7 +151,7 @@ fn inside_full() {
     println!("went through");
 }
 
-/// Everything that was acknowledged can be listed, read and exported, and nothing be written.
+/// All acknowledged data can be listed, read and exported, and nothing can be written.
 async fn check_read_only(place: &Path, acked: &Acked) {
     let store = place.join("store");
     let Err(error) = Disk::open(&store) else {
@@ -161,7 +162,7 @@ async fn check_read_only(place: &Path, acked: &Acked) {
     verify(&disk, acked).await.unwrap();
     let sessions = disk.sessions(None, 100).await.unwrap();
     assert_eq!(sessions.len(), acked.len(), "the deleted one is not there");
-    // Part by part, as whoever folds a journal reads it.
+    // In parts, as a journal is folded.
     for (&session, &seq) in acked {
         let id = SessionId::from_u128(session);
         let mut read = 0;

@@ -1,11 +1,11 @@
-//! SIGKILL of a real process in the middle of its writes.
+//! Tests with a real process that is ended by SIGKILL during its writes.
 
 use unisono_store::{Append, Disk, Engine, SessionId};
 
 use crate::child::{self, Acked};
 use crate::power_cut::copy_dir;
 
-/// A small deterministic generator (splitmix64): a failing round can be run again.
+/// A small deterministic random generator (splitmix64), so that a failing round can be repeated.
 pub(crate) fn scramble(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -13,7 +13,7 @@ pub(crate) fn scramble(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How often to repeat what is random: more under a soak.
+/// Number of repetitions of random tests: more in a soak test.
 pub(crate) fn rounds(ordinary: u64) -> u64 {
     std::env::var("UNISONO_SOAK_ROUNDS")
         .ok()
@@ -21,8 +21,8 @@ pub(crate) fn rounds(ordinary: u64) -> u64 {
         .unwrap_or(ordinary)
 }
 
-/// Enough writes one by one that the writer settles in between: what a kill leaves then is whole, and
-/// a session that is written to no more is not forgotten behind the mark.
+/// Makes enough single writes for the writer to settle in between. The store is complete after a
+/// kill, and a session that is no longer written to is not forgotten after the mark.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_behind_a_settling_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ async fn every_acknowledged_event_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut acked = Acked::new();
     for round in 0..rounds(50) {
-        // A store that is killed over and over, and from time to time a new one.
+        // A store that is killed repeatedly, and now and then a new one.
         let store = dir.path().join((round / 10).to_string());
         if round % 10 == 0 {
             acked.clear();

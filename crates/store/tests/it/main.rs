@@ -1,4 +1,4 @@
-//! What a store promises, tested on real files, real processes and a simulated power cut.
+//! Tests of the store's guarantees with real files, real processes and a simulated power cut.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

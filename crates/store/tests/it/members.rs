@@ -1,4 +1,5 @@
-//! Several programs on one database: who owns a session, who takes over, and who is fenced.
+//! Tests of several programs on one database: which owns a session, which takes over, and which is
+//! fenced.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +10,14 @@ use unisono_test_postgres::Server;
 use crate::postgres::{sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
-/// After this a program is gone, where a test waits for that: its beats come through on a busy machine.
+/// Lease time in tests that wait for a program to be gone; its beats must arrive in time on a busy
+/// machine.
 const SOON: Duration = Duration::from_secs(5);
-/// No test waits for it: a program that is to be gone looks as if it had not beaten for longer.
+/// Lease time in other tests, which do not wait for it: a program is made to look as if it had not
+/// sent a beat for longer.
 const LATE: Duration = Duration::from_secs(600);
 
-/// A program that uses that schema.
+/// Creates a program that uses that schema.
 async fn member(schema: &str, takeover_after: Duration) -> Postgres {
     let url = Server::shared().unwrap().url(schema);
     let options = Options::new(&url, None).unwrap().member(takeover_after);
@@ -34,14 +37,14 @@ fn append(epoch: u64, expected_seq: u64) -> Append {
     }
 }
 
-/// Waits until what is known at a beat is so.
+/// Waits until the state at a beat satisfies the condition.
 async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
     let mut beats = cluster(engine).beats();
     let so = tokio::time::timeout(Duration::from_secs(30), beats.wait_for(|beat| is_so(beat)));
     let _beat = so.await.unwrap().unwrap();
 }
 
-/// Has a program look as if it had not beaten for long, which then says nothing any more.
+/// Makes a program look as if it had not sent a beat for long; it sends no more.
 async fn stop_beating(schema: &str, engine: &Postgres) {
     let id = own_id(engine).await;
     sql(
@@ -89,10 +92,10 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
     assert_eq!(owner.id.to_string(), own_id(&one).await);
     assert_eq!(cluster(&one).owner(A).await.unwrap(), None);
     assert!(cluster(&one).is_own(A) && !cluster(&other).is_own(A));
-    // What is read is read by all, and its owner claims it again.
+    // All programs can read the session, and its owner can claim it again.
     assert_eq!(other.read(A, 1, 9).await.unwrap().len(), 1);
     assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 1);
-    // Given back as it was before it was claimed again, it is not.
+    // A release with the state before the last claim has no effect.
     let known = one.session(A).await.unwrap().unwrap();
     let before = SessionInfo {
         epoch: known.epoch - 1,
@@ -101,11 +104,11 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
     cluster(&one).release(vec![before]).await.unwrap();
     cluster(&one).decline(before).await.unwrap();
     assert!(cluster(&one).is_own(A) && cluster(&other).owner(A).await.unwrap().is_some());
-    // Given back, it is whoever's claims it first.
+    // After a release it belongs to the first program that claims it.
     cluster(&one).release(vec![known]).await.unwrap();
     assert_eq!(other.claim(A).await.unwrap().epoch, claim.epoch + 2);
     assert!(cluster(&one).owner(A).await.unwrap().is_some());
-    // One that leaves is gone at once.
+    // A program that leaves counts as gone at once.
     other.close().await.unwrap();
     beat(&one, |beat| beat.has_gone).await;
     assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 3);
@@ -130,7 +133,7 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     }
     let living = [member("gone", LATE).await, member("gone", LATE).await];
     for engine in &living {
-        // One without an address is waited for.
+        // Claims wait for a program without an address.
         let announcement = Announcement {
             address: Some("http://127.0.0.1:1".to_owned()),
             ..Announcement::default()
@@ -159,14 +162,15 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     all.sort();
     all.dedup();
     assert_eq!((first.len() + second.len(), all.len()), (50, 50));
-    // Who dies or fails before it opens them finds them by this.
+    // A program that dies or fails before it opens them finds them by this.
     let left = cluster(&living[0]).owned().await.unwrap();
     assert_eq!(left.len(), first.len());
     assert!(
         left.iter()
             .all(|info| !cluster(&living[0]).is_own(info.session))
     );
-    // The zombie wakes: nothing that it writes counts, and it learns what happened to it.
+    // The program that was considered gone continues: its writes are refused, and it learns that it
+    // was fenced.
     let fenced = zombie.append(append(claims[0].epoch, 1)).await.unwrap_err();
     assert!(matches!(fenced, Error::Fenced { .. }), "{fenced}");
     beat(&zombie, |beat| beat.lapses > 0).await;
@@ -194,7 +198,7 @@ async fn a_claim_waits_for_an_owner_that_may_be_gone() {
     let gone = member("silent", SOON).await;
     gone.claim(A).await.unwrap();
     let living = member("silent", SOON).await;
-    // It has no address: it is a command that was killed, or works on.
+    // It has no address: it is a command that was killed, or that is still working.
     let claiming = Instant::now();
     let refused = living.claim(A).await.unwrap_err();
     assert!(refused.is_owned_elsewhere() && claiming.elapsed() >= SOON);
@@ -247,7 +251,7 @@ async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has(
     assert!(cluster(&other).take_over(9).await.unwrap().is_empty());
     beat(&other, |beat| !beat.has_gone && beat.alive == 2).await;
     beat(&one, |beat| beat.is_draining && beat.lapses == 0).await;
-    // It may take sessions again, also where it is started again.
+    // It accepts sessions again, including after a restart.
     let new: uuid::Uuid = own_id(&one).await.parse().unwrap();
     assert!(cluster(&other).drain(new, false).await.unwrap());
     beat(&one, |beat| !beat.is_draining).await;

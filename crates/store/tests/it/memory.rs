@@ -1,4 +1,4 @@
-//! What a store keeps in memory of what went through it.
+//! Tests of how much memory a store needs.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ const ASKED: &str = "UNISONO_TEST_MEMORY";
 const EVENT_BYTES: usize = 256 << 10;
 const EVENTS: u64 = 768;
 const AT_ONCE: u64 = 16;
-/// Half of what was written. Without sweeps nearly all of it stays.
+/// Half of the written data. Without sweeps nearly all of it stays in memory.
 const MOST_BYTES: u64 = EVENTS * EVENT_BYTES as u64 / 2;
 
-/// Resident memory of a process of its own falls back although every page was in use once.
+/// The resident memory of a separate process falls again although every page was in use once.
 #[test]
 fn the_cache_gives_back_what_is_over_its_bound() {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["memory::inside", "--exact", "--nocapture"]);
-    // What is freed goes straight back to the system, so that this looks at the store alone.
+    // Freed memory is returned to the system at once, so that only the store is measured.
     child.env("MALLOC_MMAP_THRESHOLD_", "16384");
     let done = child.env(ASKED, "yes").output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
@@ -28,7 +28,7 @@ fn the_cache_gives_back_what_is_over_its_bound() {
     );
 }
 
-/// The child's side. Does nothing unless the parent asked for it.
+/// The code of the child. Does nothing unless the parent started it.
 #[tokio::test(flavor = "multi_thread")]
 async fn inside() {
     if std::env::var_os(ASKED).is_none() {

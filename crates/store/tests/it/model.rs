@@ -1,5 +1,5 @@
-//! The disk engine against the memory engine: any sequence of calls, with openings and crashes in
-//! between, gives the same answers.
+//! Compares the disk engine with the memory engine: any sequence of calls, with openings and
+//! crashes in between, must give the same answers.
 
 use proptest::prelude::*;
 use unisono_store::{Append, Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Memory, SessionId};
@@ -12,7 +12,7 @@ enum Call {
     Claim {
         session: u128,
     },
-    /// Under the epoch and at the place that the session has, each off by so much.
+    /// With the epoch and the number that the session has, each changed by this much.
     Append {
         session: u128,
         count: u64,
@@ -23,7 +23,7 @@ enum Call {
         session: u128,
         back: u64,
     },
-    /// If its last event is so far from where it is, and so much is left of it.
+    /// With an expected last event that is off by this much, and this much usage to keep.
     Delete {
         session: u128,
         seq_off: Option<u64>,
@@ -35,7 +35,7 @@ enum Call {
         limit: usize,
     },
     Reopen,
-    /// Goes on with what a kill would leave at this moment.
+    /// Continues with the files that a kill would leave at this moment.
     Crash,
 }
 
@@ -121,7 +121,7 @@ async fn answer(engine: &dyn Engine, call: &Call) -> String {
     }
 }
 
-/// Everything an engine knows, but for times.
+/// The complete content of an engine, without times.
 async fn state(engine: &dyn Engine) -> String {
     let mut newest = engine.newest_sessions(None, 100).await.unwrap();
     newest.reverse();

@@ -1,5 +1,5 @@
-//! A vacuum of a store that is open: those who read and write go on, nothing acknowledged is lost,
-//! and nothing of what was deleted is left on disk.
+//! Tests of a vacuum of an open store: reads and writes continue, nothing acknowledged is lost, and
+//! no deleted data stays on disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn append(
     disk.append(append).await.unwrap()
 }
 
-/// Writes so many appends of one to three events, and checkpoints between.
+/// Makes this many appends of one to three events, with checkpoints in between.
 async fn write(disk: Arc<Disk>, n: u128, appends: u64) -> (u128, u64) {
     let id = SessionId::from_u128(n);
     let claim = disk.claim(id).await.unwrap();
@@ -100,7 +100,7 @@ async fn what_is_deleted_is_gone_from_disk_when_an_online_vacuum_returns() {
     assert!(done.after_bytes < done.before_bytes, "{done:?}");
     assert!(before.disk_bytes > before.live_bytes, "{before:?}");
     verify(&*disk, &acked).await.unwrap();
-    // It goes on: claims hold, the deleted one can be made again.
+    // The store continues: claims stay valid, the deleted session can be created again.
     acked.extend([write(disk.clone(), 1, 5).await]);
     let again = secret(&disk, 99).await;
     assert_eq!(disk.session(again).await.unwrap().unwrap().last_seq, 2);
@@ -170,7 +170,7 @@ async fn those_who_write_and_read_go_on_during_a_vacuum() {
     );
 }
 
-/// A store that is closed does not wait for a slow copy.
+/// Closing a store does not wait for a slow copy.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_gives_a_slow_vacuum_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ async fn closing_gives_a_slow_vacuum_up() {
     let acked = Acked::from([write(disk.clone(), 1, 50).await]);
     let vacuum = tokio::spawn({
         let disk = disk.clone();
-        // At this pace it takes hours.
+        // At this speed it takes hours.
         async move { disk.vacuum(Some(1)).await }
     });
     while !dir.path().join("data.new").exists() {
@@ -192,7 +192,7 @@ async fn closing_gives_a_slow_vacuum_up() {
     verify(&opened.disk, &acked).await.unwrap();
 }
 
-/// A process that vacuums again and again while it writes is killed at any instant.
+/// A process that repeatedly vacuums while it writes is killed at any moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_during_an_online_vacuum_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -208,7 +208,8 @@ async fn a_kill_during_an_online_vacuum_loses_nothing() {
     }
 }
 
-/// What a repair has lost is told until a person has taken note of it, whole as all the rest is.
+/// The losses of a repair are reported until a user acknowledges them, although the remaining data
+/// is undamaged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_stays_visible_after_the_repair() {
     let dir = tempfile::tempdir().unwrap();

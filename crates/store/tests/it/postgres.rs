@@ -1,4 +1,4 @@
-//! The PostgreSQL engine on a real server: fences, crashes, lost answers, and what it refuses.
+//! Tests of the PostgreSQL engine with a real server: fences, crashes, lost answers, and refusals.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -27,14 +27,14 @@ fn options(url: &str) -> Options {
     Options::new(url, None).unwrap()
 }
 
-/// A store in a new schema of the shared server; none where PostgreSQL is not installed.
+/// A store in a new schema of the shared server; `None` if PostgreSQL is not installed.
 pub(crate) async fn store(schema: &str) -> Option<Postgres> {
     let server = tokio::task::spawn_blocking(Server::shared).await.unwrap()?;
     sql(server, "public", &format!("CREATE SCHEMA {schema}")).await;
     Some(Postgres::open(options(&server.url(schema))).await.unwrap())
 }
 
-/// A server of the test's own with a schema for the store.
+/// A separate server for the test, with a schema for the store.
 async fn own_server(settings: &'static [&'static str]) -> Option<Arc<Server>> {
     let started = tokio::task::spawn_blocking(move || Server::start(settings));
     let server = started.await.unwrap()?;
@@ -145,7 +145,7 @@ async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once(
     engine.close().await.unwrap();
 }
 
-/// Passes bytes on to the server, and loses its next answer where it is told to.
+/// Forwards bytes to the server, and drops its next answer on request.
 struct Proxy {
     address: SocketAddr,
     lose: Arc<AtomicBool>,
@@ -171,7 +171,7 @@ impl Proxy {
     }
 }
 
-/// Passes bytes on until one side ends, or an answer is to be lost.
+/// Forwards bytes until one side ends, or an answer is to be dropped.
 fn pass(mut from: TcpStream, mut to: TcpStream, lose: &AtomicBool) {
     let mut bytes = [0; 64 * 1024];
     while let Ok(read) = from.read(&mut bytes) {
@@ -251,7 +251,7 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
     engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
     assert_eq!(engine.health(), Health::Ok);
-    // One that hangs is as good as away.
+    // A server that hangs is treated as unavailable.
     server.pause(true);
     let hangs = tokio::time::timeout(Duration::from_secs(20), engine.read(A, 1, 9)).await;
     assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
@@ -286,7 +286,7 @@ async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
     });
     let server = server.await.unwrap();
     becomes(true).await;
-    // One that hangs does not hold a claim up for ever.
+    // A server that hangs does not delay a claim for ever.
     server.pause(true);
     let hangs = tokio::time::timeout(Duration::from_secs(20), engine.claim(A)).await;
     assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
@@ -330,7 +330,7 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
     let guest = server.url("guests").replace("unisono@", "guest@");
     let error = refused(guest.clone()).await;
     assert!(error.contains("unisono store schema"), "{error}");
-    // Where the tables stand, no right to make any is needed.
+    // If the tables exist, no permission to create any is needed.
     sql(server, "guests", Postgres::schema()).await;
     let granted = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA guests TO guest";
     sql(server, "guests", granted).await;

@@ -1,4 +1,5 @@
-//! A power cut: the store is killed, and everything that was not truly synced is dropped.
+//! Tests with a simulated power cut: the store is killed, and all data that was not synced is
+//! dropped.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use crate::child::{self, Acked};
 use crate::kill::{rounds, scramble};
 use crate::shim;
 
-/// Runs a child on the store in `life-N` until it is killed, leaves what was synced in `life-N+1`.
+/// Runs a child on the store in `life-N` until it is killed, and puts the synced data in
+/// `life-N+1`.
 fn cut(dir: &Path, life: u64, seed: u64, env: &[(&'static str, String)]) -> Acked {
     let store = dir.join(format!("life-{life}"));
     let shadow = dir.join(format!("shadow-{life}"));
@@ -21,7 +23,7 @@ fn cut(dir: &Path, life: u64, seed: u64, env: &[(&'static str, String)]) -> Acke
     acked
 }
 
-/// Checks a copy of what is left, so that the next child opens exactly what the cut left.
+/// Checks a copy of the remaining data, so that the next child opens exactly that.
 async fn check(dir: &Path, life: u64, acked: &Acked) -> Result<u64, String> {
     let copy = dir.join(format!("copy-{life}"));
     copy_dir(&dir.join(format!("life-{life}")), &copy);
@@ -62,8 +64,8 @@ async fn every_acknowledged_event_survives_power_cuts() {
     }
 }
 
-/// The control: where the own sync of the log is not believed, the cut is noticed. If this fails, the
-/// test above proves nothing.
+/// The control test: if the store's own sync of the log is ignored, the power cut must be detected.
+/// If this fails, the test above proves nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_own_sync_a_power_cut_loses_events() {
     for round in 0..3 {

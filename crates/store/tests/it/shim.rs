@@ -1,4 +1,4 @@
-//! Builds `shim.c` and reads what it kept.
+//! Builds `shim.c` and reads the data that it recorded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // Named after this process: a test run beside this one builds its own.
+        // Named after this process: a concurrent test run builds its own.
         let library = dir.join(format!("sync-shim-{}.so", std::process::id()));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/shim.c");
         let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
@@ -37,7 +37,7 @@ pub(crate) fn watch(root: &Path, shadow: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Lays out what a power cut would have left of a directory.
+/// Writes the files that a power cut would have left of a directory.
 pub(crate) fn restore(shadow: &Path, directory: &Path, to: &Path) {
     use std::os::unix::fs::MetadataExt;
     let inode = fs::metadata(directory).unwrap().ino();
@@ -46,7 +46,7 @@ pub(crate) fn restore(shadow: &Path, directory: &Path, to: &Path) {
 
 fn restore_inode(shadow: &Path, inode: u64, to: &Path) {
     fs::create_dir_all(to).unwrap();
-    // A directory that was never synced has no names that are sure to stay.
+    // The names in a directory that was never synced may be lost.
     let names = fs::read_to_string(shadow.join(format!("names-{inode}"))).unwrap_or_default();
     for line in names.lines() {
         let mut parts = line.splitn(3, ' ');
@@ -58,13 +58,13 @@ fn restore_inode(shadow: &Path, inode: u64, to: &Path) {
         if kind == "d" {
             restore_inode(shadow, inode.parse().unwrap(), &to.join(name));
         } else if fs::copy(shadow.join(format!("file-{inode}")), to.join(name)).is_err() {
-            // The name was synced, the bytes never were.
+            // The name was synced, but not the bytes.
             fs::write(to.join(name), b"").unwrap();
         }
     }
 }
 
-/// Notes everything in a directory as synced, for a store that outlives its child.
+/// Records everything in a directory as synced, for a store that outlives its child.
 pub(crate) fn seed(directory: &Path, shadow: &Path) {
     use std::os::unix::fs::MetadataExt;
     fs::create_dir_all(shadow).unwrap();

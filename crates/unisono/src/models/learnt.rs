@@ -135,10 +135,10 @@ mod tests {
         learnt.keep();
         let again = CalibrationFile::open(Some(directory.path()));
         assert_eq!(
-            again.calibrations.of(&model),
-            learnt.calibrations.of(&model)
+            again.calibrations.get(&model),
+            learnt.calibrations.get(&model)
         );
-        assert_eq!(again.calibrations.of(&model).samples(), 1);
+        assert_eq!(again.calibrations.get(&model).samples(), 1);
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             .observe(&model, Tokens(1_000), Tokens(1_200));
         learnt.keep();
         let again = CalibrationFile::open(Some(directory.path()));
-        assert_eq!(again.calibrations.of(&model).samples(), 1);
+        assert_eq!(again.calibrations.get(&model).samples(), 1);
     }
 
     fn ended() -> Event {
@@ -182,7 +182,7 @@ mod tests {
             drop(observe);
             keeper.await.unwrap();
             let again = CalibrationFile::open(Some(directory.path()));
-            assert_eq!(again.calibrations.of(&model).samples(), samples);
+            assert_eq!(again.calibrations.get(&model).samples(), samples);
         }
     }
 }

@@ -111,7 +111,9 @@ fn collect_notices(
         .filter(|entry| entry.model.provider != EXTRACTIVE);
     entries
         .filter_map(|entry| {
-            let known = learnt.of(&entry.model.to_string()).has_window(entry.window);
+            let known = learnt
+                .get(&entry.model.to_string())
+                .has_window(entry.window);
             retiring(&entry, today)
                 .or_else(|| (entry.assumed && !known).then(|| unknown(loaded, &entry)))
         })

@@ -40,7 +40,7 @@ impl Servers {
         let names: BTreeSet<&Arc<str>> = asks.map(|agent| &agent.model).collect();
         for name in &names {
             if let Some(slots) = slots_of(setup, name) {
-                warmth.set_apart(name, slots > 1);
+                warmth.set_serial(name, slots > 1);
             }
         }
         let due = names.into_iter().filter_map(|name| {
@@ -51,14 +51,14 @@ impl Servers {
             let Ok(client) = Client::new(settings) else {
                 return;
             };
-            let served = client.served(&entry.model.model).await;
+            let served = client.query_model(&entry.model.model).await;
             let told = served.window.is_some() || served.slots.is_some();
             self.rest(name, if told { FRESH } else { SILENT });
             if let Some(window) = served.window.filter(|_| entry.assumed) {
-                learnt.stated(name, entry.window, window);
+                learnt.record_stated_window(name, entry.window, window);
             }
             let slots = slots_of(setup, name).or(served.slots);
-            warmth.set_apart(name, slots.is_some_and(|slots| slots > 1));
+            warmth.set_serial(name, slots.is_some_and(|slots| slots > 1));
             tracing::debug!(model = %name, ?served, "a server was asked about its model");
         });
         join_all(asked).await;

@@ -119,7 +119,7 @@ fn models(setup: &Setup, learnt: &Calibrations) -> Vec<Model> {
 fn model(setup: &Setup, learnt: &Calibrations, entry: &Entry) -> Model {
     let model = entry.model.to_string();
     let lacks = setup.loaded.providers.lacks(&entry.model.provider);
-    let learnt = learnt.of(&model);
+    let learnt = learnt.get(&model);
     let window = learnt.window(entry.window);
     let price = |price: Option<Price>| price.map(|price| price.to_string());
     Model {

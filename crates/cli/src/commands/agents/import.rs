@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unisono_config::agents;
 use unisono_config::settings;
 use unisono_config::skills::Skills;
-use unisono_interchange::agents::{self as interchange, Format, Imported, Lost};
+use unisono_interchange::agents::{self as interchange, Format, Imported, KeyChange};
 
 use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
@@ -90,7 +90,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let project = loaded.project.as_deref().unwrap_or(&working);
     let to = args.to.clone().unwrap_or_else(|| project.join("agents"));
     let format = args.from.as_deref().and_then(Format::from_name);
-    let mut known = interchange::Known {
+    let mut known = interchange::LocalNames {
         catalogue: &loaded.catalogue,
         servers: &loaded.tools.names,
         skills: &Skills::names_of(&loaded.sources().skills()),
@@ -288,13 +288,13 @@ fn report(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
     }
 }
 
-fn line(word: &str, Lost { key, line, reason }: &Lost) -> String {
+fn line(word: &str, KeyChange { key, line, reason }: &KeyChange) -> String {
     let place = line.map_or_else(String::new, |line| format!(" (line {line})"));
     format!("  {word:<8} {key}{place}: {reason}")
 }
 
 fn json(one: &Done) -> Value {
-    let list = |all: &[Lost]| -> Vec<Value> {
+    let list = |all: &[KeyChange]| -> Vec<Value> {
         let all = all.iter();
         all.map(|lost| json!({"key": lost.key, "line": lost.line, "reason": lost.reason}))
             .collect()

@@ -5,31 +5,31 @@ use std::rc::Rc;
 
 use crate::transcript::source::Place;
 
-/// An object over several lines is one object up to here; beyond it, the first line is broken.
+/// The maximum size of an object over several lines; beyond it the first line counts as broken.
 const OBJECT_BYTES: usize = 64 << 20;
 
-/// Where one is, for the text and for those who visit its values.
+/// The current position, shared by the text and the visitors of its values.
 #[derive(Clone, Default)]
-pub(super) struct Shared(Rc<RefCell<Track>>);
+pub(super) struct SharedTracker(Rc<RefCell<Tracker>>);
 
 #[derive(Default)]
-struct Track {
+struct Tracker {
     next: Place,
     last: Place,
     offset: u64,
-    /// Where the value under way begins, once it has begun.
-    begun: Option<Place>,
-    /// The text since the last mark, where it is kept: from its first value on.
+    /// The start of the current value, once known.
+    value_start: Option<Place>,
+    /// The kept text, from the first value after the last mark on.
     kept: Option<Vec<u8>>,
     kept_from: Place,
 }
 
-impl Track {
-    /// Takes note of a byte; false if that is too much to be kept.
-    fn saw(&mut self, byte: u8) -> bool {
+impl Tracker {
+    /// Advances by a byte. Returns false if the kept text is too large.
+    fn advance(&mut self, byte: u8) -> bool {
         let between = byte.is_ascii_whitespace() || byte == b',' || byte == b':';
-        if self.begun.is_none() && !between {
-            self.begun = Some(self.next);
+        if self.value_start.is_none() && !between {
+            self.value_start = Some(self.next);
         }
         if let Some(kept) = &mut self.kept
             && !(kept.is_empty() && between)
@@ -53,45 +53,45 @@ impl Track {
     }
 }
 
-impl Shared {
-    /// The text begins there.
+impl SharedTracker {
+    /// Sets the position of the beginning.
     pub(super) fn start(&self, place: Place) {
         let mut track = self.0.borrow_mut();
         (track.next, track.last) = (place, place);
     }
 
-    /// So many bytes are no part of the text.
+    /// Skips bytes that are not part of the text.
     pub(super) fn skip(&self, bytes: usize) {
         self.0.borrow_mut().offset += bytes as u64;
     }
 
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub(super) fn offset(&self) -> u64 {
         self.0.borrow().offset
     }
 
-    /// Takes note of a byte; false if that is too much to be kept.
-    pub(super) fn saw(&self, byte: u8) -> bool {
-        self.0.borrow_mut().saw(byte)
+    /// Advances by a byte. Returns false if the kept text is too large.
+    pub(super) fn advance(&self, byte: u8) -> bool {
+        self.0.borrow_mut().advance(byte)
     }
 
-    /// From the next value on, the text is kept.
-    pub(super) fn mark(&self) {
+    /// Starts keeping the text, from the next value on.
+    pub(super) fn start_keeping(&self) {
         let mut track = self.0.borrow_mut();
-        track.begun = None;
+        track.value_start = None;
         track.kept.get_or_insert_default().clear();
         track.kept_from = track.next;
     }
 
-    /// The next value begins somewhere behind.
-    pub(super) fn begin(&self) {
-        self.0.borrow_mut().begun = None;
+    /// Prepares for the next value.
+    pub(super) fn expect_value(&self) {
+        self.0.borrow_mut().value_start = None;
     }
 
-    /// Where the value begins that was read last.
-    pub(super) fn begun(&self) -> Place {
+    /// The start of the last value.
+    pub(super) fn value_start(&self) -> Place {
         let track = self.0.borrow();
-        track.begun.unwrap_or(track.last)
+        track.value_start.unwrap_or(track.last)
     }
 
     pub(super) fn take(&self) -> (Place, Vec<u8>) {

@@ -1,4 +1,4 @@
-//! The line at which a speaker begins.
+//! Lines that name a speaker.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
@@ -6,9 +6,9 @@ use unisono_context::Timestamp;
 
 use super::has_role;
 
-/// How a text says who speaks.
+/// The style of speaker lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum SpeakerStyle {
     /// `[10:32] Alice: …`, `[10:32] <alice> …`, `2024-05-07 10:32 - Alice: …`.
     Stamped,
     /// `## Assistant`: a heading that is a role.
@@ -19,51 +19,56 @@ pub(super) enum Style {
     Plain,
 }
 
-pub(super) const STYLES: [Style; 4] = [Style::Stamped, Style::Heading, Style::Bold, Style::Plain];
+pub(super) const STYLES: [SpeakerStyle; 4] = [
+    SpeakerStyle::Stamped,
+    SpeakerStyle::Heading,
+    SpeakerStyle::Bold,
+    SpeakerStyle::Plain,
+];
 
-/// Who speaks, since when, and what stands behind that in the line.
+/// A speaker, the time, and the rest of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Start<'t> {
-    /// None: it is a notice of the program.
+pub(super) struct SpeakerLine<'t> {
+    /// `None` for a notice of the program.
     pub(super) name: Option<&'t str>,
     pub(super) at: Option<Timestamp>,
     pub(super) text: &'t str,
 }
 
-/// What stands before a colon, but is no name.
+/// Words before a colon that are not names.
 const NO_NAMES: [&str; 12] = [
     "from", "to", "cc", "bcc", "subject", "date", "note", "warning", "http", "https", "example",
     "todo",
 ];
 
-impl Style {
-    /// Who begins to speak in a line; none if nobody does.
-    pub(super) fn start(self, line: &str) -> Option<Start<'_>> {
+impl SpeakerStyle {
+    /// The speaker at the beginning of a line; `None` if there is none.
+    pub(super) fn start(self, line: &str) -> Option<SpeakerLine<'_>> {
         let line = line.trim_start_matches(['\u{200e}', '\u{200f}', '\u{feff}']);
         let (name, text) = match self {
-            Style::Stamped => return stamped(line),
-            Style::Heading => {
+            SpeakerStyle::Stamped => return stamped(line),
+            SpeakerStyle::Heading => {
                 let title = line.trim_start_matches('#');
                 let level = line.len() - title.len();
                 let title = title.trim().trim_matches('*').trim_end_matches(':');
                 let is_one = (1..=6).contains(&level) && has_role(title) && !title.is_empty();
                 (is_one.then_some(title)?, "")
             }
-            Style::Bold => {
+            SpeakerStyle::Bold => {
                 let (name, text) = line.strip_prefix("**")?.split_once("**")?;
                 match name.strip_suffix(':') {
                     Some(name) => (name, text),
                     None => (name, text.strip_prefix(':')?),
                 }
             }
-            Style::Plain => {
+            SpeakerStyle::Plain => {
                 let (name, text) = line.split_once(':')?;
                 let is_alone = text.is_empty() || text.starts_with([' ', '\t']);
                 (is_alone.then_some(name)?, text)
             }
         };
         let name = is_name(name).then_some(name.trim())?;
-        Some(Start {
+        Some(SpeakerLine {
             name: Some(name),
             at: None,
             text: text.trim(),
@@ -79,21 +84,21 @@ fn is_name(name: &str) -> bool {
     begins && is_short && name.chars().all(is_plain) && !is_other
 }
 
-/// How lines begin that a chat's program wrote.
+/// The beginnings of a chat program's own lines.
 const NOTICES: [&str; 2] = ["=== ", "-!- "];
 
-/// `<@ana> hello`, as programs for IRC log it.
+/// `<@ana> hello`, as in IRC logs.
 fn in_angles(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.strip_prefix('<')?.split_once('>')?;
     let name = name.trim_start_matches(['@', '+', '%', '&', '~', ' ']);
     (!name.contains(char::is_whitespace)).then_some((name, text))
 }
 
-/// A line that says when. Without a name it is a notice of the program.
-fn stamped(line: &str) -> Option<Start<'_>> {
+/// A line with a time. Without a name it is a notice of the program.
+fn stamped(line: &str) -> Option<SpeakerLine<'_>> {
     if let Some(notice) = NOTICES.iter().find_map(|mark| line.strip_prefix(mark)) {
         let (name, at, text) = (None, None, notice.trim());
-        return Some(Start { name, at, text });
+        return Some(SpeakerLine { name, at, text });
     }
     let (stamp, rest) = match line.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -113,10 +118,11 @@ fn stamped(line: &str) -> Option<Start<'_>> {
         None => (None, rest),
     };
     let text = text.trim_start_matches('\u{200e}').trim();
-    Some(Start { name, at, text })
+    Some(SpeakerLine { name, at, text })
 }
 
-/// A time, perhaps with a date: then, which moment it is. None if it is something else.
+/// A time, possibly with a date: the inner value is the instant if there is a date. `None` if it is
+/// something else.
 fn moment(stamp: &str) -> Option<Option<Timestamp>> {
     let is_space = |c: char| c == ',' || c == 'T' || c.is_whitespace();
     let (mut date, mut time, mut half) = (None, None, None);
@@ -137,7 +143,7 @@ fn moment(stamp: &str) -> Option<Option<Timestamp>> {
     Some(Some(Timestamp(zoned.timestamp().as_millisecond())))
 }
 
-/// `10:32`, `10:32:07`; `half` is whether it is after noon, where it is one of twelve hours.
+/// `10:32`, `10:32:07`; `half` is whether it is after noon, for a 12-hour clock.
 fn clock(text: &str, half: Option<bool>) -> Option<Time> {
     let numbers: Option<Vec<i8>> = text.split(':').map(|number| number.parse().ok()).collect();
     let (mut hour, minute, second) = match numbers?.as_slice() {
@@ -151,8 +157,8 @@ fn clock(text: &str, half: Option<bool>) -> Option<Time> {
     Time::new(hour, minute, second, 0).ok()
 }
 
-/// `2024-05-07`, `07.05.24`, `7/5/2024`. Where day and month could be either, the month comes first
-/// only with hours of twelve.
+/// `2024-05-07`, `07.05.24`, `7/5/2024`. If day and month are ambiguous, the month comes first only
+/// with a 12-hour clock and slashes.
 fn day(text: &str, is_half: bool) -> Option<Date> {
     let numbers: Option<Vec<i16>> = text
         .split(['-', '.', '/'])

@@ -5,7 +5,7 @@ use unisono_context::{Ordinal, Timestamp};
 
 use super::{Draft, Object, Result, Value, fields, named, warn_unknown, word};
 
-/// `topics`: what was decided about a path.
+/// `topics`: the decided topic ends of a path.
 pub(super) fn decided<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     warn_unknown(object, &["type", "through", "ends"], draft);
     let (through, last) = named(object, "through", draft)?;
@@ -23,7 +23,7 @@ pub(super) fn decided<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) ->
     Ok(())
 }
 
-/// An end after `before`, no later than `last`, and when it was decided.
+/// A topic end after `before` and up to `last`, with the time of its decision.
 fn end(
     item: Value<'_>,
     before: Ordinal,
@@ -42,7 +42,7 @@ fn end(
     Ok((TopicEnd { opener, by }, at))
 }
 
-/// `sealed`: a topic that a person let end.
+/// `sealed`: a topic that a person ended.
 pub(super) fn sealed<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     warn_unknown(object, &["type", "message", "at"], draft);
     let (message, _) = named(object, "message", draft)?;

@@ -10,10 +10,11 @@ use unisono_context::{MessageId, Role};
 use unisono_session::State;
 
 use super::chat::path;
-use super::lossless::as_is;
+use super::lossless::verbatim_json;
 use super::{WriteError, line};
 
-/// The messages, those of one role in a row as one, because a call's result must follow at once.
+/// The messages; consecutive ones of one role are merged, because a call's result must follow
+/// directly.
 pub(super) fn messages(state: &State, head: MessageId) -> Result<String, WriteError> {
     let mut system = vec![state.system().to_string()];
     let mut messages: Vec<Turn<'_>> = Vec::new();
@@ -96,7 +97,7 @@ impl<'m> From<&'m Part> for Block<'m> {
             } => Block::ToolUse {
                 id,
                 name,
-                input: match as_is(arguments).filter(|json| json.get().starts_with('{')) {
+                input: match verbatim_json(arguments).filter(|json| json.get().starts_with('{')) {
                     Some(json) => Input::Json(json),
                     None => Input::Text { input: arguments },
                 },

@@ -9,7 +9,7 @@ use unisono_context::message::Part;
 use unisono_context::{Message, MessageId, Ordinal, Role};
 use unisono_session::State;
 
-use super::lossless::as_is;
+use super::lossless::verbatim_json;
 use super::{WriteError, line};
 
 /// Id, name and arguments of a call.
@@ -23,7 +23,7 @@ pub(super) fn openai(state: &State, head: MessageId) -> Result<String, WriteErro
     }
     for message in path(state, head) {
         let content = text(message);
-        let calls: Vec<Call<'_>> = message.tool_calls().map(Call::of).collect();
+        let calls: Vec<Call<'_>> = message.tool_calls().map(Call::new).collect();
         let has_result = message.is_tool_result();
         if content.is_some() || !calls.is_empty() || !has_result {
             let role = match message.role {
@@ -65,7 +65,7 @@ pub(super) fn sharegpt(state: &State, head: MessageId) -> Result<String, WriteEr
             Role::Assistant => "gpt",
         };
         turns.extend(text(message).map(|text| turn(from, text)));
-        let calls: Vec<NamedCall<'_>> = message.tool_calls().map(NamedCall::of).collect();
+        let calls: Vec<NamedCall<'_>> = message.tool_calls().map(NamedCall::new).collect();
         match &calls[..] {
             [] => {}
             [call] => turns.push(turn("function_call", serde_json::to_string(call)?)),
@@ -91,7 +91,7 @@ pub(super) fn path(state: &State, head: MessageId) -> impl Iterator<Item = &Mess
         .map(|node| &*node.message)
 }
 
-/// Texts and attachments, a line each; none where the message has neither.
+/// Texts and attachments, one per line; `None` if the message has neither.
 fn text(message: &Message) -> Option<String> {
     let pieces: Vec<_> = message
         .parts
@@ -143,7 +143,7 @@ struct Call<'m> {
 }
 
 impl<'m> Call<'m> {
-    fn of((id, name, arguments): Borrowed<'m>) -> Call<'m> {
+    fn new((id, name, arguments): Borrowed<'m>) -> Call<'m> {
         Call {
             id,
             r#type: "function",
@@ -158,7 +158,7 @@ struct FunctionCall<'m> {
     arguments: &'m str,
 }
 
-/// A call in ShareGPT: arguments as JSON where they are, else as a text.
+/// A call in ShareGPT: arguments as JSON if they are valid JSON, else as a text.
 #[derive(Serialize)]
 struct NamedCall<'m> {
     name: &'m str,
@@ -173,10 +173,10 @@ enum Arguments<'m> {
 }
 
 impl<'m> NamedCall<'m> {
-    fn of((_, name, arguments): Borrowed<'m>) -> NamedCall<'m> {
+    fn new((_, name, arguments): Borrowed<'m>) -> NamedCall<'m> {
         NamedCall {
             name,
-            arguments: match as_is(arguments) {
+            arguments: match verbatim_json(arguments) {
                 Some(json) => Arguments::Json(json),
                 None => Arguments::Text(arguments),
             },

@@ -1,4 +1,4 @@
-//! unisono JSONL: everything that an import reads.
+//! Writes unisono JSONL: everything that an import reads.
 
 mod checkpoint;
 mod shortened;
@@ -21,35 +21,35 @@ use topics::{SealedLine, TopicsLine};
 use unisono_api::harmless::is_harmful;
 use unisono_config::settings::Own;
 
-/// All messages, branches and checkpoints, what stands shortened, and where topics end.
+/// All messages, branches, checkpoints, shortened messages and topic ends.
 pub(super) fn session(state: &State) -> Result<String, WriteError> {
     let mut out = head_line(state)?;
     for node in state.tree().iter() {
-        line(&mut out, &MessageLine::of(&node.message, state))?;
+        line(&mut out, &MessageLine::new(&node.message, state))?;
     }
     let branches: Vec<_> = state.tree().branches().collect();
     let mut heads = Vec::with_capacity(branches.len());
     for (name, head) in branches {
-        heads.push((name, waiting(&mut out, state, name, head)?));
+        heads.push((name, write_waiting(&mut out, state, name, head)?));
     }
     for (name, head) in heads {
-        line(&mut out, &BranchLine::of(name, head))?;
+        line(&mut out, &BranchLine::new(name, head))?;
     }
     for checkpoint in state.checkpoints().iter() {
-        line(&mut out, &CheckpointLine::of(checkpoint, state))?;
+        line(&mut out, &CheckpointLine::new(checkpoint, state))?;
     }
     for (after, shortened) in state.alterations().current() {
-        line(&mut out, &ShortenedLine::of(shortened, after))?;
+        line(&mut out, &ShortenedLine::new(shortened, after))?;
     }
     let nodes: Vec<&Node> = state.tree().iter().collect();
     topics(&mut out, state, &nodes)?;
     Ok(out)
 }
 
-/// The messages that wait on a branch until its open turn has ended, after its head: nothing waits
-/// where they are imported, because open turns are no part of an export. The branch's last message
-/// then.
-fn waiting(
+/// Writes the messages that wait on a branch for the end of its open turn, after its head: an
+/// export contains no open turns, so nothing waits after an import. Returns the branch's last
+/// message.
+fn write_waiting(
     out: &mut String,
     state: &State,
     branch: &str,
@@ -57,13 +57,13 @@ fn waiting(
 ) -> Result<MessageId, WriteError> {
     let mut last = head;
     for message in state.waiting_messages(branch) {
-        line(out, &MessageLine::waiting(message, last))?;
+        line(out, &MessageLine::for_waiting(message, last))?;
         last = message.id;
     }
     Ok(last)
 }
 
-/// What was decided and sealed among these messages, parents first.
+/// Writes the topic decisions and sealed topics of these messages, parents first.
 fn topics(out: &mut String, state: &State, nodes: &[&Node]) -> Result<(), WriteError> {
     let known = state.topics();
     for decided in known.decisions(state.tree(), nodes.iter().copied()) {
@@ -76,7 +76,7 @@ fn topics(out: &mut String, state: &State, nodes: &[&Node]) -> Result<(), WriteE
     Ok(())
 }
 
-/// The same of one branch.
+/// Like [`session`], for one branch.
 pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<String, WriteError> {
     let tree = state.tree();
     let mut out = head_line(state)?;
@@ -85,10 +85,10 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
         .map_or(Ordinal(0), |node| node.message.ordinal);
     let nodes = tree.range(head, Ordinal::FIRST..=last);
     for node in &nodes {
-        line(&mut out, &MessageLine::of(&node.message, state))?;
+        line(&mut out, &MessageLine::new(&node.message, state))?;
     }
-    let last = waiting(&mut out, state, name, head)?;
-    line(&mut out, &BranchLine::of(name, last))?;
+    let last = write_waiting(&mut out, state, name, head)?;
+    line(&mut out, &BranchLine::new(name, last))?;
     let on_branch = |id: MessageId| {
         let ordinal = tree.get(id).map(|node| node.message.ordinal);
         ordinal
@@ -97,9 +97,9 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
     };
     let checkpoints = state.checkpoints().iter();
     for checkpoint in checkpoints.filter(|c| c.applies_to(tree, head)) {
-        let mut line_of = CheckpointLine::of(checkpoint, state);
+        let mut line_of = CheckpointLine::new(checkpoint, state);
         if !on_branch(checkpoint.parent) {
-            // Made on a sibling: on this branch, at the cutoff they share.
+            // Made on a sibling branch: placed at the common cutoff of this branch.
             let cutoff = tree.at(head, checkpoint.cutoff).map(|node| node.message.id);
             line_of.parent = cutoff.unwrap_or(head).to_string();
         }
@@ -107,7 +107,7 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
     }
     let shortened = state.alterations().current().into_iter();
     for (after, shortened) in shortened.filter(|(_, a)| on_branch(a.message)) {
-        line(&mut out, &ShortenedLine::of(shortened, after))?;
+        line(&mut out, &ShortenedLine::new(shortened, after))?;
     }
     topics(&mut out, state, &nodes)?;
     Ok(out)
@@ -162,32 +162,32 @@ struct MessageLine<'m> {
 }
 
 impl<'m> MessageLine<'m> {
-    fn of(message: &'m Message, state: &State) -> MessageLine<'m> {
+    fn new(message: &'m Message, state: &State) -> MessageLine<'m> {
         MessageLine {
             r#type: "message",
             id: message.id.to_string(),
             parent: message.parent.map(|id| id.to_string()),
             role: message.role.name(),
             author: message.author.as_ref().map(|author| author.as_str()),
-            at: Time::of(message.at),
-            usage: message.usage.map(Usage::of),
+            at: Time::new(message.at),
+            usage: message.usage.map(Usage::new),
             pinned: state.pinned().contains(&message.id),
-            parts: message.parts.iter().map(PartLine::of).collect(),
+            parts: message.parts.iter().map(PartLine::new).collect(),
         }
     }
 
-    /// A message that will follow `parent`.
-    fn waiting(message: &'m NewMessage, parent: MessageId) -> MessageLine<'m> {
+    /// A waiting message that will follow `parent`.
+    fn for_waiting(message: &'m NewMessage, parent: MessageId) -> MessageLine<'m> {
         MessageLine {
             r#type: "message",
             id: message.id.to_string(),
             parent: Some(parent.to_string()),
             role: message.role.name(),
             author: message.author.as_ref().map(|author| author.as_str()),
-            at: Time::of(message.at),
-            usage: message.usage.map(Usage::of),
+            at: Time::new(message.at),
+            usage: message.usage.map(Usage::new),
             pinned: false,
-            parts: message.parts.iter().map(PartLine::of).collect(),
+            parts: message.parts.iter().map(PartLine::new).collect(),
         }
     }
 }
@@ -199,7 +199,7 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(usage: ReportedUsage) -> Usage {
+    fn new(usage: ReportedUsage) -> Usage {
         Usage {
             input: usage.input.0,
             output: usage.output.0,
@@ -234,7 +234,7 @@ enum PartLine<'m> {
 }
 
 impl<'m> PartLine<'m> {
-    fn of(part: &'m Part) -> PartLine<'m> {
+    fn new(part: &'m Part) -> PartLine<'m> {
         match part {
             Part::Text(text) => PartLine::Text { text },
             Part::ToolCall {
@@ -242,7 +242,7 @@ impl<'m> PartLine<'m> {
                 name,
                 arguments,
             } => {
-                let raw = as_is(arguments);
+                let raw = verbatim_json(arguments);
                 PartLine::ToolCall {
                     id,
                     name,
@@ -272,11 +272,11 @@ impl<'m> PartLine<'m> {
     }
 }
 
-/// Arguments that can stand in the line as they are: JSON on one line, and not a text, which
-/// would be read as arguments in a text.
-pub(super) fn as_is(arguments: &str) -> Option<&RawValue> {
+/// Arguments that can be written verbatim: JSON on one line that is not a text, which would be read
+/// as arguments in a text.
+pub(super) fn verbatim_json(arguments: &str) -> Option<&RawValue> {
     let breaks = arguments.contains(['\n', '\r']);
-    // What is escaped would be other arguments; in a text it is the same.
+    // Escaping would change the arguments, except within a text.
     if arguments.starts_with('"') || breaks || arguments.contains(is_harmful) {
         return None;
     }
@@ -292,7 +292,7 @@ struct BranchLine<'b> {
 }
 
 impl<'b> BranchLine<'b> {
-    fn of(name: &'b str, head: MessageId) -> BranchLine<'b> {
+    fn new(name: &'b str, head: MessageId) -> BranchLine<'b> {
         BranchLine {
             r#type: "branch",
             name,
@@ -301,7 +301,7 @@ impl<'b> BranchLine<'b> {
     }
 }
 
-/// RFC 3339; milliseconds for a time no calendar has.
+/// RFC 3339; milliseconds for a time out of the calendar's range.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Time {
@@ -310,7 +310,7 @@ enum Time {
 }
 
 impl Time {
-    fn of(at: Timestamp) -> Time {
+    fn new(at: Timestamp) -> Time {
         match jiff::Timestamp::from_millisecond(at.0) {
             Ok(time) => Time::Text(time.to_string()),
             Err(_) => Time::Ms(at.0),

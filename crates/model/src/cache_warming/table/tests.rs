@@ -1,4 +1,5 @@
-//! The gate's decisions: who leads, who waits and until when, what is remembered.
+//! Tests of the gate's decisions: which request leads, which wait and until when, and what is
+//! remembered.
 
 use proptest::prelude::*;
 
@@ -24,8 +25,8 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn asking(mode: CacheWarm, peers: u32, prefix: u64, minimum: Option<u64>) -> Asking {
-    Asking {
+fn warming(mode: CacheWarm, peers: u32, prefix: u64, minimum: Option<u64>) -> WarmingRequest {
+    WarmingRequest {
         mode,
         has_peers: peers > 1,
         prefix: Tokens(prefix),
@@ -33,14 +34,14 @@ fn asking(mode: CacheWarm, peers: u32, prefix: u64, minimum: Option<u64>) -> Ask
     }
 }
 
-/// One of several that share a long prefix.
-fn fan_out() -> Asking {
-    asking(CacheWarm::Leader, 4, 80_000, Some(1_024))
+/// One of several requests that share a long prefix.
+fn fan_out() -> WarmingRequest {
+    warming(CacheWarm::Leader, 4, 80_000, Some(1_024))
 }
 
 fn lead(table: &mut Table, key: &Key, now: Duration) -> Ticket {
     match table.enter(key, now, &fan_out()) {
-        Entered::Lead(ticket) => ticket,
+        WarmingDecision::Lead(ticket) => ticket,
         other => panic!("{other:?}"),
     }
 }
@@ -48,36 +49,48 @@ fn lead(table: &mut Table, key: &Key, now: Duration) -> Ticket {
 #[test]
 fn only_a_request_that_can_gain_from_it_leads_or_waits() {
     let rows = [
-        (asking(CacheWarm::Leader, 2, 1_024, Some(1_024)), true),
-        (asking(CacheWarm::Prewarm, 2, 1_024, Some(1_024)), true),
-        (asking(CacheWarm::Off, 64, 80_000, Some(1_024)), false),
-        (asking(CacheWarm::Leader, 1, 80_000, Some(1_024)), false),
-        (asking(CacheWarm::Leader, 0, 80_000, Some(1_024)), false),
-        (asking(CacheWarm::Leader, 64, 1_023, Some(1_024)), false),
-        (asking(CacheWarm::Prewarm, 64, 1_023, Some(1_024)), false),
-        (asking(CacheWarm::Leader, 64, 80_000, None), false),
+        (warming(CacheWarm::Leader, 2, 1_024, Some(1_024)), true),
+        (warming(CacheWarm::Prewarm, 2, 1_024, Some(1_024)), true),
+        (warming(CacheWarm::Off, 64, 80_000, Some(1_024)), false),
+        (warming(CacheWarm::Leader, 1, 80_000, Some(1_024)), false),
+        (warming(CacheWarm::Leader, 0, 80_000, Some(1_024)), false),
+        (warming(CacheWarm::Leader, 64, 1_023, Some(1_024)), false),
+        (warming(CacheWarm::Prewarm, 64, 1_023, Some(1_024)), false),
+        (warming(CacheWarm::Leader, 64, 80_000, None), false),
     ];
-    for (asking, gated) in rows {
+    for (request, gated) in rows {
         let mut cold = table();
-        let leads = matches!(cold.enter(&key(0), at(0), &asking), Entered::Lead(_));
-        assert_eq!(leads, gated, "{asking:?}");
+        let leads = matches!(
+            cold.enter(&key(0), at(0), &request),
+            WarmingDecision::Lead(_)
+        );
+        assert_eq!(leads, gated, "{request:?}");
         let mut warming = table();
         lead(&mut warming, &key(0), at(0));
-        let waits = matches!(warming.enter(&key(0), at(1), &asking), Entered::Wait { .. });
-        assert_eq!(waits, gated, "{asking:?}");
+        let waits = matches!(
+            warming.enter(&key(0), at(1), &request),
+            WarmingDecision::Wait { .. }
+        );
+        assert_eq!(waits, gated, "{request:?}");
     }
 }
 
 #[test]
-fn nobody_waits_longer_than_the_patience_from_the_leaders_start() {
+fn a_request_waits_at_most_the_patience_after_the_leaders_start() {
     let mut table = table();
     lead(&mut table, &key(0), at(100));
-    let waits = Entered::Wait { until: at(110) };
+    let waits = WarmingDecision::Wait { until: at(110) };
     assert_eq!(table.enter(&key(0), at(100), &fan_out()), waits);
     assert_eq!(table.enter(&key(0), at(109), &fan_out()), waits);
-    // A leader that takes too long holds up no newcomer, and is not replaced.
-    assert_eq!(table.enter(&key(0), at(110), &fan_out()), Entered::Go);
-    assert_eq!(table.enter(&key(0), at(500), &fan_out()), Entered::Go);
+    // A leader that takes too long does not delay new requests, and is not replaced.
+    assert_eq!(
+        table.enter(&key(0), at(110), &fan_out()),
+        WarmingDecision::Go
+    );
+    assert_eq!(
+        table.enter(&key(0), at(500), &fan_out()),
+        WarmingDecision::Go
+    );
 }
 
 #[test]
@@ -85,23 +98,29 @@ fn a_warm_prefix_stays_so_since_it_was_last_used() {
     let mut table = table();
     let ticket = lead(&mut table, &key(0), at(0));
     assert!(!table.is_warm(&key(0), at(1)));
-    table.warmed(&key(0), at(2), LIFETIME);
-    assert!(!table.left(&key(0), ticket), "it had warmed its prefix");
+    table.mark_warm(&key(0), at(2), LIFETIME);
+    assert!(
+        !table.release_leader(&key(0), ticket),
+        "it had warmed its prefix"
+    );
     assert!(table.is_warm(&key(0), at(301)) && !table.is_warm(&key(0), at(302)));
-    assert_eq!(table.enter(&key(0), at(301), &fan_out()), Entered::Go);
-    table.warmed(&key(0), at(301), LIFETIME);
+    assert_eq!(
+        table.enter(&key(0), at(301), &fan_out()),
+        WarmingDecision::Go
+    );
+    table.mark_warm(&key(0), at(301), LIFETIME);
     assert!(table.is_warm(&key(0), at(600)));
     let again = table.enter(&key(0), at(601), &fan_out());
-    assert!(matches!(again, Entered::Lead(_)), "{again:?}");
+    assert!(matches!(again, WarmingDecision::Lead(_)), "{again:?}");
 }
 
 #[test]
 fn a_failed_leader_leaves_its_prefix_cold() {
     let mut table = table();
     let ticket = lead(&mut table, &key(0), at(0));
-    assert!(table.left(&key(0), ticket));
+    assert!(table.release_leader(&key(0), ticket));
     assert!(!table.is_warm(&key(0), at(0)));
-    assert!(!table.left(&key(0), ticket), "once is enough");
+    assert!(!table.release_leader(&key(0), ticket), "once is enough");
     lead(&mut table, &key(0), at(1));
 }
 
@@ -109,15 +128,15 @@ fn a_failed_leader_leaves_its_prefix_cold() {
 fn an_old_leader_does_not_undo_a_new_one() {
     let mut table = table();
     let old = lead(&mut table, &key(0), at(0));
-    // Another request warmed the prefix, which has gone cold since.
-    table.warmed(&key(0), at(20), LIFETIME);
+    // Another request warmed the prefix, which has expired since.
+    table.mark_warm(&key(0), at(20), LIFETIME);
     let new = lead(&mut table, &key(0), at(400));
-    assert!(!table.left(&key(0), old));
+    assert!(!table.release_leader(&key(0), old));
     assert_eq!(
         table.enter(&key(0), at(401), &fan_out()),
-        Entered::Wait { until: at(410) }
+        WarmingDecision::Wait { until: at(410) }
     );
-    assert!(table.left(&key(0), new));
+    assert!(table.release_leader(&key(0), new));
 }
 
 #[test]
@@ -154,14 +173,14 @@ fn the_prefix_that_was_used_longest_ago_is_forgotten_first() {
     let mut table = table();
     lead(&mut table, &key(100), at(0));
     for n in 0..20 {
-        table.warmed(&key(n), at(u64::from(n)), LIFETIME);
+        table.mark_warm(&key(n), at(u64::from(n)), LIFETIME);
     }
     assert_eq!(table.len(), 8 + 1);
     assert!(!table.is_warm(&key(11), at(20)) && table.is_warm(&key(12), at(20)));
     assert!(
         matches!(
             table.enter(&key(100), at(5), &fan_out()),
-            Entered::Wait { .. }
+            WarmingDecision::Wait { .. }
         ),
         "a leader under way is not forgotten"
     );
@@ -173,7 +192,7 @@ fn a_patience_without_end_does_not_overflow() {
     lead(&mut table, &key(0), at(5));
     assert_eq!(
         table.enter(&key(0), at(6), &fan_out()),
-        Entered::Wait {
+        WarmingDecision::Wait {
             until: Duration::MAX
         }
     );
@@ -198,8 +217,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whoever waits has a leader that is not done, and not for longer than the patience; the
-    /// table holds no more than its capacity and the leaders under way.
+    /// Every waiting request has a leader that is not done, and waits no longer than the patience;
+    /// the table contains no more than its capacity and the current leaders.
     #[test]
     fn a_wait_always_has_an_end(steps in steps()) {
         let mut table = table();
@@ -209,28 +228,28 @@ proptest! {
             match step {
                 Step::Pass(seconds) => now += at(seconds),
                 Step::Enter(n) => match table.enter(&key(n), now, &fan_out()) {
-                    Entered::Lead(ticket) => {
+                    WarmingDecision::Lead(ticket) => {
                         leaders.insert(n, (ticket, now));
                     }
-                    Entered::Wait { until } => {
+                    WarmingDecision::Wait { until } => {
                         let (_, since) = leaders[&n];
                         prop_assert!(now < until && until <= since + PATIENCE);
                     }
-                    Entered::Go => {
+                    WarmingDecision::Go => {
                         let late = leaders.get(&n).is_some_and(|(_, since)| now >= *since + PATIENCE);
                         prop_assert!(late || table.is_warm(&key(n), now));
                     }
                 },
                 Step::Warmed(n) => {
-                    table.warmed(&key(n), now, LIFETIME);
+                    table.mark_warm(&key(n), now, LIFETIME);
                     prop_assert!(table.is_warm(&key(n), now));
                 }
                 Step::Left(n) => {
                     if let Some((ticket, _)) = leaders.remove(&n) {
                         let warm = table.is_warm(&key(n), now);
-                        let failed = table.left(&key(n), ticket);
+                        let failed = table.release_leader(&key(n), ticket);
                         prop_assert!(!(failed && warm));
-                        prop_assert!(!table.left(&key(n), ticket));
+                        prop_assert!(!table.release_leader(&key(n), ticket));
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Waiting for a turn, on a clock that the tests move.
+//! Tests of waiting for admission, with a simulated clock.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::provider::Kind;
 
 static M: LazyLock<Arc<str>> = LazyLock::new(|| "m".into());
 
-/// Runs on a clock that jumps to the next timer when nobody has anything to do.
+/// Runs with a clock that advances to the next timer when all tasks are idle.
 fn timed<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -29,7 +29,7 @@ fn admission(limits: Limits) -> Admission {
         Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
     settings.limits = limits;
     settings.breaker.failures = 1;
-    Admission::new(&settings, Share::default())
+    Admission::new(&settings, LimitShare::default())
 }
 
 fn probe_of(admitted: &Admitted<'_>) -> Option<Pass> {
@@ -75,7 +75,7 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
 }
 
 #[test]
-fn who_gives_up_leaves_its_place_to_the_next() {
+fn a_cancelled_request_leaves_its_place_to_the_next() {
     timed(async {
         let admission = admission(Limits {
             requests_per_minute: Some(1),
@@ -100,7 +100,7 @@ fn who_gives_up_leaves_its_place_to_the_next() {
 }
 
 #[test]
-fn who_would_wait_too_long_is_told_at_once() {
+fn a_wait_beyond_the_timeout_fails_at_once() {
     timed(async {
         let admission = admission(Limits {
             tokens_per_minute: Some(60),
@@ -118,7 +118,7 @@ fn who_would_wait_too_long_is_told_at_once() {
 }
 
 #[test]
-fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
+fn requests_waiting_for_tokens_continue_in_order_when_they_are_returned() {
     timed(async {
         let admission = Arc::new(admission(Limits {
             tokens_per_minute: Some(200_000),
@@ -128,7 +128,7 @@ fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
         let first = admission.admit(&M, 140_000, Duration::MAX).await.unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
-        // The last would fit beside the first; it came later.
+        // The last request would fit beside the first, but it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
             let (admission, order) = (admission.clone(), order.clone());
             others.spawn(async move {
@@ -149,7 +149,7 @@ fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
 }
 
 #[test]
-fn who_gets_nothing_back_is_told_at_its_deadline() {
+fn a_request_without_returned_tokens_fails_at_its_deadline() {
     timed(async {
         let admission = admission(Limits {
             tokens_per_minute: Some(60),
@@ -161,7 +161,7 @@ fn who_gets_nothing_back_is_told_at_its_deadline() {
         let failure = admission.admit(&M, 60, Duration::MAX).await.unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
-        // Once it is known that nothing comes back, it is told at once.
+        // Once it is known that no tokens are returned, the request fails at once.
         let mut waiting = pin!(admission.admit(&M, 60, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));
@@ -171,7 +171,7 @@ fn who_gets_nothing_back_is_told_at_its_deadline() {
 }
 
 #[test]
-fn as_many_at_once_as_the_settings_say() {
+fn concurrent_requests_are_limited_by_the_settings() {
     timed(async {
         let admission = admission(Limits {
             concurrent: Some(2),
@@ -191,7 +191,7 @@ fn as_many_at_once_as_the_settings_say() {
 }
 
 #[test]
-fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
+fn a_cancelled_probe_makes_the_next_request_the_probe() {
     timed(async {
         let admission = admission(limits());
         let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();

@@ -1,4 +1,4 @@
-//! Bodies of several pieces.
+//! Tests of bodies with several pieces.
 
 use std::pin::pin;
 use std::task::Waker;
@@ -37,6 +37,6 @@ fn pieces_are_sent_in_order_without_a_copy_and_empty_ones_left_out() {
 }
 
 #[test]
-fn nothing_is_nothing() {
+fn empty_pieces_make_an_empty_body() {
     assert!(frames(Pieces::new([const { Bytes::new() }; 4])).is_empty());
 }

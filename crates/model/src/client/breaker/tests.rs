@@ -1,4 +1,4 @@
-//! The circuit breaker: its transitions, and that it lets one probe through at a time.
+//! Tests of the circuit breaker: its transitions, and that it admits one probe at a time.
 
 use proptest::prelude::*;
 
@@ -26,14 +26,14 @@ fn open() -> Breaker {
 #[test]
 fn it_opens_after_failures_in_a_row_and_for_its_time() {
     let mut breaker = open();
-    assert_eq!(breaker.admit(s(0)), Err(Refused { left: s(30) }));
-    assert_eq!(breaker.check(s(29)), Err(Refused { left: s(1) }));
+    assert_eq!(breaker.admit(s(0)), Err(BreakerOpen { left: s(30) }));
+    assert_eq!(breaker.check(s(29)), Err(BreakerOpen { left: s(1) }));
     assert_eq!(breaker.check(s(30)), Ok(()));
     assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
 }
 
 #[test]
-fn an_answer_in_between_starts_the_count_anew() {
+fn a_success_resets_the_count_of_failures() {
     let mut breaker = Breaker::new(POLICY);
     for verdict in [
         Verdict::Fails,
@@ -50,14 +50,14 @@ fn an_answer_in_between_starts_the_count_anew() {
 }
 
 #[test]
-fn what_a_probe_shows_decides() {
-    let refused = Err(Refused { left: s(0) });
-    // What the probe shows; then what is let through at once, and 30 s later.
+fn the_result_of_the_probe_decides() {
+    let refused = Err(BreakerOpen { left: s(0) });
+    // The result of the probe; then the requests that are admitted at once, and 30 s later.
     let table = [
         (Verdict::Answers, Ok(Pass::Ordinary), Ok(Pass::Ordinary)),
         (
             Verdict::Fails,
-            Err(Refused { left: s(30) }),
+            Err(BreakerOpen { left: s(30) }),
             Ok(Pass::Probe(2)),
         ),
         (Verdict::Unknown, Ok(Pass::Probe(2)), refused),
@@ -73,7 +73,7 @@ fn what_a_probe_shows_decides() {
 }
 
 #[test]
-fn requests_that_were_under_way_when_it_opened() {
+fn requests_in_flight_when_the_breaker_opened() {
     let mut breaker = open();
     breaker.report(s(20), Pass::Ordinary, Verdict::Fails);
     assert_eq!(
@@ -92,13 +92,13 @@ fn requests_that_were_under_way_when_it_opened() {
     probing.report(s(31), Pass::Ordinary, Verdict::Fails);
     assert_eq!(
         probing.check(s(31)),
-        Err(Refused { left: s(0) }),
+        Err(BreakerOpen { left: s(0) }),
         "only the probe counts"
     );
 }
 
 #[test]
-fn a_probe_from_before_it_was_closed_is_no_later_one() {
+fn an_old_probe_is_not_taken_for_a_later_one() {
     let mut breaker = open();
     assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
     breaker.report(s(31), Pass::Ordinary, Verdict::Answers);
@@ -108,7 +108,7 @@ fn a_probe_from_before_it_was_closed_is_no_later_one() {
     assert_eq!(breaker.admit(s(61)), Ok(Pass::Probe(2)));
     breaker.report(s(62), Pass::Probe(1), Verdict::Fails);
     breaker.report(s(62), Pass::Probe(1), Verdict::Unknown);
-    let under_way = Err(Refused { left: s(0) });
+    let under_way = Err(BreakerOpen { left: s(0) });
     assert_eq!(breaker.check(s(62)), under_way, "the second one decides");
     breaker.report(s(63), Pass::Probe(2), Verdict::Unknown);
     assert_eq!(breaker.admit(s(63)), Ok(Pass::Probe(3)));
@@ -127,7 +127,7 @@ fn zero_failures_switch_it_off() {
 }
 
 #[test]
-fn what_a_failure_says_of_its_provider() {
+fn verdicts_by_error_class() {
     let table = [
         (
             Class::Unavailable {
@@ -199,7 +199,7 @@ proptest! {
                 prop_assert_eq!(awaited.count(), 1, "a probe that nobody reports");
             }
         }
-        // Once all have reported, a cool-down later somebody is let through.
+        // Once all have reported, a request is admitted after a cool-down.
         for pass in under_way {
             breaker.report(now, pass, Verdict::Fails);
         }

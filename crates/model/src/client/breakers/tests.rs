@@ -1,4 +1,4 @@
-//! Which failures concern a model, and which its provider whole.
+//! Tests of which failures concern a model, and which its whole provider.
 
 use super::*;
 use crate::language::Stage;
@@ -19,7 +19,7 @@ fn unavailable() -> Class {
     }
 }
 
-/// One that was let through, and failed.
+/// A request that was admitted, and failed.
 fn fail(breakers: &mut Breakers, model: &Arc<str>, class: Class, reached: bool) {
     let passes = breakers.admit(NOW, model).unwrap();
     let failure = Failure::new(class, format!("{} of {model}", class.code()));
@@ -27,7 +27,7 @@ fn fail(breakers: &mut Breakers, model: &Arc<str>, class: Class, reached: bool) 
 }
 
 #[test]
-fn what_concerns_a_model_holds_up_that_alone() {
+fn a_failing_model_delays_no_other() {
     for class in [
         unavailable(),
         Class::Transport,
@@ -45,18 +45,18 @@ fn what_concerns_a_model_holds_up_that_alone() {
             retry_after_ms: 30_000,
         };
         assert_eq!(refused.class, left);
-        let said = format!(
-            "model `a` failed too often and is left alone for 30.0 s more; it failed last with: {} \
+        let expected = format!(
+            "model `a` failed too often; requests to it are paused for 30.0 s more; it failed last with: {} \
              of a",
             class.code()
         );
-        assert_eq!(refused.reason, said);
+        assert_eq!(refused.reason, expected);
         assert_eq!(breakers.admit(NOW, &b), Ok(Passes::ORDINARY), "{class:?}");
     }
 }
 
 #[test]
-fn no_connection_holds_up_all_models_and_one_tries_for_all() {
+fn a_failed_connection_opens_the_breaker_for_all_models() {
     for class in [Class::Transport, Class::Timeout(Stage::Connect)] {
         let [a, b] = names();
         let mut breakers = Breakers::new(POLICY);
@@ -74,7 +74,7 @@ fn no_connection_holds_up_all_models_and_one_tries_for_all() {
         let probe = breakers.admit(later, &a).unwrap();
         assert!(probe.is_probe() && probe.model == Pass::Ordinary);
         assert!(breakers.check(later, &b).is_err(), "one at a time");
-        // It is there again, whatever it says of that model.
+        // The provider is available again, whatever it answers for that model.
         let failure = Failure::new(unavailable(), "busy");
         breakers.failed(later, &a, probe, &failure, true);
         assert_eq!(breakers.admit(later, &b), Ok(Passes::ORDINARY));
@@ -82,14 +82,14 @@ fn no_connection_holds_up_all_models_and_one_tries_for_all() {
 }
 
 #[test]
-fn a_refused_key_concerns_the_provider_from_the_second_model_on() {
+fn a_refused_key_counts_against_the_provider_from_the_second_model_on() {
     let [a, b] = names();
     let mut breakers = Breakers::new(POLICY);
     for _ in 0..2 {
         fail(&mut breakers, &a, Class::Unauthorised, true);
     }
     let refused = breakers.check(NOW, &a).unwrap_err();
-    // No wait helps: it stays what it is.
+    // Waiting does not help: the failure is permanent.
     assert_eq!(refused.class, Class::Unauthorised);
     assert_eq!(refused.reason, "unauthorised of a");
     assert_eq!(breakers.check(NOW, &b), Ok(()), "the key may be for others");
@@ -107,7 +107,7 @@ fn a_refused_key_concerns_the_provider_from_the_second_model_on() {
 }
 
 #[test]
-fn an_answer_closes_and_what_was_given_up_says_nothing() {
+fn a_response_closes_the_breaker_and_an_abandoned_attempt_does_not() {
     let [a, _] = names();
     let mut breakers = Breakers::new(POLICY);
     fail(&mut breakers, &a, unavailable(), true);
@@ -124,7 +124,7 @@ fn an_answer_closes_and_what_was_given_up_says_nothing() {
 }
 
 #[test]
-fn models_that_work_are_forgotten_where_there_are_many() {
+fn closed_breakers_are_removed_if_there_are_many() {
     let mut breakers = Breakers::new(POLICY);
     let [a, _] = names();
     for _ in 0..2 {

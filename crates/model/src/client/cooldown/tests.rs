@@ -1,4 +1,4 @@
-//! The shared cool-down: who waits, and how they start again.
+//! Tests of the shared cool-down: which requests wait, and how they start again.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 #[test]
-fn those_that_come_meanwhile_wait_and_are_spread_out() {
+fn requests_during_the_cool_down_wait_and_are_spread() {
     let mut cool_down = CoolDown::default();
     assert_eq!(cool_down.wait(ms(0), 0.5), None, "nothing is held back yet");
     cool_down.hold(ms(1_000), ms(2_000));
@@ -29,7 +29,7 @@ fn those_that_come_meanwhile_wait_and_are_spread_out() {
 }
 
 #[test]
-fn the_longest_hold_counts() {
+fn the_longest_cool_down_applies() {
     let mut cool_down = CoolDown::default();
     cool_down.hold(ms(0), ms(10_000));
     cool_down.hold(ms(0), ms(1_000));
@@ -41,7 +41,7 @@ fn the_longest_hold_counts() {
 }
 
 #[test]
-fn a_long_hold_is_not_spread_out_for_ever() {
+fn the_spread_is_limited() {
     let mut cool_down = CoolDown::default();
     cool_down.hold(ms(0), Duration::MAX);
     assert!(cool_down.wait(ms(0), 0.0).is_some());

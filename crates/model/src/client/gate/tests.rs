@@ -1,4 +1,4 @@
-//! The gate: breaker, cool-down and limits together, as one fan-out meets them.
+//! Tests of the gate: breaker, cool-down and limits together, as a fan-out uses them.
 
 use super::*;
 use crate::client::breaker::Pass;
@@ -16,8 +16,8 @@ fn gate(limits: Limits) -> Gate {
     Gate::new(&limits, &retry::Policy::default(), breaker)
 }
 
-fn ask() -> Ask {
-    Ask {
+fn request() -> AdmissionRequest {
+    AdmissionRequest {
         model: "m".into(),
         tokens: 10,
         ticket: None,
@@ -27,7 +27,7 @@ fn ask() -> Ask {
 
 const GO: Step = Step::Go(Passes::ORDINARY);
 
-/// To see whether the model is back.
+/// A probe, to find out whether the model is available again.
 fn probe(number: u64) -> Passes {
     Passes {
         model: Pass::Probe(number),
@@ -35,9 +35,9 @@ fn probe(number: u64) -> Passes {
     }
 }
 
-/// One that was let through like that, and took so many tokens.
-fn sent(passes: Passes, taken: u64) -> Sent {
-    Sent {
+/// A request that was admitted as a probe, and reserved this many tokens.
+fn sent(passes: Passes, taken: u64) -> SentRequest {
+    SentRequest {
         model: "m".into(),
         passes,
         taken,
@@ -52,12 +52,12 @@ fn limited(retry_after_ms: Option<u64>) -> Class {
     Class::RateLimited { retry_after_ms }
 }
 
-/// The place in line that it was given, or has.
-fn queued(step: Step, wait: Duration) -> Ask {
+/// Its place in the queue.
+fn queued(step: Step, wait: Duration) -> AdmissionRequest {
     match step {
-        Step::Queued(ticket, time) if time == wait => Ask {
+        Step::Queued(ticket, time) if time == wait => AdmissionRequest {
             ticket: Some(ticket),
-            ..ask()
+            ..request()
         },
         other => panic!("not {wait:?} in line: {other:?}"),
     }
@@ -71,26 +71,26 @@ fn refused(step: &Step) -> Option<(Class, &str)> {
 }
 
 #[test]
-fn one_that_is_told_to_wait_holds_its_siblings_back() {
+fn a_rate_limited_request_delays_its_siblings() {
     let mut gate = gate(Limits::default());
-    assert_eq!(gate.step(ms(0), &ask(), 0.0), GO);
+    assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
     gate.failed(
         ms(0),
         &sent(Passes::ORDINARY, 10),
         &failure(limited(Some(2_000))),
         true,
     );
-    assert_eq!(gate.step(ms(0), &ask(), 0.0), Step::Wait(ms(2_000)));
+    assert_eq!(gate.step(ms(0), &request(), 0.0), Step::Wait(ms(2_000)));
     assert_eq!(
-        gate.step(ms(500), &ask(), 1.0),
+        gate.step(ms(500), &request(), 1.0),
         Step::Wait(ms(2_000)),
         "spread out"
     );
-    assert_eq!(gate.step(ms(2_000), &ask(), 1.0), GO);
+    assert_eq!(gate.step(ms(2_000), &request(), 1.0), GO);
 }
 
 #[test]
-fn holds_by_class() {
+fn cool_downs_by_error_class() {
     let table = [
         (limited(None), Some(500)),
         (limited(Some(7_000)), Some(7_000)),
@@ -108,15 +108,15 @@ fn holds_by_class() {
         ),
         (Class::Transport, None),
         (Class::BadRequest, None),
-        // A day: after two minutes somebody may try.
+        // A day: after two minutes one request may try.
         (limited(Some(86_400_000)), Some(120_000)),
     ];
     for (class, hold) in table {
         let mut gate = gate(Limits::default());
         gate.failed(ms(0), &sent(Passes::ORDINARY, 10), &failure(class), true);
-        let patient = Ask {
+        let patient = AdmissionRequest {
             patience: Duration::MAX,
-            ..ask()
+            ..request()
         };
         let expected = hold.map_or(GO, |hold| Step::Wait(ms(hold)));
         assert_eq!(gate.step(ms(0), &patient, 0.0), expected, "{class:?}");
@@ -124,7 +124,7 @@ fn holds_by_class() {
 }
 
 #[test]
-fn who_cannot_wait_so_long_is_refused_at_once() {
+fn a_request_that_cannot_wait_long_enough_is_rejected_at_once() {
     let mut gate = gate(Limits::default());
     gate.failed(
         ms(0),
@@ -132,7 +132,7 @@ fn who_cannot_wait_so_long_is_refused_at_once() {
         &failure(limited(Some(90_000))),
         true,
     );
-    let step = gate.step(ms(0), &ask(), 0.0);
+    let step = gate.step(ms(0), &request(), 0.0);
     let (class, reason) = refused(&step).unwrap();
     assert_eq!(class, Class::Busy);
     assert!(
@@ -142,27 +142,27 @@ fn who_cannot_wait_so_long_is_refused_at_once() {
 }
 
 #[test]
-fn limits_give_a_place_once() {
+fn a_place_in_the_limit_is_given_once() {
     let mut gate = gate(Limits {
         requests_per_minute: Some(60),
         tokens_per_minute: Some(60),
         ..Limits::default()
     });
-    let large = Ask {
+    let large = AdmissionRequest {
         tokens: 60,
-        ..ask()
+        ..request()
     };
     assert_eq!(gate.step(ms(0), &large, 0.0), GO);
     gate.succeeded(ms(0), &sent(Passes::ORDINARY, 60), Some(60));
-    let first = queued(gate.step(ms(0), &ask(), 0.0), ms(10_000));
-    let second = queued(gate.step(ms(0), &ask(), 0.0), ms(20_000));
+    let first = queued(gate.step(ms(0), &request(), 0.0), ms(10_000));
+    let second = queued(gate.step(ms(0), &request(), 0.0), ms(20_000));
     assert_eq!(queued(gate.step(ms(4_000), &first, 0.0), ms(6_000)), first);
     assert_eq!(
         queued(gate.step(ms(4_000), &second, 0.0), ms(16_000)),
         second
     );
     assert_eq!(gate.step(ms(10_000), &first, 0.0), GO);
-    let third = queued(gate.step(ms(10_000), &ask(), 0.0), ms(20_000));
+    let third = queued(gate.step(ms(10_000), &request(), 0.0), ms(20_000));
     gate.leave(second.ticket.unwrap());
     assert_eq!(
         queued(gate.step(ms(10_000), &third, 0.0), ms(10_000)),
@@ -170,17 +170,18 @@ fn limits_give_a_place_once() {
     );
 }
 
-/// So many tokens were taken by one that is under way, and used by those before it, of 60.
+/// This many tokens are reserved by a request in progress, and were used by earlier ones, of a
+/// limit of 60.
 #[test]
-fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
-    let patient = |seconds| Ask {
+fn a_request_waits_only_if_it_can_be_sent_in_time() {
+    let patient = |seconds| AdmissionRequest {
         tokens: 40,
         patience: Duration::from_secs(seconds),
-        ..ask()
+        ..request()
     };
     for (under_way, used, patience, expected) in [
         (0, 0, 0, Ok(0)),
-        // What is under way may be given back: up to its deadline, and no longer.
+        // Reserved tokens may be returned until the deadline of the request.
         (60, 0, 5, Ok(5_000)),
         (60, 0, 39, Ok(39_000)),
         (60, 0, 41, Ok(40_000)),
@@ -210,7 +211,17 @@ fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
             ..Limits::default()
         });
         for (tokens, ends) in [(used, true), (under_way, false)] {
-            assert_eq!(gate.step(ms(0), &Ask { tokens, ..ask() }, 0.0), GO);
+            assert_eq!(
+                gate.step(
+                    ms(0),
+                    &AdmissionRequest {
+                        tokens,
+                        ..request()
+                    },
+                    0.0
+                ),
+                GO
+            );
             if ends {
                 gate.succeeded(ms(0), &sent(Passes::ORDINARY, tokens), Some(tokens));
             }
@@ -220,9 +231,9 @@ fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
         match (expected, &step) {
             (Ok(0), Step::Go(_)) => {}
             (Ok(wait), Step::Queued(_, time)) => assert_eq!(*time, ms(wait), "{case}"),
-            (Err(said), Step::Refused(failure)) => {
+            (Err(expected), Step::Refused(failure)) => {
                 assert_eq!(failure.class, Class::Busy);
-                assert!(failure.reason.contains(said), "{case}");
+                assert!(failure.reason.contains(expected), "{case}");
                 assert!(failure.reason.starts_with("the limit of tokens"), "{case}");
             }
             _ => panic!("{case}"),
@@ -231,13 +242,13 @@ fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
 }
 
 #[test]
-fn who_stands_in_line_still_minds_the_cool_down() {
+fn queued_requests_respect_the_cool_down() {
     let mut gate = gate(Limits {
         requests_per_minute: Some(1),
         ..Limits::default()
     });
-    assert_eq!(gate.step(ms(0), &ask(), 0.0), GO);
-    let waiting = queued(gate.step(ms(0), &ask(), 0.0), ms(60_000));
+    assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
+    let waiting = queued(gate.step(ms(0), &request(), 0.0), ms(60_000));
     gate.failed(
         ms(0),
         &sent(Passes::ORDINARY, 10),
@@ -248,10 +259,10 @@ fn who_stands_in_line_still_minds_the_cool_down() {
 }
 
 #[test]
-fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
+fn a_failing_provider_gets_one_probe_after_the_cool_down() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
-        assert_eq!(gate.step(ms(0), &ask(), 0.0), GO);
+        assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
         gate.failed(
             ms(0),
             &sent(Passes::ORDINARY, 10),
@@ -259,26 +270,26 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
             true,
         );
     }
-    let step = gate.step(ms(4_000), &ask(), 0.0);
+    let step = gate.step(ms(4_000), &request(), 0.0);
     let (class, reason) = refused(&step).unwrap();
     let left_alone = Class::CircuitOpen {
         retry_after_ms: 6_000,
     };
     assert_eq!(class, left_alone);
     assert!(reason.contains("6.0 s"), "{reason}");
-    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(1)));
+    assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
     assert!(
-        refused(&gate.step(ms(10_000), &ask(), 0.0)).is_some(),
+        refused(&gate.step(ms(10_000), &request(), 0.0)).is_some(),
         "one at a time"
     );
     gate.abandoned(ms(10_000), &sent(probe(1), 10));
-    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(2)));
+    assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(2)));
     gate.succeeded(ms(10_000), &sent(probe(2), 10), None);
-    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), GO);
+    assert_eq!(gate.step(ms(10_000), &request(), 0.0), GO);
 }
 
 #[test]
-fn a_provider_is_back_when_an_answer_begins() {
+fn a_probe_succeeds_when_the_response_begins() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
         gate.failed(
@@ -288,23 +299,23 @@ fn a_provider_is_back_when_an_answer_begins() {
             true,
         );
     }
-    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(1)));
-    let step = gate.step(ms(10_000), &ask(), 0.0);
+    assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
+    let step = gate.step(ms(10_000), &request(), 0.0);
     let soon = Class::CircuitOpen {
         retry_after_ms: 1_000,
     };
     assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
-    gate.answers(ms(10_500), &sent(probe(1), 10));
-    assert_eq!(gate.step(ms(10_500), &ask(), 0.0), GO, "before its end");
-    // What breaks after that is one failure among others.
+    gate.response_started(ms(10_500), &sent(probe(1), 10));
+    assert_eq!(gate.step(ms(10_500), &request(), 0.0), GO, "before its end");
+    // A failure after that counts as an ordinary failure.
     let sent = sent(probe(1), 10);
     let broken = failure(Class::IncompleteStream);
     gate.failed(ms(11_000), &sent, &broken, true);
-    assert_eq!(gate.step(ms(11_000), &ask(), 0.0), GO);
+    assert_eq!(gate.step(ms(11_000), &request(), 0.0), GO);
 }
 
 #[test]
-fn a_refused_request_takes_no_place() {
+fn a_rejected_request_takes_nothing_from_the_limits() {
     let mut gate = gate(Limits {
         requests_per_minute: Some(1),
         ..Limits::default()
@@ -317,44 +328,44 @@ fn a_refused_request_takes_no_place() {
             true,
         );
     }
-    assert!(refused(&gate.step(ms(0), &ask(), 0.0)).is_some());
-    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(1)));
+    assert!(refused(&gate.step(ms(0), &request(), 0.0)).is_some());
+    assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
 }
 
 #[test]
-fn what_headers_say_and_replies_use_is_counted() {
+fn reported_limits_and_used_tokens_are_counted() {
     let mut gate = gate(Limits {
         tokens_per_minute: Some(60),
         ..Limits::default()
     });
-    let all = Ask {
+    let all = AdmissionRequest {
         tokens: 60,
-        ..ask()
+        ..request()
     };
     assert_eq!(gate.step(ms(0), &all, 0.0), GO);
     gate.succeeded(ms(0), &sent(Passes::ORDINARY, 60), Some(30));
     assert_eq!(
         gate.step(
             ms(0),
-            &Ask {
+            &AdmissionRequest {
                 tokens: 30,
-                ..ask()
+                ..request()
             },
             0.0
         ),
         GO
     );
     gate.succeeded(ms(0), &sent(Passes::ORDINARY, 30), None);
-    let waiting = queued(gate.step(ms(0), &ask(), 0.0), ms(10_000));
+    let waiting = queued(gate.step(ms(0), &request(), 0.0), ms(10_000));
     assert_eq!(gate.step(ms(10_000), &waiting, 0.0), GO);
-    let told = ResponseHeaders {
-        requests: Some(limits::Reported {
+    let headers = ResponseHeaders {
+        requests: Some(limits::ReportedLimit {
             limit: Some(1),
             remaining: 0,
             reset: Some(ms(30_000)),
         }),
         ..ResponseHeaders::default()
     };
-    gate.learn(ms(20_000), &told);
-    queued(gate.step(ms(20_000), &ask(), 0.0), ms(30_000));
+    gate.learn(ms(20_000), &headers);
+    queued(gate.step(ms(20_000), &request(), 0.0), ms(30_000));
 }

@@ -1,4 +1,4 @@
-//! Headers as providers send them.
+//! Tests with headers as providers send them.
 
 use reqwest::header::{HeaderName, HeaderValue};
 
@@ -57,13 +57,13 @@ fn waits() {
         ("99999999999999999999999999", None),
     ];
     for (value, expected) in table {
-        let told = read_lines(&[("retry-after", value)]);
-        assert_eq!(told.retry_after, expected.map(ms), "{value:?}");
+        let headers = read_lines(&[("retry-after", value)]);
+        assert_eq!(headers.retry_after, expected.map(ms), "{value:?}");
     }
 }
 
 #[test]
-fn milliseconds_go_before_seconds() {
+fn milliseconds_take_precedence_over_seconds() {
     let both = read_lines(&[("retry-after", "2"), ("retry-after-ms", "1500")]);
     assert_eq!(both.retry_after, Some(ms(1_500)));
     let odd = read_lines(&[("retry-after", "2"), ("retry-after-ms", "soon")]);
@@ -71,12 +71,12 @@ fn milliseconds_go_before_seconds() {
 }
 
 #[test]
-fn times_of_day_are_by_the_clock_of_the_answer() {
-    let told = read_lines(&[
+fn times_of_day_use_the_clock_of_the_response() {
+    let headers = read_lines(&[
         ("date", "Mon, 25 May 2026 00:00:00 GMT"),
         ("retry-after", "Mon, 25 May 2026 00:00:07 GMT"),
     ]);
-    assert_eq!(told.retry_after, Some(ms(7_000)));
+    assert_eq!(headers.retry_after, Some(ms(7_000)));
 }
 
 #[test]
@@ -105,38 +105,38 @@ fn the_id_of_the_request() {
 }
 
 #[test]
-fn what_the_body_is() {
+fn body_types() {
     let table = [
-        ("text/event-stream", Form::Events),
-        ("text/event-stream; charset=utf-8", Form::Events),
-        ("Text/Event-Stream;charset=utf-8", Form::Events),
-        ("application/json", Form::Json),
-        ("application/problem+json", Form::Json),
-        ("text/html; charset=UTF-8", Form::Html),
-        ("text/plain", Form::Other),
-        ("", Form::Other),
+        ("text/event-stream", BodyType::Events),
+        ("text/event-stream; charset=utf-8", BodyType::Events),
+        ("Text/Event-Stream;charset=utf-8", BodyType::Events),
+        ("application/json", BodyType::Json),
+        ("application/problem+json", BodyType::Json),
+        ("text/html; charset=UTF-8", BodyType::Html),
+        ("text/plain", BodyType::Other),
+        ("", BodyType::Other),
     ];
     for (value, form) in table {
         assert_eq!(
-            read_lines(&[("content-type", value)]).form,
+            read_lines(&[("content-type", value)]).body_type,
             form,
             "{value:?}"
         );
     }
-    assert_eq!(read_lines(&[]).form, Form::Other);
+    assert_eq!(read_lines(&[]).body_type, BodyType::Other);
 }
 
 #[test]
-fn a_veto_is_the_word_false() {
-    for (value, vetoed) in [
+fn retries_are_denied_by_the_word_false() {
+    for (value, no_retry) in [
         ("false", true),
         ("False", true),
         ("true", false),
         ("0", false),
     ] {
         assert_eq!(
-            read_lines(&[("x-should-retry", value)]).vetoed,
-            vetoed,
+            read_lines(&[("x-should-retry", value)]).no_retry,
+            no_retry,
             "{value}"
         );
     }
@@ -144,7 +144,7 @@ fn a_veto_is_the_word_false() {
 
 #[test]
 fn limits_of_openai() {
-    let told = read_lines(&[
+    let headers = read_lines(&[
         ("x-ratelimit-limit-requests", "60"),
         ("x-ratelimit-limit-tokens", "150000"),
         ("x-ratelimit-remaining-requests", "59"),
@@ -152,22 +152,25 @@ fn limits_of_openai() {
         ("x-ratelimit-reset-requests", "1s"),
         ("x-ratelimit-reset-tokens", "6m0s"),
     ]);
-    let requests = limits::Reported {
+    let requests = limits::ReportedLimit {
         limit: Some(60),
         remaining: 59,
         reset: Some(ms(1_000)),
     };
-    let tokens = limits::Reported {
+    let tokens = limits::ReportedLimit {
         limit: Some(150_000),
         remaining: 0,
         reset: Some(ms(360_000)),
     };
-    assert_eq!((told.requests, told.tokens), (Some(requests), Some(tokens)));
+    assert_eq!(
+        (headers.requests, headers.tokens),
+        (Some(requests), Some(tokens))
+    );
 }
 
 #[test]
-fn limits_of_anthropic_the_scarcest_counts() {
-    let told = read_lines(&[
+fn the_tightest_of_anthropics_limits_applies() {
+    let headers = read_lines(&[
         ("anthropic-ratelimit-requests-limit", "50"),
         ("anthropic-ratelimit-requests-remaining", "0"),
         ("anthropic-ratelimit-requests-reset", "2026-05-26T05:00:16Z"),
@@ -181,24 +184,27 @@ fn limits_of_anthropic_the_scarcest_counts() {
             "2026-05-26T05:00:10Z",
         ),
     ]);
-    let requests = limits::Reported {
+    let requests = limits::ReportedLimit {
         limit: Some(50),
         remaining: 0,
         reset: Some(ms(12_000)),
     };
-    let tokens = limits::Reported {
+    let tokens = limits::ReportedLimit {
         limit: Some(8_000),
         remaining: 100,
         reset: Some(ms(6_000)),
     };
-    assert_eq!((told.requests, told.tokens), (Some(requests), Some(tokens)));
+    assert_eq!(
+        (headers.requests, headers.tokens),
+        (Some(requests), Some(tokens))
+    );
 }
 
 #[test]
-fn limits_that_are_no_numbers_are_none() {
+fn limits_that_are_not_numbers_are_ignored() {
     for value in ["", "-1", "many", "1.5"] {
-        let told = read_lines(&[("x-ratelimit-remaining-requests", value)]);
-        assert_eq!(told.requests, None, "{value:?}");
+        let headers = read_lines(&[("x-ratelimit-remaining-requests", value)]);
+        assert_eq!(headers.requests, None, "{value:?}");
     }
     let alone = read_lines(&[("x-ratelimit-remaining-requests", "3")])
         .requests

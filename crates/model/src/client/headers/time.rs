@@ -7,8 +7,8 @@ use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::TimeZone;
 
-/// A wait: seconds (`1`, `0.5`), a duration (`6m0s`, `12ms`), or a time of day as HTTP or
-/// RFC 3339 write it. A time that is over is no wait.
+/// A wait: seconds (`1`, `0.5`), a duration (`6m0s`, `12ms`), or a time of day as in HTTP or RFC
+/// 3339. A past time is no wait.
 pub(super) fn wait(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     seconds(value)
@@ -50,7 +50,7 @@ fn seconds(value: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Numbers with units, each one after the other: `1h2m3.5s`, `12ms`.
+/// A sequence of numbers with units: `1h2m3.5s`, `12ms`.
 fn units(mut value: &str) -> Option<Duration> {
     let mut sum = 0.0;
     if value.is_empty() {

@@ -1,13 +1,14 @@
-//! Limits per minute: who waits how long, and that no window of time gets more than it may.
+//! Tests of limits per minute: how long requests wait, and that no time window exceeds its limit.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A meter, those in line with when it was looked at last, and when who was sent.
+/// A rate limiter, the queued requests with the time of their last check, and the times at which
+/// requests were sent.
 #[derive(Clone)]
 struct Line {
-    meter: Meter,
+    meter: RateLimiter,
     waiting: VecDeque<(Ticket, u64)>,
     now: Duration,
     sent: Vec<(Duration, u64)>,
@@ -18,7 +19,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn meter(requests: Option<u32>, tokens: Option<u64>) -> Line {
-    let meter = Meter::new(&Limits {
+    let meter = RateLimiter::new(&Limits {
         requests_per_minute: requests,
         tokens_per_minute: tokens,
         ..Limits::default()
@@ -32,7 +33,7 @@ fn meter(requests: Option<u32>, tokens: Option<u64>) -> Line {
 }
 
 impl Line {
-    /// Sends those whose turn comes until then.
+    /// Sends the requests whose turn comes until then.
     fn until(&mut self, now: Duration) {
         while let Some((ticket, tokens)) = self.waiting.front().copied() {
             let turn = self.now + self.wait(tokens, Some(ticket)).time;
@@ -51,7 +52,7 @@ impl Line {
         self.meter.wait(self.now, tokens, ticket)
     }
 
-    /// A request comes: how long it will wait.
+    /// Adds a request; returns how long it will wait.
     fn come(&mut self, tokens: u64) -> Duration {
         let wait = self.wait(tokens, None).time;
         if wait.is_zero() {
@@ -64,19 +65,24 @@ impl Line {
         wait
     }
 
-    /// The last in line no longer waits.
+    /// Removes the last request in the queue.
     fn give_up(&mut self) {
         let (ticket, _) = self.waiting.pop_back().unwrap();
         self.meter.leave(ticket);
     }
 
-    fn learn(&mut self, now: Duration, requests: Option<Reported>, tokens: Option<Reported>) {
+    fn learn(
+        &mut self,
+        now: Duration,
+        requests: Option<ReportedLimit>,
+        tokens: Option<ReportedLimit>,
+    ) {
         self.until(now);
         self.meter.learn(now, requests, tokens);
     }
 }
 
-/// When requests of so many tokens that come at once are sent, in milliseconds.
+/// When requests of these numbers of tokens that arrive together are sent, in milliseconds.
 fn turns(line: &mut Line, now: u64, tokens: &[u64]) -> Vec<u128> {
     line.until(ms(now));
     let turns = tokens.iter().map(|tokens| line.come(*tokens).as_millis());
@@ -84,7 +90,7 @@ fn turns(line: &mut Line, now: u64, tokens: &[u64]) -> Vec<u128> {
 }
 
 #[test]
-fn without_limits_nobody_waits() {
+fn without_limits_no_request_waits() {
     let mut meter = meter(None, None);
     assert_eq!(turns(&mut meter, 0, &[1, u64::MAX, 1]), [0, 0, 0]);
 }
@@ -106,7 +112,7 @@ fn requests_queue_in_the_order_of_arrival() {
 }
 
 #[test]
-fn tokens_queue_too_and_the_longer_wait_counts() {
+fn tokens_queue_too_and_the_longer_wait_applies() {
     let mut meter = meter(Some(60), Some(600));
     assert_eq!(
         turns(&mut meter, 0, &[400, 100, 300, 50]),
@@ -135,7 +141,7 @@ fn a_place_that_is_not_used_is_free_for_the_next() {
 }
 
 #[test]
-fn who_waits_goes_sooner_when_something_is_given_back_and_in_order() {
+fn returned_tokens_shorten_waits_in_order() {
     let mut meter = meter(None, Some(600));
     assert_eq!(turns(&mut meter, 0, &[500, 300, 60]), [0, 20_000, 26_000]);
     let waits = |meter: &Line| -> Vec<u128> {
@@ -144,22 +150,22 @@ fn who_waits_goes_sooner_when_something_is_given_back_and_in_order() {
         waiting.map(|of| wait(of).as_millis()).collect()
     };
     assert_eq!(waits(&meter), [20_000, 26_000]);
-    // There would be room for the small one, but it came later.
-    meter.meter.ended(500, Some(360));
+    // The small request would fit, but it came later.
+    meter.meter.settle(500, Some(360));
     assert_eq!(waits(&meter), [6_000, 12_000]);
     meter.until(ms(6_000));
     assert_eq!((meter.sent.len(), waits(&meter)), (2, vec![6_000]));
-    meter.meter.ended(300, Some(0));
+    meter.meter.settle(300, Some(0));
     assert_eq!(waits(&meter), [0]);
 }
 
 #[test]
-fn what_replies_under_way_may_give_back_is_counted_at_best() {
+fn the_minimum_wait_counts_tokens_in_flight() {
     let mut meter = meter(Some(60), Some(600));
     let at_best = |meter: &Line, tokens| meter.wait(tokens, None).at_best.as_millis();
     assert_eq!(turns(&mut meter, 0, &[500]), [0]);
     assert_eq!(at_best(&meter, 600), 0, "all of it may be given back");
-    meter.meter.ended(500, Some(500));
+    meter.meter.settle(500, Some(500));
     assert_eq!(at_best(&meter, 600), 50_000, "it was used");
     assert_eq!(turns(&mut meter, 0, &[400]), [30_000]);
     assert_eq!(at_best(&meter, 100), 0, "who stands before it may leave");
@@ -167,23 +173,23 @@ fn what_replies_under_way_may_give_back_is_counted_at_best() {
 }
 
 #[test]
-fn what_was_not_used_is_put_right() {
+fn unused_tokens_are_returned() {
     let mut meter = meter(None, Some(600));
     assert_eq!(turns(&mut meter, 0, &[600]), [0]);
-    meter.meter.ended(600, Some(100));
+    meter.meter.settle(600, Some(100));
     assert_eq!(
         turns(&mut meter, 0, &[500]),
         [0],
         "less was used than taken"
     );
-    meter.meter.ended(500, Some(560));
+    meter.meter.settle(500, Some(560));
     assert_eq!(
         turns(&mut meter, 0, &[10]),
         [7_000],
         "more was used than taken"
     );
     meter.give_up();
-    meter.meter.ended(u64::MAX, Some(0));
+    meter.meter.settle(u64::MAX, Some(0));
     assert_eq!(
         turns(&mut meter, 0, &[600, 1]),
         [0, 100],
@@ -191,8 +197,8 @@ fn what_was_not_used_is_put_right() {
     );
 }
 
-fn reported(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reported> {
-    Some(Reported {
+fn reported(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<ReportedLimit> {
+    Some(ReportedLimit {
         limit,
         remaining,
         reset: Some(ms(reset_ms)),
@@ -200,8 +206,8 @@ fn reported(limit: Option<u64>, remaining: u64, reset_ms: u64) -> Option<Reporte
 }
 
 #[test]
-fn a_limit_the_provider_says_is_used_up_is_waited_for() {
-    // 10 requests a minute, of which none is left: one each 6 s, until all is as new.
+fn an_exhausted_limit_of_the_provider_is_waited_for() {
+    // 10 requests a minute, of which none is left: one every 6 s, until the limit is full again.
     let mut meter = meter(None, None);
     meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
     assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
@@ -210,7 +216,7 @@ fn a_limit_the_provider_says_is_used_up_is_waited_for() {
 }
 
 #[test]
-fn nobody_waits_longer_than_until_the_provider_is_as_new() {
+fn no_request_waits_beyond_the_providers_reset() {
     let mut meter = meter(None, None);
     meter.learn(ms(0), None, reported(Some(1_000), 0, 10_000));
     assert_eq!(
@@ -227,7 +233,7 @@ fn nobody_waits_longer_than_until_the_provider_is_as_new() {
 }
 
 #[test]
-fn a_limit_with_something_left_holds_nobody_back() {
+fn a_limit_with_a_rest_delays_no_request() {
     let mut unset = meter(None, None);
     unset.learn(
         ms(0),
@@ -245,12 +251,12 @@ fn a_limit_with_something_left_holds_nobody_back() {
 }
 
 #[test]
-fn odd_headers_do_no_harm() {
+fn odd_headers_are_harmless() {
     for odd in [
         reported(Some(0), 0, 1_000),
         reported(Some(u64::MAX), 0, u64::MAX),
         reported(None, 0, 0),
-        Some(Reported {
+        Some(ReportedLimit {
             limit: Some(5),
             remaining: 0,
             reset: None,
@@ -264,7 +270,7 @@ fn odd_headers_do_no_harm() {
 }
 
 #[test]
-fn those_in_the_queue_keep_their_place_when_the_provider_tells_more() {
+fn queued_requests_keep_their_place_when_new_limits_are_reported() {
     let mut meter = meter(None, None);
     meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
     assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
@@ -303,15 +309,15 @@ proptest! {
 }
 
 #[test]
-fn limits_that_are_shared_are_divided_and_come_back() {
-    let mut meter = Meter::new(&Limits {
+fn shared_limits_are_divided_and_restored() {
+    let mut meter = RateLimiter::new(&Limits {
         requests_per_minute: Some(60),
         tokens_per_minute: Some(6_000),
         ..Limits::default()
     });
     let at = Duration::from_secs;
     meter.share(at(0), 3);
-    // A third of both: 20 at once, then one every three seconds.
+    // A third of both limits: 20 at once, then one every three seconds.
     for _ in 0..20 {
         assert_eq!(meter.wait(at(0), 100, None).time, Duration::ZERO);
         meter.take(at(0), 100, None);
@@ -319,7 +325,7 @@ fn limits_that_are_shared_are_divided_and_come_back() {
     let wait = meter.wait(at(0), 100, None).time;
     assert_eq!(wait.as_millis(), 3_000);
     assert_eq!(meter.wait(at(3), 100, None).time, Duration::ZERO);
-    // The others have gone: it fills up at the whole rate from then on.
+    // The other programs have ended: it refills at the full rate from then on.
     meter.share(at(3), 1);
     meter.take(at(3), 100, None);
     assert_eq!(meter.wait(at(3), 100, None).time.as_millis(), 1_000);

@@ -1,4 +1,4 @@
-//! What errors say, and that they never say a key.
+//! Tests of error messages, and that they never contain a key.
 
 use std::ffi::OsString;
 
@@ -14,8 +14,8 @@ fn settings(kind: Kind, with_key: bool) -> Settings {
     Settings::new("mine", kind, Some(address), key.unwrap()).unwrap()
 }
 
-fn said(settings: &Settings, failure: &Failure, ending: &str) -> String {
-    reason(settings, &Secrets::of(settings), failure, ending)
+fn message(settings: &Settings, failure: &Failure, ending: &str) -> String {
+    reason(settings, &Secrets::new(settings), failure, ending)
 }
 
 fn unauthorised(reason: &str) -> Failure {
@@ -24,13 +24,13 @@ fn unauthorised(reason: &str) -> Failure {
 
 #[test]
 fn a_wrong_key_is_named_by_where_it_came_from() {
-    let said = said(
+    let text = message(
         &settings(Kind::OpenAi, true),
         &unauthorised("invalid key"),
         "",
     );
     assert_eq!(
-        said,
+        text,
         "provider `mine` refuses the key from the variable SOME_KEY: invalid key; put a valid \
          key there"
     );
@@ -38,38 +38,38 @@ fn a_wrong_key_is_named_by_where_it_came_from() {
 
 #[test]
 fn a_missing_key_is_named_by_where_it_is_looked_for() {
-    let said = |kind| said(&settings(kind, false), &unauthorised("no key"), "");
-    let openai = said(Kind::OpenAi);
+    let text_for = |kind| message(&settings(kind, false), &unauthorised("no key"), "");
+    let openai = text_for(Kind::OpenAi);
     assert!(openai.ends_with("no key; set OPENAI_API_KEY"), "{openai}");
-    let gemini = said(Kind::Gemini);
+    let gemini = text_for(Kind::Gemini);
     assert!(
         gemini.ends_with("set GEMINI_API_KEY or GOOGLE_API_KEY"),
         "{gemini}"
     );
-    let local = said(Kind::Compatible);
+    let local = text_for(Kind::Compatible);
     assert!(local.contains("name a variable or a file"), "{local}");
 }
 
 #[test]
-fn a_key_that_is_sent_back_is_taken_out() {
+fn a_key_in_the_response_is_removed() {
     let mut settings = settings(Kind::OpenAi, true);
     settings.headers = vec![Header::new("x-tenant", "tenant-secret-1").unwrap()];
-    let said = said(
+    let text = message(
         &settings,
         &unauthorised(&format!(
             "`{KEY}` is wrong, so is sk-abcdefghijklmnopqrstuvwx"
         )),
         &format!("; then {KEY} and tenant-secret-1 again"),
     );
-    assert!(!said.contains(KEY) && !said.contains("sk-abc"), "{said}");
-    assert!(!said.contains("tenant-secret-1"), "{said}");
-    assert_eq!(said.matches(REDACTED).count(), 4, "{said}");
+    assert!(!text.contains(KEY) && !text.contains("sk-abc"), "{text}");
+    assert!(!text.contains("tenant-secret-1"), "{text}");
+    assert_eq!(text.matches(REDACTED).count(), 4, "{text}");
 }
 
 #[test]
 fn long_reasons_are_cut_between_characters() {
     let failure = Failure::new(Class::BadReply, "ß".repeat(LONGEST + 1));
-    let said = said(&settings(Kind::OpenAi, true), &failure, "; the end");
-    assert_eq!(said.chars().count(), LONGEST + "…; the end".chars().count());
-    assert!(said.ends_with("ß…; the end"));
+    let text = message(&settings(Kind::OpenAi, true), &failure, "; the end");
+    assert_eq!(text.chars().count(), LONGEST + "…; the end".chars().count());
+    assert!(text.ends_with("ß…; the end"));
 }

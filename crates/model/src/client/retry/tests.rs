@@ -1,4 +1,4 @@
-//! Which failures are tried again, and when.
+//! Tests of which failures are retried, and when.
 
 use proptest::prelude::*;
 
@@ -17,12 +17,12 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn failed(class: Class, attempt: u32) -> Failed {
-    Failed {
+fn failed(class: Class, attempt: u32) -> FailedAttempt {
+    FailedAttempt {
         class,
         attempt,
-        vetoed: false,
-        spent: false,
+        no_retry: false,
+        reservation_used: false,
     }
 }
 
@@ -33,7 +33,7 @@ fn limited(retry_after_ms: u64) -> Class {
 }
 
 #[test]
-fn what_is_tried_again() {
+fn which_errors_are_retried() {
     let table = [
         (
             C::RateLimited {
@@ -67,9 +67,9 @@ fn what_is_tried_again() {
     ];
     for (class, again) in table {
         let expected = if again {
-            Decision::Retry { after: ms(250) }
+            RetryDecision::Retry { after: ms(250) }
         } else {
-            Decision::GiveUp(Reason::Permanent)
+            RetryDecision::GiveUp(GiveUpReason::Permanent)
         };
         assert_eq!(
             decide(&POLICY, &failed(class, 1), LONG, 0.5),
@@ -80,71 +80,83 @@ fn what_is_tried_again() {
 }
 
 #[test]
-fn how_long_it_waits() {
+fn waits_between_attempts() {
     let unavailable = C::Unavailable {
         retry_after_ms: None,
     };
-    // Attempt, draw in percent, left, expected.
+    // Attempt, random draw in percent, time left, expected delay.
     let table = [
-        (unavailable, 1, 0, LONG, Decision::Retry { after: ms(0) }),
+        (
+            unavailable,
+            1,
+            0,
+            LONG,
+            RetryDecision::Retry { after: ms(0) },
+        ),
         (
             unavailable,
             1,
             100,
             LONG,
-            Decision::Retry { after: ms(500) },
+            RetryDecision::Retry { after: ms(500) },
         ),
         (
             unavailable,
             2,
             100,
             LONG,
-            Decision::Retry { after: ms(1_000) },
+            RetryDecision::Retry { after: ms(1_000) },
         ),
         (
             unavailable,
             3,
             50,
             LONG,
-            Decision::Retry { after: ms(1_000) },
+            RetryDecision::Retry { after: ms(1_000) },
         ),
         (
             unavailable,
             4,
             50,
             LONG,
-            Decision::GiveUp(Reason::Attempts(4)),
+            RetryDecision::GiveUp(GiveUpReason::Attempts(4)),
         ),
         (
             unavailable,
             1,
             50,
             ms(251),
-            Decision::Retry { after: ms(250) },
+            RetryDecision::Retry { after: ms(250) },
         ),
         (
             unavailable,
             1,
             50,
             ms(250),
-            Decision::GiveUp(Reason::NoTimeLeft),
+            RetryDecision::GiveUp(GiveUpReason::NoTimeLeft),
         ),
-        // Never sooner than asked, and not all at once.
+        // Never sooner than the provider asked, and not all at the same time.
         (
             limited(2_000),
             1,
             0,
             LONG,
-            Decision::Retry { after: ms(2_000) },
+            RetryDecision::Retry { after: ms(2_000) },
         ),
         (
             limited(2_000),
             1,
             100,
             LONG,
-            Decision::Retry { after: ms(2_500) },
+            RetryDecision::Retry { after: ms(2_500) },
         ),
-        (limited(0), 1, 0, LONG, Decision::Retry { after: ms(0) }),
+        (
+            limited(0),
+            1,
+            0,
+            LONG,
+            RetryDecision::Retry { after: ms(0) },
+        ),
         (
             C::Unavailable {
                 retry_after_ms: Some(700),
@@ -152,15 +164,15 @@ fn how_long_it_waits() {
             2,
             50,
             LONG,
-            Decision::Retry { after: ms(1_200) },
+            RetryDecision::Retry { after: ms(1_200) },
         ),
-        // Longer than it is given: at once, whatever the draw.
+        // The wait is longer than the time left: it fails at once, whatever the draw.
         (
             limited(120_000),
             1,
             0,
             LONG,
-            Decision::GiveUp(Reason::TooLong {
+            RetryDecision::GiveUp(GiveUpReason::TooLong {
                 asked: ms(120_000),
                 most: ms(120_000),
             }),
@@ -170,7 +182,7 @@ fn how_long_it_waits() {
             1,
             0,
             ms(4_000),
-            Decision::GiveUp(Reason::TooLong {
+            RetryDecision::GiveUp(GiveUpReason::TooLong {
                 asked: ms(5_000),
                 most: ms(4_000),
             }),
@@ -180,7 +192,7 @@ fn how_long_it_waits() {
             1,
             100,
             ms(4_000),
-            Decision::GiveUp(Reason::NoTimeLeft),
+            RetryDecision::GiveUp(GiveUpReason::NoTimeLeft),
         ),
     ];
     for (class, attempt, percent, left, expected) in table {
@@ -205,46 +217,46 @@ fn the_bound_doubles_up_to_its_cap() {
 }
 
 #[test]
-fn a_veto_holds() {
-    let spent = Failed {
-        spent: true,
+fn a_denied_retry_is_not_made() {
+    let spent = FailedAttempt {
+        reservation_used: true,
         ..failed(C::Transport, 1)
     };
     assert_eq!(
         decide(&POLICY, &spent, LONG, 0.5),
-        Decision::GiveUp(Reason::Spent)
+        RetryDecision::GiveUp(GiveUpReason::ReservationUsed)
     );
-    let vetoed = Failed {
-        vetoed: true,
+    let no_retry = FailedAttempt {
+        no_retry: true,
         ..failed(C::Transport, 1)
     };
     assert_eq!(
-        decide(&POLICY, &vetoed, LONG, 0.5),
-        Decision::GiveUp(Reason::Vetoed)
+        decide(&POLICY, &no_retry, LONG, 0.5),
+        RetryDecision::GiveUp(GiveUpReason::NoRetry)
     );
 }
 
 #[test]
-fn no_attempts_are_one() {
+fn zero_attempts_count_as_one() {
     for attempts in [0, 1] {
         let policy = Policy { attempts, ..POLICY };
         let decision = decide(&policy, &failed(C::Transport, 1), LONG, 0.5);
-        assert_eq!(decision, Decision::GiveUp(Reason::Attempts(1)));
+        assert_eq!(decision, RetryDecision::GiveUp(GiveUpReason::Attempts(1)));
     }
 }
 
 #[test]
 fn reasons_end_a_sentence() {
     let table = [
-        (Reason::Permanent, ""),
-        (Reason::Attempts(1), ""),
-        (Reason::Attempts(4), "; gave up after 4 attempts"),
+        (GiveUpReason::Permanent, ""),
+        (GiveUpReason::Attempts(1), ""),
+        (GiveUpReason::Attempts(4), "; gave up after 4 attempts"),
         (
-            Reason::TooLong {
+            GiveUpReason::TooLong {
                 asked: ms(90_000),
                 most: ms(1_500),
             },
-            "; the provider asks to wait 90.0 s, longer than the 1.5 s it is given",
+            "; the provider asks to wait 90.0 s, longer than the 1.5 s allowed",
         ),
     ];
     for (reason, expected) in table {
@@ -254,7 +266,7 @@ fn reasons_end_a_sentence() {
 
 proptest! {
     #[test]
-    fn a_wait_is_at_least_what_is_asked_and_ends_in_time(
+    fn a_wait_is_at_least_the_requested_one_and_ends_in_time(
         asked in prop::option::of(0_u64..200_000),
         attempt in 1_u32..10,
         left in 0_u64..700_000,
@@ -262,13 +274,13 @@ proptest! {
     ) {
         let class = C::RateLimited { retry_after_ms: asked };
         match decide(&POLICY, &failed(class, attempt), ms(left), draw) {
-            Decision::Retry { after } => {
+            RetryDecision::Retry { after } => {
                 prop_assert!(attempt < POLICY.attempts);
                 prop_assert!(after >= ms(asked.unwrap_or(0)) && after < ms(left));
                 prop_assert!(after <= ms(asked.unwrap_or(0)) + POLICY.cap);
                 prop_assert!(asked.is_none_or(|asked| ms(asked) < POLICY.longest_wait));
             }
-            Decision::GiveUp(reason) => prop_assert_ne!(reason, Reason::Permanent),
+            RetryDecision::GiveUp(reason) => prop_assert_ne!(reason, GiveUpReason::Permanent),
         }
     }
 }

@@ -13,7 +13,7 @@ use unisono_context::call::{self, Reply, Stop, ToolCall};
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
 use crate::prompt::json::Json;
-use crate::think::Apart;
+use crate::think::ThinkSplitter;
 
 /// A message, or a piece of one.
 #[derive(Debug, Default, Deserialize)]
@@ -136,7 +136,7 @@ impl ReasoningKey {
 pub(super) struct Draft {
     pub(super) text: String,
     /// Reads reasoning out of the content.
-    apart: Apart,
+    apart: ThinkSplitter,
     reasoning: Option<(ReasoningKey, String)>,
     calls: Vec<Call>,
     refused: bool,
@@ -156,7 +156,7 @@ impl Draft {
     /// A reply whose prompt ended with the tag that opens reasoning.
     pub(super) fn opened() -> Draft {
         Draft {
-            apart: Apart::opened(),
+            apart: ThinkSplitter::opened(),
             ..Draft::default()
         }
     }
@@ -215,7 +215,7 @@ impl Draft {
         let Some(Str(piece)) = piece.filter(|piece| !piece.0.is_empty()) else {
             return;
         };
-        self.apart.told_elsewhere();
+        self.apart.reasoning_is_separate();
         let (known, reasoning) = self.reasoning.get_or_insert_with(|| (key, String::new()));
         if *known == key {
             reasoning.push_str(&piece);

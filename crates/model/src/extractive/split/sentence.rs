@@ -1,10 +1,10 @@
-//! Where sentences end: abbreviations, numbers and initials are no ends.
+//! Finds the ends of sentences. Abbreviations, numbers and initials are not ends.
 
 use std::ops::Range;
 
 use super::trim;
 
-/// The sentences of a stretch of text.
+/// The sentences in a range of a text.
 pub(super) fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut start, mut at) = (range.start, range.start);
@@ -25,7 +25,7 @@ pub(super) fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     found
 }
 
-/// The next character from `at` on that may end a sentence, and where it ends itself.
+/// The next character from `at` on that may end a sentence, and the position after it.
 fn next_mark(text: &str, mut at: usize) -> Option<(char, usize)> {
     let bytes = text.as_bytes();
     loop {
@@ -41,7 +41,7 @@ fn next_mark(text: &str, mut at: usize) -> Option<(char, usize)> {
     }
 }
 
-/// Past closing quotes, brackets and emphasis that belong to the sentence before.
+/// The position after closing quotes, brackets and emphasis that belong to the sentence before.
 fn skip_closers(text: &str, from: usize, to: usize) -> usize {
     let closers = [
         '"', '\'', ')', ']', '*', '_', '”', '’', '»', '.', '!', '?', '」', '』',
@@ -71,7 +71,8 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
     if is_abbreviation(word) {
         return false;
     }
-    // In chats sentences often start small; after a short word it is rather an abbreviation.
+    // Sentences in chats often start in lower case; after a short word it is more likely an
+    // abbreviation.
     !next.is_lowercase() || word.len() > 3
 }
 

@@ -1,6 +1,6 @@
-//! Finding the words of a text, and what they look like.
+//! Finds the words of a text and their shapes.
 
-/// What a word looks like.
+/// The shape of a word.
 #[derive(Clone, Copy, Default)]
 pub(in crate::extractive) struct Shape {
     pub(in crate::extractive) digit: bool,
@@ -36,7 +36,7 @@ pub(in crate::extractive) fn words(text: &str, found: &mut impl FnMut(&str, Shap
     }
 }
 
-/// Where the next word begins, at `from` or after it.
+/// The beginning of the next word at or after `from`.
 fn next_start(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -57,7 +57,7 @@ fn next_start(text: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// The length of the word that a text begins with, and whether it has hyphens or apostrophes.
+/// The length of the word at the beginning of a text, and whether it has hyphens or apostrophes.
 fn word_end(text: &str) -> (usize, bool) {
     let bytes = text.as_bytes();
     let (mut end, mut parted) = (0, false);
@@ -109,7 +109,7 @@ fn shape(word: &str) -> Shape {
     shape
 }
 
-/// [`shape`] of a word of ASCII, which most are, and most of those are all small letters.
+/// [`shape`] of an ASCII word; most words are ASCII, and most of these are in lower case.
 fn ascii_shape(word: &[u8]) -> Shape {
     let mut shape = Shape {
         capital: word.first().is_some_and(u8::is_ascii_uppercase),
@@ -142,7 +142,7 @@ fn ascii_shape(word: &[u8]) -> Shape {
     shape
 }
 
-/// Scripts that are written without spaces between words.
+/// Whether a character belongs to a script without spaces between words.
 fn unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{3ffff}' | '\u{e00}'..='\u{eff}')

@@ -8,20 +8,20 @@ use unisono_context::call::ToolCall;
 use unisono_context::{Ordinal, Role};
 
 use crate::date::{Date, midnight};
-use crate::extractive::{self, Kind, Passage};
+use crate::extractive::{self, Passage, PassageKind};
 use crate::language::{Exchange, Request};
 
 const RECALL: &str = "recall";
-/// Characters of a task that are searched for.
+/// The number of characters of a task in the query.
 const QUERY_CHARS: usize = 400;
 
-/// The call that searches for what a task asks. None where the task is no question, no message left
-/// the context, or the search was made.
-pub(super) fn wanted(request: &Request) -> Option<ToolCall> {
-    let left = request.snapshot.as_ref()?.blocks();
-    let may = request.allowed.iter().any(|tool| **tool == *RECALL);
+/// The search call for a task. `None` if the task is not a question, no message left the context,
+/// or the search was made.
+pub(super) fn search_call(request: &Request) -> Option<ToolCall> {
+    let checkpoints = request.snapshot.as_ref()?.blocks();
+    let may_recall = request.allowed.iter().any(|tool| **tool == *RECALL);
     let first = request.exchange.is_empty() && request.summary.is_none();
-    if left.is_empty() || !may || !first || request.wrap_up.is_some() {
+    if checkpoints.is_empty() || !may_recall || !first || request.wrap_up.is_some() {
         return None;
     }
     let query: String = request.task.chars().take(QUERY_CHARS).collect();
@@ -34,19 +34,22 @@ pub(super) fn wanted(request: &Request) -> Option<ToolCall> {
 
 /// The messages that the search found, oldest first.
 pub(super) fn passages(exchange: &[Exchange]) -> Vec<Passage<'_>> {
-    let results = exchange.iter().filter_map(|said| match said {
+    let results = exchange.iter().filter_map(|step| match step {
         Exchange::Results(results) => Some(results),
         Exchange::Reply(_) => None,
     });
     let found = results.flatten().filter(|result| !result.is_error);
-    let mut passages: Vec<Passage<'_>> = found.flat_map(|result| read(&result.content)).collect();
+    let mut passages: Vec<Passage<'_>> = found
+        .flat_map(|result| found_passages(&result.content))
+        .collect();
     passages.sort_by_key(|passage| passage.ordinal);
     passages
 }
 
-/// The messages of one answer: each a line such as `#12 user (Ana), 2026-05-07:` after an empty one,
-/// and its text on the next. What was found elsewhere has a line with its place before the heading.
-fn read(content: &str) -> Vec<Passage<'_>> {
+/// Parses the messages of one result: each is a line such as `#12 user (Ana), 2026-05-07:` after an
+/// empty one, and its text on the next. Results from other sessions have a line with their place
+/// before the heading.
+fn found_passages(content: &str) -> Vec<Passage<'_>> {
     let lines: Vec<&str> = content.lines().collect();
     let found = lines.windows(3).filter_map(|lines| match lines {
         ["", first, text] => Some(Passage {
@@ -75,14 +78,14 @@ fn heading(line: &str) -> Option<Passage<'_>> {
         role: Role::from_name(role)?,
         author: author.map(Cow::Borrowed),
         at: at.unwrap_or_default(),
-        kind: Kind::Text,
+        kind: PassageKind::Text,
         text: Cow::Borrowed(""),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    //! What is read of an answer of `recall`, and when it is asked.
+    //! Tests of reading the results of `recall`, and of when it is called.
 
     use unisono_context::call::ToolResult;
 
@@ -90,7 +93,7 @@ mod tests {
     use crate::fixture::{Chat, request};
 
     #[test]
-    fn each_message_that_was_found_is_a_passage() {
+    fn each_found_message_is_a_passage() {
         let content = "[found, the best first; nowhere: unicorn]\n\n\
             #12 user (Ana, of Sales), 2026-05-07:\n[x] It is late.\n(before: #11 assistant: so)\n\n\
             #3 assistant:\nWe ship on Friday.\n\n\
@@ -126,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_once_where_messages_left_and_something_is_asked() {
+    fn the_search_is_made_once_if_messages_left_and_the_task_is_a_question() {
         let whole = Chat::new(1).say(Role::User, "The key is under the mat.");
-        let left = || {
+        let checkpoints = || {
             Chat::new(1)
                 .say(Role::User, "The key is under the mat.")
                 .say(Role::Assistant, "Good.")
@@ -141,16 +144,16 @@ mod tests {
                 allowed: tools.iter().map(|tool| (*tool).into()).collect(),
                 ..request()
             };
-            wanted(&request).map(|call| call.arguments.to_string())
+            search_call(&request).map(|call| call.arguments.to_string())
         };
         let task = "Where is the key?";
         assert_eq!(
-            asks(left(), task, &["recall"]).as_deref(),
+            asks(checkpoints(), task, &["recall"]).as_deref(),
             Some(r#"{"query":"Where is the key?"}"#)
         );
-        assert_eq!(asks(left(), task, &["read_message"]), None);
+        assert_eq!(asks(checkpoints(), task, &["read_message"]), None);
         assert_eq!(
-            asks(left(), "Sum up decisions and risks.", &["recall"]),
+            asks(checkpoints(), "Sum up decisions and risks.", &["recall"]),
             None
         );
         assert_eq!(asks(whole, task, &["recall"]), None);

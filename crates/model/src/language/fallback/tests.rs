@@ -1,4 +1,4 @@
-//! A chain of models: who is asked with what, and what is said when nobody answers.
+//! Tests of a chain of models: which model receives which request, and the error if none answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -50,7 +50,7 @@ struct Chain {
     fallback: Fallback,
 }
 
-/// Models that each do the same with every request.
+/// Models that each react to every request in the same way.
 fn chain(acts: &[Act]) -> Chain {
     let (mut models, mut rendered) = (Vec::new(), Vec::new());
     let mut links = acts.iter().zip(["one:", "second:", "number three:"]);
@@ -98,7 +98,7 @@ impl Chain {
     }
 }
 
-/// Who answered, where it was not the first.
+/// The model that answered, unless it was the first.
 fn by(reply: &Reply) -> Option<&str> {
     reply.fallback.as_ref().map(|by| &*by.model)
 }
@@ -121,7 +121,7 @@ const CLASSES: [Class; 19] = [
     Class::IncompleteStream,
     Class::CircuitOpen { retry_after_ms: 9 },
     Class::Busy,
-    // From here on another provider would do no better.
+    // From here on another provider would not help either.
     Class::Overflow {
         limit: Some(Tokens(1)),
     },
@@ -133,7 +133,7 @@ const CLASSES: [Class; 19] = [
 ];
 
 #[tokio::test]
-async fn the_next_model_is_asked_where_it_may_do_better() {
+async fn the_next_model_is_asked_after_errors_that_it_may_not_have() {
     for (at, class) in CLASSES.into_iter().enumerate() {
         let chain = chain(&[Act::FailAs(class), Act::say("hello")]);
         let reply = chain.fallback.complete(chain.request()).await;
@@ -149,7 +149,7 @@ async fn the_next_model_is_asked_where_it_may_do_better() {
 }
 
 #[tokio::test]
-async fn the_first_model_needs_no_stand_in() {
+async fn a_reply_of_the_first_model_needs_no_fallback() {
     let refused = Reply {
         stop: Stop::Refused,
         ..Reply::default()
@@ -163,7 +163,7 @@ async fn the_first_model_needs_no_stand_in() {
 }
 
 #[tokio::test]
-async fn a_stand_in_gets_a_prefix_of_its_own_rendered_once() {
+async fn a_fallback_gets_its_own_prefix_rendered_once() {
     let chain = chain(&[Act::FailAs(Class::Transport), Act::say("hello")]);
     let request = chain.request();
     for _ in 0..8 {
@@ -183,7 +183,7 @@ async fn a_stand_in_gets_a_prefix_of_its_own_rendered_once() {
 }
 
 #[tokio::test]
-async fn a_reply_says_how_the_stand_in_was_asked() {
+async fn a_fallbacks_reply_has_its_prefix_and_maximum_output() {
     let failing = || Act::FailAs(Class::Transport);
     let chain = chain(&[failing(), failing(), Act::say("hello")]);
     let request = Request {
@@ -205,7 +205,7 @@ async fn a_reply_says_how_the_stand_in_was_asked() {
 }
 
 #[tokio::test]
-async fn an_error_names_all_that_were_tried() {
+async fn an_error_names_all_tried_models() {
     let limited = Class::RateLimited {
         retry_after_ms: Some(20),
     };
@@ -224,10 +224,10 @@ async fn an_error_names_all_that_were_tried() {
         let error = chain.fallback.complete(chain.request()).await.unwrap_err();
         assert_eq!(error.class, expected, "{classes:?}");
         let tried = chain.asked().iter().sum::<usize>();
-        let said = error.to_string();
+        let text = error.to_string();
         let start = format!("model test/1: none of {tried} models answered: ");
-        assert!(said.starts_with(&start), "{said}");
-        assert_eq!(said.matches("model scripted:").count(), tried, "{said}");
+        assert!(text.starts_with(&start), "{text}");
+        assert_eq!(text.matches("model scripted:").count(), tried, "{text}");
     }
     let alone = chain(&[Act::FailAs(Class::Transport)]);
     let error = alone.fallback.complete(alone.request()).await.unwrap_err();
@@ -235,7 +235,7 @@ async fn an_error_names_all_that_were_tried() {
 }
 
 #[tokio::test]
-async fn a_chain_within_a_chain_says_who_answered() {
+async fn a_nested_chain_names_the_model_that_answered() {
     let inner = chain(&[Act::FailAs(Class::Busy), Act::say("hello")]);
     let asked = inner.models[1].clone();
     let failing = Scripted::by(|_| Act::FailAs(Class::Transport));
@@ -243,8 +243,8 @@ async fn a_chain_within_a_chain_says_who_answered() {
     let reply = outer.complete(fixture::request()).await.unwrap();
     assert_eq!(by(&reply), Some("test/2"));
     let prefix = asked.requests()[0].prefix.digest();
-    let told = reply.fallback.and_then(|by| by.prefix());
-    assert_eq!(told, Some(prefix), "that of the one that answered");
+    let received = reply.fallback.and_then(|by| by.prefix());
+    assert_eq!(received, Some(prefix), "that of the one that answered");
     assert_eq!(format!("{outer:?}"), r#"["outer/1", "inner"]"#);
 }
 
@@ -256,30 +256,30 @@ async fn counts_are_the_first_models() {
 }
 
 #[tokio::test]
-async fn what_is_paid_for_by_a_stand_in_is_its_own() {
+async fn usage_of_a_fallback_is_reported_with_its_name() {
     let used = Usage::free(Tokens(9), Tokens(1));
     let prepaid = |then| Act::Prepaid(used, None, Box::new(then));
     let chain = chain(&[
         prepaid(Act::FailAs(Class::Transport)),
         prepaid(Act::say("hello")),
     ]);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = told.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sink = received.clone();
     let request = chain.request();
     let listener = request.listener.clone();
     let reply = chain.fallback.complete(Request {
-        listener: listener.with_paid(move |usage, by| heard.lock().unwrap().push((usage, by))),
+        listener: listener.with_usage(move |usage, by| sink.lock().unwrap().push((usage, by))),
         ..request
     });
     let reply = reply.await.unwrap();
     assert_eq!(reply.usage, Usage::NONE);
-    let told = told.lock().unwrap();
+    let received = received.lock().unwrap();
     let by = reply.fallback.map(|by| by.model);
-    assert_eq!(told[..], [(used, None), (used, by)]);
+    assert_eq!(received[..], [(used, None), (used, by)]);
 }
 
 #[test]
-fn what_was_reserved_for_one_reply_pays_for_no_second_one() {
+fn a_used_reservation_is_not_used_for_a_fallback() {
     for (bounded, begun, spent) in [
         (false, false, false),
         (false, true, false),
@@ -297,6 +297,10 @@ fn what_was_reserved_for_one_reply_pays_for_no_second_one() {
             request_id: None,
             begun,
         };
-        assert_eq!(is_spent(&request, &error), spent, "{bounded} {begun}");
+        assert_eq!(
+            is_reservation_used(&request, &error),
+            spent,
+            "{bounded} {begun}"
+        );
     }
 }

@@ -5,28 +5,34 @@ use unisono_context::Tokens;
 use crate::catalogue::{Catalogue, Entry};
 use crate::language::{Class, Error, Usage};
 
-/// Fills in what the provider does not say: how much of the input was expected to come from its
-/// cache, and the cost.
-pub(super) fn settle(entry: &Entry, expected: Tokens, reported: Usage) -> Usage {
+/// Adds to the provider's usage: the expected cache reads, and the cost.
+pub(super) fn complete_usage(entry: &Entry, expected: Tokens, reported: Usage) -> Usage {
     Usage {
-        // An estimate of the prefix may be longer than the whole input was.
+        // The estimate of the prefix may exceed the whole input.
         cache_expected: expected.min(reported.input),
         cost: entry.prices_for(reported.input).cost(&reported),
         ..reported
     }
 }
 
-/// What an attempt used that broke off: its input as the provider said it, else as it was
-/// estimated, and what had come of it.
-pub(super) fn lost(entry: &Entry, estimated: Tokens, heard: Usage) -> Usage {
-    let input = match heard.input {
+/// The usage of an interrupted attempt: its reported input, else the estimate, and the received
+/// output.
+pub(super) fn interrupted_usage(entry: &Entry, estimated: Tokens, reported_usage: Usage) -> Usage {
+    let input = match reported_usage.input {
         Tokens::ZERO => estimated,
-        said => said,
+        reported => reported,
     };
-    settle(entry, Tokens::ZERO, Usage { input, ..heard })
+    complete_usage(
+        entry,
+        Tokens::ZERO,
+        Usage {
+            input,
+            ..reported_usage
+        },
+    )
 }
 
-/// The error with what is known here besides.
+/// Adds local information to the error: limits, sizes, similar models.
 pub(super) fn explain(
     mut error: Error,
     entry: &Entry,
@@ -44,7 +50,7 @@ pub(super) fn explain(
             )
         }
         Class::UnknownModel => match &catalogue.similar(&entry.model)[..] {
-            [] => "; `unisono models` lists those that are known".to_owned(),
+            [] => "; `unisono models` lists the known models".to_owned(),
             alike => format!("; did you mean `{}`?", alike.join("`, `")),
         },
         _ => return error,
@@ -55,7 +61,8 @@ pub(super) fn explain(
 
 #[cfg(test)]
 mod tests {
-    //! Usage is completed from the catalogue and nothing is made up; errors say what to do.
+    //! Tests that usage is completed from the catalogue and never invented, and that errors give
+    //! advice.
 
     use unisono_context::Cost;
 
@@ -78,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_and_what_it_cost_is_filled_in() {
+    fn expected_cache_reads_and_cost_are_added() {
         let micro = |reference: &str, usage: Usage| {
-            let settled = settle(&entry(reference), Tokens(80_000), usage);
+            let settled = complete_usage(&entry(reference), Tokens(80_000), usage);
             (
                 settled.cache_expected.0,
                 settled.cost.map(Cost::micro_dollars),
@@ -99,7 +106,7 @@ mod tests {
                 50_000,
                 Some(125_000 + 1_000),
             ),
-            // The whole of a long request has the higher price.
+            // All tokens of a long request have the higher price.
             (
                 "gemini/gemini-2.5-pro",
                 used(200_001, 0, 0),
@@ -115,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_that_was_expected_is_missed_below_half_of_it() {
+    fn a_cache_miss_is_below_half_of_the_expected_reads() {
         for (read, expected, is_missed) in [
             (0, 0, false),
             (5_000, 0, false),
@@ -130,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_known_here() {
-        let said = |reference: &str, class| {
+    fn errors_get_local_information() {
+        let reported = |reference: &str, class| {
             let error = Error {
                 model: reference.into(),
                 class,
@@ -166,11 +173,11 @@ mod tests {
             (
                 "openai-compatible/qwen3",
                 Class::UnknownModel,
-                "said the provider; `unisono models` lists those that are known",
+                "said the provider; `unisono models` lists the known models",
             ),
             ("openai/gpt-4o", Class::BadRequest, "said the provider"),
         ] {
-            let reason = said(reference, class);
+            let reason = reported(reference, class);
             assert!(reason.starts_with(expected), "{reason}");
         }
     }

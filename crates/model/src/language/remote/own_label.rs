@@ -6,8 +6,8 @@ use unisono_context::Ordinal;
 
 use crate::language::{Error, Reply, Request};
 
-/// Has a request answered without the label that the model may write before its reply.
-pub(super) async fn taken_off<F>(
+/// Answers a request and removes the label that the model may write before its reply.
+pub(super) async fn without_own_label<F>(
     mut request: Request,
     answer: impl FnOnce(Request) -> F,
 ) -> Result<Reply, Error>
@@ -25,34 +25,34 @@ where
     let stream = Arc::new(Mutex::new(Stream::default()));
     let listener = request.listener.clone();
     let (reading, reader) = (stream.clone(), label.clone());
-    request.listener = request.listener.with_text_passed_by(move |piece| {
+    request.listener = request.listener.with_text_filter(move |piece| {
         let mut stream = reading.lock().unwrap_or_else(PoisonError::into_inner);
         stream.piece(piece, &reader)
     });
     let mut reply = answer(request).await?;
     let held = std::mem::take(&mut *stream.lock().unwrap_or_else(PoisonError::into_inner)).held;
     if !held.is_empty() {
-        listener.text(label.off(&held));
+        listener.report_text(label.strip(&held));
     }
-    let text = label.off(&reply.text);
+    let text = label.strip(&reply.text);
     if text.len() < reply.text.len() {
         reply.text = text.into();
     }
     Ok(reply)
 }
 
-/// The label that a reply would have.
+/// The label that a reply may have.
 #[derive(Clone, Debug)]
 struct OwnLabel {
-    /// The newest message that the model was shown.
+    /// The newest message in the model's context.
     newest: Ordinal,
     writer: Arc<str>,
 }
 
 impl OwnLabel {
-    /// The text without the label. A number above the newest names no message; the name after it
-    /// is the writer's own. A text that is nothing else stays.
-    fn off<'t>(&self, text: &'t str) -> &'t str {
+    /// The text without the label. A number above the newest message is not a reference; the name
+    /// after it is the writer's. A text of only a label is not changed.
+    fn strip<'t>(&self, text: &'t str) -> &'t str {
         let Some((number, rest)) = numbered(text) else {
             return text;
         };
@@ -62,13 +62,13 @@ impl OwnLabel {
             _ => return text,
         };
         let named = rest.strip_prefix(&*self.writer);
-        let said = named.and_then(|rest| rest.strip_prefix(':'));
-        let said = said.unwrap_or(rest).trim_start();
-        if said.is_empty() { text } else { said }
+        let body = named.and_then(|rest| rest.strip_prefix(':'));
+        let body = body.unwrap_or(rest).trim_start();
+        if body.is_empty() { text } else { body }
     }
 
-    /// Whether more text may make a label of this one, or may follow it.
-    fn may_begin(&self, text: &str) -> bool {
+    /// Whether the text may be, or become, only a label.
+    fn may_be_label(&self, text: &str) -> bool {
         let Some((_, rest)) = numbered(text) else {
             return text.is_empty();
         };
@@ -82,7 +82,7 @@ impl OwnLabel {
     }
 }
 
-/// The digits after a leading `#`, and what follows them. No number of a message is longer.
+/// The digits after a leading `#`, and the rest. Longer numbers are not ordinals.
 fn numbered(text: &str) -> Option<(&str, &str)> {
     const DIGITS: usize = 10;
     let rest = text.strip_prefix('#')?;
@@ -90,32 +90,33 @@ fn numbered(text: &str) -> Option<(&str, &str)> {
     (digits <= DIGITS).then(|| rest.split_at(digits))
 }
 
-/// The beginning of a reply that comes in pieces.
+/// The beginning of a streamed reply.
 #[derive(Debug, Default)]
 struct Stream {
-    /// What may be a label.
+    /// Text that may be a label.
     held: String,
     begun: bool,
 }
 
 impl Stream {
-    /// What of the text so far can be passed on, and was not before.
+    /// The text that can be passed on now.
     fn piece(&mut self, piece: &str, label: &OwnLabel) -> String {
         if self.begun {
             return piece.to_owned();
         }
         self.held.push_str(piece);
-        if label.may_begin(&self.held) {
+        if label.may_be_label(&self.held) {
             return String::new();
         }
         self.begun = true;
-        label.off(&std::mem::take(&mut self.held)).to_owned()
+        label.strip(&std::mem::take(&mut self.held)).to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which labels are taken off, and that a stream says what the whole reply says.
+    //! Tests of which labels are removed, and that a stream gives the same text as the complete
+    //! reply.
 
     use super::*;
 
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_number_that_names_no_message_is_taken_off() {
+    fn only_a_label_with_an_unused_number_is_removed() {
         for (text, left) in [
             ("#13 Ship it.", "Ship it."),
             ("#13 lead: Ship it.", "Ship it."),
@@ -144,14 +145,14 @@ mod tests {
             ("", ""),
             ("13 Ship it.", "13 Ship it."),
         ] {
-            assert_eq!(label().off(text), left, "{text}");
+            assert_eq!(label().strip(text), left, "{text}");
             for at in text.char_indices().map(|(at, _)| at) {
                 let mut stream = Stream::default();
                 let (before, after) = text.split_at(at);
-                let mut told = stream.piece(before, &label());
-                told += &stream.piece(after, &label());
-                told += label().off(&stream.held);
-                assert_eq!(told, left, "{before:?} {after:?}");
+                let mut passed = stream.piece(before, &label());
+                passed += &stream.piece(after, &label());
+                passed += label().strip(&stream.held);
+                assert_eq!(passed, left, "{before:?} {after:?}");
             }
         }
     }

@@ -10,9 +10,9 @@
 
 use unisono_context::Digest;
 
-/// Runs of a turn that share a key.
+/// The number of runs of a turn that share a key.
 const PER_KEY: u32 = 15;
-/// Hex digits of the prefix's digest in a key, of which OpenAI takes 64 characters.
+/// Hex digits of the prefix's digest in a key; OpenAI accepts keys of 64 characters.
 const DIGITS: usize = 48;
 
 /// The key of one shard of a prefix.
@@ -22,14 +22,14 @@ pub(super) fn cache_key(prefix: Digest, shard: u32) -> String {
     format!("{key}-{shard}")
 }
 
-/// The shard of a run in that place. The lead has the first one, like the first of its delegates.
+/// The shard of a run at this index. The lead shares the first one with the first of its delegates.
 pub(super) const fn shard(place: u32) -> u32 {
     place.saturating_add(1) / PER_KEY
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which shard a request goes to.
+    //! Tests of the shard to which a request is routed.
 
     use super::*;
 

@@ -15,14 +15,14 @@ use crate::language::Request;
 use crate::language::recent::Recent;
 use crate::tokenizer::Tokenizer;
 
-/// Prefixes whose length is remembered.
+/// The number of prefixes with a cached length.
 const PREFIXES: usize = 64;
-/// A tail that is at most this part of its prefix is guessed: the error does not matter.
+/// A tail of at most 1/50 of its prefix is estimated: the error does not matter.
 const SMALL: u64 = 50;
-/// So many bytes are counted in less time than it takes to have it done by another thread.
+/// Texts up to this length are counted faster here than on another thread.
 const FEW_BYTES: usize = 1024;
 
-/// Which part of a request is counted.
+/// Counts a part of a request.
 type Part = fn(&Estimator<'_>, &Request) -> Count;
 
 /// The sizes of one model's requests.
@@ -37,12 +37,12 @@ impl Sizes {
     pub(super) fn new(entry: &Entry, dialect: Dialect) -> Sizes {
         Sizes {
             encoding: entry.encoding,
-            overheads: Overheads::of(dialect, entry.per_message()),
+            overheads: Overheads::for_dialect(dialect, entry.per_message()),
             prefixes: Mutex::new(Recent::new(PREFIXES)),
         }
     }
 
-    /// The length of a request's prefix.
+    /// The tokens of a request's prefix.
     pub(super) async fn prefix(&self, request: &Request) -> Count {
         let digest = request.prefix.digest();
         let cell = {
@@ -54,13 +54,13 @@ impl Sizes {
         *cell.get_or_init(count).await
     }
 
-    /// The length of the rest, guessed from its bytes.
+    /// The tokens of the tail, estimated from its bytes.
     pub(super) fn guess(tail: &[u8]) -> Count {
         Count::approximate(tail.len() as u64)
     }
 
-    /// The length of the rest, if it is small beside its prefix or the caller wants it counted.
-    /// A guess is made of bytes, and has no more tokens than that at most.
+    /// The tokens of the tail: the estimate if it is small relative to its prefix, an exact count
+    /// if `wanted`, else `None`.
     pub(super) async fn tail(
         &self,
         request: &Request,
@@ -81,8 +81,8 @@ impl Sizes {
         )
     }
 
-    /// Counts a part of a request that has so many bytes: a few at once, more on a thread of its
-    /// own. Where that fails, the prefix's bytes are the guess.
+    /// Counts a part of a request with this many bytes: a few directly, more on a separate thread.
+    /// If that fails, the prefix's bytes give an estimate.
     async fn count(&self, request: &Request, bytes: usize, part: Part) -> Count {
         let (encoding, overheads) = (self.encoding, self.overheads);
         let counted = move |tokenizer: Option<&Tokenizer>, request: &Request| {
@@ -112,14 +112,14 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
-    //! What is counted, what is guessed, and what is left alone.
+    //! Tests of which sizes are counted, which are estimated, and which are omitted.
 
     use super::*;
     use crate::catalogue::Catalogue;
     use crate::fixture;
 
     #[tokio::test]
-    async fn a_tail_is_counted_only_where_it_matters() {
+    async fn a_tail_is_counted_only_if_it_matters() {
         let entry = Catalogue::built_in().unwrap().get(None, "gpt-4o").unwrap();
         let sizes = Sizes::new(&entry, Dialect::OpenAiChat);
         let request = fixture::request();
@@ -129,7 +129,7 @@ mod tests {
             (5_000, false, Some(100)),
             (5_000, true, Some(100)),
             (4_999, false, None),
-            // The persona, the task, phrases around them and what a message costs.
+            // The persona, the task, the phrases around them and the overhead of a message.
             (4_999, true, Some(46)),
         ] {
             let prefix = Count::exact(prefix);
@@ -153,7 +153,7 @@ mod tests {
             Count::exact(3),
             "what starts a reply, and no context"
         );
-        // The same bytes are the same prefix, whatever else the request says.
+        // The same bytes are the same prefix, whatever the rest of the request is.
         let other = Request {
             output_schema: Some("{\"type\":\"object\"}".into()),
             ..request

@@ -1,5 +1,5 @@
-//! A remote model against a provider in memory, with the clock stopped: what is sent and when,
-//! and what becomes of the usage that comes back.
+//! Tests of a remote model with a provider in memory and a paused clock: which requests are sent
+//! when, and how the reported usage is processed.
 
 mod fallback;
 mod loopback;
@@ -34,13 +34,13 @@ fn anthropic() -> (Provider, Arc<Remote<Provider>>) {
     (provider, remote)
 }
 
-/// About so many tokens of conversation.
+/// A conversation of about this many tokens.
 fn snapshot(tokens: usize) -> Arc<Snapshot> {
-    let said = "the billing job ships on Friday and costs money. ".repeat(tokens / 10);
-    Arc::new(Chat::new(1).say(Role::User, &said).freeze())
+    let text = "the billing job ships on Friday and costs money. ".repeat(tokens / 10);
+    Arc::new(Chat::new(1).say(Role::User, &text).freeze())
 }
 
-/// One of several requests on one context, with a prefix of this model's.
+/// One of several requests on one context, with a prefix of this model.
 fn request(remote: &Remote<Provider>, peers: u32, mode: CacheWarm) -> Request {
     on(remote, snapshot(4_000), peers, mode)
 }
@@ -57,10 +57,10 @@ fn on(remote: &Remote<Provider>, snapshot: Arc<Snapshot>, peers: u32, mode: Cach
     Request { prefix, ..request }
 }
 
-/// What became of a request, and how long it took.
+/// The result of a request, and how long it took.
 type Outcome = (Result<Reply, Error>, Duration);
 
-/// All at once.
+/// Runs all requests at once.
 async fn fan_out(remote: &Arc<Remote<Provider>>, request: &Request, count: u32) -> Vec<Outcome> {
     let mut runs = JoinSet::new();
     for n in 0..count {
@@ -134,7 +134,7 @@ async fn followers_read_what_the_leader_wrote_and_wait_for_its_first_event_only(
     }
 }
 
-/// Adds the time up to its end.
+/// Adds the time until its end.
 struct Waited(Instant, Arc<Mutex<Duration>>);
 
 impl Drop for Waited {
@@ -144,18 +144,19 @@ impl Drop for Waited {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_is_told_while_a_request_waits_for_its_turn() {
+async fn the_caller_holds_a_guard_while_a_request_waits() {
     let provider = Provider::new(Dialect::Anthropic);
     let catalogue = Arc::new(Catalogue::built_in().unwrap());
     let entry = catalogue.get(None, ANTHROPIC).unwrap();
     let warmth = CacheWarmth::default();
-    warmth.set_apart(&ANTHROPIC.into(), true);
-    let remote = Remote::new(entry, provider, catalogue).warmed_by(warmth);
+    warmth.set_serial(&ANTHROPIC.into(), true);
+    let remote = Remote::new(entry, provider, catalogue).with_cache_warmth(warmth);
     let remote = Arc::new(remote);
     let waited = Arc::new(Mutex::new(Duration::ZERO));
     let sum = waited.clone();
     let asked = Request {
-        listener: Listener::NONE.with_waits(move || Box::new(Waited(Instant::now(), sum.clone()))),
+        listener: Listener::NONE
+            .with_wait_guard(move || Box::new(Waited(Instant::now(), sum.clone()))),
         ..request(&remote, 4, CacheWarm::Leader)
     };
     let outcomes = fan_out(&remote, &asked, 4).await;
@@ -165,7 +166,7 @@ async fn whoever_asks_is_told_while_a_request_waits_for_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_where_it_gains_nothing() {
+async fn requests_do_not_wait_without_a_gain() {
     let at_once = FIRST_EVENT + REST;
     let (provider, remote) = anthropic();
     let off = request(&remote, 8, CacheWarm::Off);
@@ -188,7 +189,7 @@ async fn nobody_waits_where_it_gains_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prefix_too_short_for_the_cache_of_ones_own_server_is_not_waited_for() {
+async fn short_prefixes_do_not_wait_for_the_cache_of_a_local_server() {
     let provider = Provider::new(Dialect::OpenAiChat);
     let remote = remote("openai-compatible/qwen3", &provider);
     let asked = on(&remote, snapshot(500), 4, CacheWarm::Prewarm);
@@ -223,7 +224,7 @@ async fn a_failed_leader_releases_the_others_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_given_up_releases_the_others_at_once() {
+async fn a_cancelled_leader_releases_the_others_at_once() {
     let (provider, remote) = anthropic();
     let asked = request(&remote, 4, CacheWarm::Leader);
     let leading = {
@@ -264,18 +265,18 @@ async fn a_prewarmed_cache_is_written_once_and_paid_for_once() {
     assert!(used.iter().all(|used| used.cache_write == Tokens::ZERO));
     assert!(used.iter().all(|used| used.cache_read > Tokens::ZERO));
     assert!(used.iter().all(|used| used.cache_expected > Tokens::ZERO));
-    let [prewarmed] = paid.told()[..] else {
-        panic!("one request wrote the prefix: {:?}", paid.told());
+    let [prewarmed] = paid.usages()[..] else {
+        panic!("one request wrote the prefix: {:?}", paid.usages());
     };
     assert!(prewarmed.cache_write > Tokens::ZERO && prewarmed.cost.is_some());
     assert_eq!(prewarmed.output, Tokens(10));
-    // The prewarm's listener is nobody's: its text is not the run's.
+    // The warming request has a listener of its own: its text is not part of the run's.
     let (_, took) = outcomes[0];
     assert!(took <= FIRST_EVENT + REST + FIRST_EVENT + REST);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prewarm_is_paid_for_also_where_the_request_after_it_fails() {
+async fn a_prewarm_is_reported_even_if_the_next_request_fails() {
     let provider =
         Provider::new(Dialect::Anthropic).by(|at, _| (at == 1).then_some(Class::BadRequest));
     let remote = remote(ANTHROPIC, &provider);
@@ -287,52 +288,52 @@ async fn a_prewarm_is_paid_for_also_where_the_request_after_it_fails() {
     };
     let error = remote.complete(asked).await.unwrap_err();
     assert_eq!(error.class, Class::BadRequest);
-    assert!(paid.told()[0].cache_write > Tokens::ZERO);
-    assert_eq!((provider.sent().len(), paid.told().len()), (2, 1));
+    assert!(paid.usages()[0].cache_write > Tokens::ZERO);
+    assert_eq!((provider.sent().len(), paid.usages().len()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prewarm_is_paid_for_also_where_the_request_after_it_is_given_up() {
+async fn a_prewarm_is_reported_even_if_the_next_request_is_cancelled() {
     let (provider, remote) = anthropic();
     let paid = Paid::default();
     let asked = paid.of(request(&remote, 2, CacheWarm::Prewarm));
     let replied = tokio::time::timeout(FIRST_EVENT + REST + FIRST_EVENT, remote.complete(asked));
     assert!(replied.await.is_err(), "its reply was on the way");
-    assert_eq!((provider.sent().len(), paid.told().len()), (2, 1));
+    assert_eq!((provider.sent().len(), paid.usages().len()), (2, 1));
 
-    // Given up before it was answered, it says nothing: nobody knows what it cost.
+    // Cancelled before it was answered, it reports nothing: its cost is not known.
     let (provider, remote) = anthropic();
     let paid = Paid::default();
     let asked = paid.of(request(&remote, 2, CacheWarm::Prewarm));
     let prewarmed = tokio::time::timeout(FIRST_EVENT, remote.complete(asked));
     assert!(prewarmed.await.is_err());
-    assert_eq!((provider.sent().len(), paid.told().len()), (1, 0));
+    assert_eq!((provider.sent().len(), paid.usages().len()), (1, 0));
 }
 
-/// What was told to be paid for besides replies.
+/// The usage that was reported in addition to that of replies.
 #[derive(Clone, Default)]
 struct Paid(Arc<Mutex<Vec<Usage>>>);
 
 impl Paid {
     fn of(&self, request: Request) -> Request {
-        let told = self.0.clone();
+        let received = self.0.clone();
         let listener = request.listener.clone();
         Request {
-            listener: listener.with_paid(move |usage, fallback| {
+            listener: listener.with_usage(move |usage, fallback| {
                 assert_eq!(fallback, None);
-                told.lock().unwrap().push(usage);
+                received.lock().unwrap().push(usage);
             }),
             ..request
         }
     }
 
-    fn told(&self) -> Vec<Usage> {
+    fn usages(&self) -> Vec<Usage> {
         self.0.lock().unwrap().clone()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prewarm_that_fails_releases_all_and_fails_nobody() {
+async fn a_failed_prewarm_releases_all_and_fails_no_request() {
     let provider =
         Provider::new(Dialect::Anthropic).by(|at, _| (at == 0).then_some(Class::BadRequest));
     let remote = remote(ANTHROPIC, &provider);
@@ -348,20 +349,20 @@ async fn a_prewarm_that_fails_releases_all_and_fails_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_text_of_a_reply_is_told_while_it_comes_in() {
+async fn the_text_of_a_reply_is_reported_while_it_is_streamed() {
     let (_, remote) = anthropic();
-    let told = Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
+    let received = Arc::new(Mutex::new(String::new()));
+    let sink = received.clone();
     let asked = Request {
-        listener: Listener::new(move |piece| heard.lock().unwrap().push_str(piece)),
+        listener: Listener::new(move |piece| sink.lock().unwrap().push_str(piece)),
         ..request(&remote, 2, CacheWarm::Prewarm)
     };
     remote.complete(asked).await.unwrap();
-    assert_eq!(*told.lock().unwrap(), "an answer");
+    assert_eq!(*received.lock().unwrap(), "an answer");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hit_that_was_expected_and_missed_is_flagged() {
+async fn a_missed_expected_cache_hit_is_flagged() {
     let (provider, remote) = anthropic();
     let asked = request(&remote, 2, CacheWarm::Leader);
     let watch = Watch::start();
@@ -380,7 +381,7 @@ async fn a_hit_that_was_expected_and_missed_is_flagged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_was_not_used_for_its_lifetime_is_not_expected() {
+async fn an_expired_cache_is_not_expected() {
     let (_, remote) = anthropic();
     let asked = request(&remote, 2, CacheWarm::Leader);
     let mut expected = Vec::new();
@@ -393,7 +394,7 @@ async fn a_cache_that_was_not_used_for_its_lifetime_is_not_expected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_spread_over_keys_each_with_a_cache_of_its_own() {
+async fn requests_are_spread_over_keys_with_separate_caches() {
     let provider = Provider::new(Dialect::OpenAiChat);
     let remote = remote(OPENAI, &provider);
     let asked = request(&remote, 34, CacheWarm::Leader);
@@ -401,7 +402,7 @@ async fn requests_are_spread_over_keys_each_with_a_cache_of_its_own() {
     let key = |shard| cache_key(asked.prefix.digest(), shard);
     let expected = [(key(0), 14), (key(1), 15), (key(2), 5)];
     assert_eq!(provider.keys(), expected.into_iter().collect());
-    // One leader for each cache, and nobody waits for two.
+    // One leader for each cache, and no request waits for two.
     let used = usage(&outcomes);
     let led = used
         .iter()
@@ -413,7 +414,7 @@ async fn requests_are_spread_over_keys_each_with_a_cache_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replies_teach_how_long_requests_are() {
+async fn replies_calibrate_the_estimates() {
     let (provider, remote) = anthropic();
     let off: Vec<f64> = {
         let mut off = Vec::new();
@@ -428,11 +429,11 @@ async fn replies_teach_how_long_requests_are() {
     };
     assert!(off[0] > 0.1, "the first estimate is {} off", off[0]);
     assert!(off[3..].iter().all(|off| *off <= 0.05), "{off:?}");
-    assert_eq!(remote.calibrations.of(ANTHROPIC).samples(), 8);
+    assert_eq!(remote.calibrations.get(ANTHROPIC).samples(), 8);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_has_the_same_bytes_whenever_it_is_sent_and_wherever_it_is_rebuilt() {
+async fn a_request_always_has_the_same_bytes() {
     for reference in [ANTHROPIC, OPENAI] {
         let dialect = if reference == OPENAI {
             Dialect::OpenAiChat
@@ -445,13 +446,13 @@ async fn a_request_has_the_same_bytes_whenever_it_is_sent_and_wherever_it_is_reb
             place: 17,
             ..request(&remote, 40, CacheWarm::Leader)
         };
-        // What was learnt, how busy a key was and how often it was asked does not matter.
+        // The calibration, the load of a key and the number of requests do not matter.
         for _ in 0..40 {
             remote.complete(asked.clone()).await.unwrap();
         }
         let elsewhere = Remote::new(
             (*remote.entry).clone(),
-            Nowhere(dialect),
+            NoTransport(dialect),
             remote.catalogue.clone(),
         );
         let [head, tail] = elsewhere.body(&asked).unwrap();
@@ -462,12 +463,12 @@ async fn a_request_has_the_same_bytes_whenever_it_is_sent_and_wherever_it_is_reb
             assert_eq!((&sent.head, sent.tail.as_bytes()), (&head, &tail[..]));
         }
         let refused = elsewhere.complete(asked.clone()).await.unwrap_err();
-        assert!(refused.to_string().contains("nothing is sent from here"));
+        assert!(refused.to_string().contains("no transport is configured"));
     }
 }
 
 #[test]
-fn the_first_replies_are_learnt_from_and_then_one_in_sixteen() {
+fn the_first_replies_and_then_one_in_sixteen_are_samples() {
     let rows = [
         (0, 5, true),
         (15, 99, true),
@@ -503,7 +504,7 @@ async fn errors_name_limits_and_similar_models() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_is_asked_for_once() {
+async fn a_count_is_requested_once() {
     let (provider, remote) = anthropic();
     let asked = request(&remote, 1, CacheWarm::Leader);
     let counted = remote.count(asked.clone()).await.unwrap();
@@ -513,7 +514,7 @@ async fn a_count_is_asked_for_once() {
         panic!("one request");
     };
     assert_eq!(mode, Mode::Count);
-    assert_eq!(remote.calibrations.of(ANTHROPIC).samples(), 1);
+    assert_eq!(remote.calibrations.get(ANTHROPIC).samples(), 1);
     let other = Request {
         task: "something else".into(),
         ..asked
@@ -523,7 +524,7 @@ async fn a_count_is_asked_for_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_count_is_none_and_another_failure_is_an_error() {
+async fn a_missing_count_endpoint_gives_none_and_other_failures_are_errors() {
     let chat = Provider::new(Dialect::OpenAiChat);
     let remote_chat = remote(OPENAI, &chat);
     let asked = request(&remote_chat, 1, CacheWarm::Leader);

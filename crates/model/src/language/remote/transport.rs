@@ -10,15 +10,15 @@ use crate::client::{Call, Client};
 use crate::dialect::Dialect;
 use crate::language::{Class, Error};
 
-/// The way to a provider. [`Client`] is the one over HTTP.
+/// Sends requests to a provider. [`Client`] does it over HTTP.
 pub trait Transport: Send + Sync + 'static {
-    /// The wire format of the bodies it takes.
+    /// The wire format of the bodies.
     fn dialect(&self) -> Dialect;
 
-    /// Asks for a reply.
+    /// Requests a reply.
     fn reply(&self, call: Call) -> impl Future<Output = Result<Reply, Error>> + Send;
 
-    /// Asks how many tokens a request has.
+    /// Requests the number of tokens of a request.
     fn count(&self, call: Call) -> impl Future<Output = Result<Tokens, Error>> + Send;
 }
 
@@ -51,33 +51,33 @@ impl<T: Transport> Transport for Arc<T> {
     }
 }
 
-/// No way at all: for rebuilding what was sent without sending it. It holds nothing that could
-/// reach a provider.
+/// A transport that sends nothing, for rebuilding requests. It has nothing that could reach a
+/// provider.
 #[derive(Clone, Copy, Debug)]
-pub struct Nowhere(pub Dialect);
+pub struct NoTransport(pub Dialect);
 
-impl Nowhere {
+impl NoTransport {
     fn refusal() -> Error {
         Error {
             model: "".into(),
             class: Class::Internal,
-            reason: "nothing is sent from here".into(),
+            reason: "no transport is configured".into(),
             request_id: None,
             begun: false,
         }
     }
 }
 
-impl Transport for Nowhere {
+impl Transport for NoTransport {
     fn dialect(&self) -> Dialect {
         self.0
     }
 
     async fn reply(&self, _: Call) -> Result<Reply, Error> {
-        Err(Nowhere::refusal())
+        Err(NoTransport::refusal())
     }
 
     async fn count(&self, _: Call) -> Result<Tokens, Error> {
-        Err(Nowhere::refusal())
+        Err(NoTransport::refusal())
     }
 }

@@ -1,4 +1,4 @@
-//! Parts: nothing lost, nothing twice, each within the window.
+//! Tests of parts: nothing is lost or repeated, and each fits in the window.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use unisono_context::{Encoding, Ordinal, Role, Tokens};
 use super::Talk;
 use crate::summariser::transcript::Transcript;
 use crate::summariser::{
-    Limits, Material, Parts, Prompt, Prompts, Said, persona, plan_parts, wrap,
+    Limits, Material, Parts, Prompt, Prompts, TranscriptItem, persona, plan_parts, wrap,
 };
 use crate::tokenizer::Tokenizer;
 
@@ -43,7 +43,7 @@ fn assert_within(parts: &Parts, limits: Limits) {
     for index in 0..parts.parts.len() {
         let so_far = (index > 0).then_some(&*so_far);
         let task = count(&parts.task(index, so_far, parts.target));
-        // A dialect adds a few tokens for each of the two messages it makes of this.
+        // A dialect adds a few tokens for each of the two messages of such a request.
         let all = task + count(&who) + parts.max_output.0 + 32;
         assert!(
             all <= limits.window.0,
@@ -59,16 +59,16 @@ fn joined(parts: &Parts) -> String {
 
 #[test]
 fn a_single_line_longer_than_the_window_is_split_exactly() {
-    // No spaces, no sentences: nothing to cut at but characters.
+    // No spaces and no sentences: cuts are possible only between characters.
     let line: String = (0..)
         .map(|n: u32| format!("{:x}-é", n.wrapping_mul(2_654_435_761)))
         .collect_to(85_000);
     assert_eq!(line.chars().count(), 85_000);
     assert!(count(&line) > 20_000, "{}", count(&line));
     let talk = Talk::default().say(Role::User, &line);
-    let said = [Said::message(talk.messages()[0])];
+    let items = [TranscriptItem::message(talk.messages()[0])];
     let material = Material {
-        said: &said,
+        items: &items,
         ..Material::default()
     };
     let parts = plan_parts(&general(), &material, LIMITS, &count).unwrap();
@@ -87,7 +87,7 @@ fn a_single_line_longer_than_the_window_is_split_exactly() {
             .task(parts.parts.len() - 1, None, parts.target)
             .contains("go on after")
     );
-    // No part is wasted: all but the last are nearly full.
+    // All parts but the last are nearly full.
     let least = parts.parts[..parts.parts.len() - 1]
         .iter()
         .map(|p| count(&p.text))
@@ -122,20 +122,23 @@ fn units_stay_together_and_parts_end_between_them() {
             .calls("search", "{}", &filler);
     }
     let messages = talk.messages();
-    let said: Vec<Said<'_>> = messages.iter().map(|m| Said::message(m)).collect();
+    let items: Vec<TranscriptItem<'_>> = messages
+        .iter()
+        .map(|m| TranscriptItem::message(m))
+        .collect();
     let material = Material {
-        said: &said,
+        items: &items,
         ..Material::default()
     };
     let parts = plan_parts(&general(), &material, LIMITS, &count).unwrap();
     assert!(parts.parts.len() > 2);
-    assert_eq!(joined(&parts), Transcript::of(&said).text);
+    assert_eq!(joined(&parts), Transcript::new(&items).text);
     assert_within(&parts, LIMITS);
     let mut next = 1;
     for part in &parts.parts {
         assert_eq!(part.first.0, next);
         assert!(part.text.starts_with(&format!("<{} ", part.first)));
-        // A call is two after its question; its result comes next.
+        // A call is two messages after its question; its result is the next message.
         assert_ne!(part.first.0 % 3, 0, "a result without its call");
         next = part.last.0 + 1;
     }
@@ -143,20 +146,20 @@ fn units_stay_together_and_parts_end_between_them() {
 }
 
 #[test]
-fn what_fits_is_one_part_with_what_comes_before_and_after() {
+fn fitting_input_is_one_part_with_prior_and_recent() {
     let talk = Talk::default()
         .say(Role::User, "one")
         .say(Role::Assistant, "two")
         .say(Role::User, "three");
     let messages = talk.messages();
-    let said = [Said::message(messages[1])];
-    let recent = [Said::message(messages[2])];
-    let prior = [Said::summary(
+    let items = [TranscriptItem::message(messages[1])];
+    let recent = [TranscriptItem::message(messages[2])];
+    let prior = [TranscriptItem::summary(
         Span::new(Ordinal(1), Ordinal(1)),
         "## Context\n- one",
     )];
     let material = Material {
-        said: &said,
+        items: &items,
         prior: &prior,
         recent: &recent,
         instructions: None,
@@ -175,11 +178,11 @@ fn what_fits_is_one_part_with_what_comes_before_and_after() {
         found.is_sorted() && found.iter().all(Option::is_some),
         "{task}"
     );
-    // Only the summary so far and the new messages: nothing of what it stands for.
+    // Only the summary so far and the new messages, and not the messages that it replaces.
     assert_eq!(task.matches("<#1 ").count(), 1);
-    // With nothing new, what was summarised before is summarised anew.
+    // Without new messages, those that were summarised before are summarised again.
     let again = Material {
-        said: &[],
+        items: &[],
         ..material
     };
     let parts = plan_parts(&general(), &again, LIMITS, &count).unwrap();
@@ -190,10 +193,13 @@ fn what_fits_is_one_part_with_what_comes_before_and_after() {
 fn a_long_earlier_summary_is_split_too() {
     let long = "- An earlier finding, with its figures: 12,345.\n".repeat(1_500);
     let talk = Talk::default().say(Role::User, "and then");
-    let said = [Said::message(talk.messages()[0])];
-    let prior = [Said::summary(Span::new(Ordinal(1), Ordinal(9)), &long)];
+    let items = [TranscriptItem::message(talk.messages()[0])];
+    let prior = [TranscriptItem::summary(
+        Span::new(Ordinal(1), Ordinal(9)),
+        &long,
+    )];
     let material = Material {
-        said: &said,
+        items: &items,
         prior: &prior,
         ..Material::default()
     };
@@ -214,10 +220,13 @@ fn long_recent_messages_are_shown_from_the_cutoff_on() {
         .say(Role::Assistant, "next")
         .say(Role::User, &long);
     let messages = talk.messages();
-    let said = [Said::message(messages[0])];
-    let recent = [Said::message(messages[1]), Said::message(messages[2])];
+    let items = [TranscriptItem::message(messages[0])];
+    let recent = [
+        TranscriptItem::message(messages[1]),
+        TranscriptItem::message(messages[2]),
+    ];
     let material = Material {
-        said: &said,
+        items: &items,
         recent: &recent,
         ..Material::default()
     };
@@ -229,19 +238,19 @@ fn long_recent_messages_are_shown_from_the_cutoff_on() {
 }
 
 #[test]
-fn masked_and_cut_messages_are_read_as_they_stand() {
+fn masked_and_cut_messages_keep_their_short_form() {
     let talk = Talk::default().calls("read", "{}", &"row\n".repeat(900));
     let messages = talk.messages();
-    let said = [
-        Said::message(messages[0]),
-        Said::shortened(
+    let items = [
+        TranscriptItem::message(messages[0]),
+        TranscriptItem::shortened(
             messages[1],
             Form::Masked {
                 tokens: Tokens(1_800),
             },
         ),
     ];
-    let text = Transcript::of(&said).text;
+    let text = Transcript::new(&items).text;
     assert!(
         text.ends_with("<#2 tool>\n[result of read] [tool result: 1800 tokens, recall #2]\n"),
         "{text}"
@@ -269,15 +278,15 @@ proptest! {
             };
         }
         let messages = talk.messages();
-        let said: Vec<Said<'_>> = messages.iter().map(|m| Said::message(m)).collect();
-        let material = Material { said: &said, ..Material::default() };
+        let items: Vec<TranscriptItem<'_>> = messages.iter().map(|m| TranscriptItem::message(m)).collect();
+        let material = Material { items: &items, ..Material::default() };
         let prompt = "{{prior}}\n\n{{conversation}}\n\n{{instructions}}{{target_tokens}}\n{{recent}}";
         let prompt = Arc::new(Prompt::parse("own.md", prompt).unwrap());
         let limits = Limits { window: Tokens(window), max_output: Tokens(4_096), cap: Tokens(cap) };
         let parts = plan_parts(&prompt, &material, limits, &count).unwrap();
         let whole = joined(&parts);
-        prop_assert_eq!(&whole, &Transcript::of(&said).text);
-        let released = wrap::released(&whole);
+        prop_assert_eq!(&whole, &Transcript::new(&items).text);
+        let released = wrap::unguard(&whole);
         for (_, text, times) in &texts {
             prop_assert!(released.contains(&text.repeat(*times)));
         }

@@ -1,4 +1,4 @@
-//! Prompt files: what is read, what is refused and where, and what is sent.
+//! Tests of prompt files: what is accepted, what is rejected and at which line, and what is sent.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Talk;
 use crate::fixture;
 use crate::language::Extractive;
 use crate::summariser::{
-    Limits, Material, Prompt, Prompts, Said, TooSmall, check_window, plan_parts, request,
+    Limits, Material, Prompt, Prompts, TooSmall, TranscriptItem, check_window, plan_parts, request,
 };
 use crate::tokenizer::Tokenizer;
 
@@ -30,7 +30,7 @@ fn limits(window: u64, cap: u64) -> Limits {
 }
 
 #[test]
-fn what_is_wrong_with_a_prompt_is_told_with_its_line() {
+fn errors_in_prompts_have_a_line() {
     let rows = [
         (
             "a\n{{conversatoin}}",
@@ -43,7 +43,7 @@ fn what_is_wrong_with_a_prompt_is_told_with_its_line() {
         ("{{x}}", "my.md:1: unknown placeholder `{{x}}`"),
         (
             "{{prior}}\n{{conversation}}\n{{prior}}",
-            "my.md:3: `{{prior}}` stands twice in the prompt",
+            "my.md:3: `{{prior}}` occurs twice in the prompt",
         ),
         (
             "{{prior}}\n{{conversation}}\n{{target_tokens}}\n\n",
@@ -71,7 +71,7 @@ fn what_is_wrong_with_a_prompt_is_told_with_its_line() {
 }
 
 #[test]
-fn the_built_in_prompts_name_what_is_asked_of_them() {
+fn the_built_in_prompts_name_the_required_sections() {
     let prompts = Prompts::built_in().unwrap();
     let names: Vec<&str> = prompts.names().collect();
     assert_eq!(names, ["bulk", "code", "general", "handoff", "topic"]);
@@ -91,7 +91,7 @@ fn the_built_in_prompts_name_what_is_asked_of_them() {
 }
 
 #[test]
-fn a_file_of_ones_own_takes_the_place_of_a_built_in_prompt() {
+fn a_users_file_replaces_a_built_in_prompt() {
     let prompts = Prompts::built_in().unwrap();
     let general = prompts.get("general").cloned();
     let prompts = prompts
@@ -160,12 +160,18 @@ fn data_is_wrapped_and_stays_data() {
         )
         .say(Role::User, "And now?");
     let messages = talk.messages();
-    let said: Vec<Said<'_>> = messages[..6].iter().map(|m| Said::message(m)).collect();
-    let recent = [Said::message(messages[6])];
+    let items: Vec<TranscriptItem<'_>> = messages[..6]
+        .iter()
+        .map(|m| TranscriptItem::message(m))
+        .collect();
+    let recent = [TranscriptItem::message(messages[6])];
     let span = Span::new(Ordinal(1), Ordinal(40));
     let material = Material {
-        said: &said,
-        prior: &[Said::summary(span, "## Context\n- They move house.")],
+        items: &items,
+        prior: &[TranscriptItem::summary(
+            span,
+            "## Context\n- They move house.",
+        )],
         recent: &recent,
         instructions: Some("Keep figures. </asked_for>"),
     };
@@ -178,11 +184,11 @@ fn data_is_wrapped_and_stays_data() {
 }
 
 #[test]
-fn a_place_filled_with_nothing_leaves_no_gap() {
+fn an_empty_placeholder_leaves_no_gap() {
     let talk = Talk::default().say(Role::User, "hello");
-    let said = [Said::message(talk.messages()[0])];
+    let items = [TranscriptItem::message(talk.messages()[0])];
     let material = Material {
-        said: &said,
+        items: &items,
         ..Material::default()
     };
     let text = "A\n\n{{instructions}}\n\n{{prior}}\n\nB\n{{conversation}}\n\n{{recent}}\n\n\

@@ -1,11 +1,12 @@
-//! Replies: what is around a summary goes, what is none is named.
+//! Tests of replies: the text around a summary is removed, and unusable replies are rejected with a
+//! reason.
 
 use unisono_context::Tokens;
 use unisono_context::call::{Reply, Stop};
 use unisono_context::compaction::Rejection;
 
-use crate::extractive::Style;
-use crate::summariser::{shorter, summary};
+use crate::extractive::SummaryLayout;
+use crate::summariser::{reduced_target, summary};
 
 fn reply(text: &str) -> Reply {
     Reply {
@@ -15,18 +16,18 @@ fn reply(text: &str) -> Reply {
 }
 
 fn rolling(text: &str) -> Result<String, Rejection> {
-    summary(&reply(text), Style::Rolling)
+    summary(&reply(text), SummaryLayout::Rolling)
 }
 
 fn paragraph(text: &str) -> Result<String, Rejection> {
-    summary(&reply(text), Style::Paragraph)
+    summary(&reply(text), SummaryLayout::Paragraph)
 }
 
 const PLAIN: &str =
     "## Context\n- They move house (#1).\n\n## Constraints (verbatim)\n- \"No van.\" (#3)";
 
 #[test]
-fn what_stands_around_a_summary_goes() {
+fn text_around_a_summary_is_removed() {
     let rows = [
         PLAIN.to_owned(),
         format!("Here is the summary:\n\n{PLAIN}\n"),
@@ -50,7 +51,7 @@ fn what_stands_around_a_summary_goes() {
 }
 
 #[test]
-fn what_belongs_to_a_summary_stays() {
+fn content_of_a_summary_is_kept() {
     let rows = [
         "They move from Rome to Oslo.\nIt is urgent.\n\n## Key points\n- a",
         "## Technical details\n```rust\n## Context\nfn a() {}\n```\n- None of it was run.",
@@ -63,12 +64,12 @@ fn what_belongs_to_a_summary_stays() {
 }
 
 #[test]
-fn what_is_no_summary_is_named() {
+fn rejected_summaries_have_a_reason() {
     let with = |stop| Reply {
         stop,
         ..reply(PLAIN)
     };
-    for style in [Style::Rolling, Style::Paragraph] {
+    for style in [SummaryLayout::Rolling, SummaryLayout::Paragraph] {
         let judged = |reply| summary(&reply, style);
         assert_eq!(judged(with(Stop::CutOff)), Err(Rejection::CutOff));
         assert_eq!(judged(with(Stop::Refused)), Err(Rejection::Refused));
@@ -96,7 +97,7 @@ fn what_is_no_summary_is_named() {
 }
 
 #[test]
-fn a_paragraph_is_one() {
+fn a_paragraph_is_joined_to_one_line() {
     let rows = [
         ("They move. \"No van.\" (#3)", "They move. \"No van.\" (#3)"),
         ("Here is the paragraph:\n\nThey move.", "They move."),
@@ -117,7 +118,7 @@ fn a_paragraph_is_one() {
 }
 
 #[test]
-fn credentials_and_guards_do_not_stay() {
+fn credentials_and_guards_are_removed() {
     let text = "## Technical details\n- The key is sk-proj-abcdefghij0123456789 (#2).\n\
                 - The page ends with `<\\/conversation>`.";
     let expected = "## Technical details\n- The key is [redacted] (#2).\n\
@@ -126,7 +127,7 @@ fn credentials_and_guards_do_not_stay() {
 }
 
 #[test]
-fn a_summary_over_its_cap_is_asked_for_shorter() {
+fn a_summary_over_its_cap_gets_a_reduced_target() {
     let rows = [
         ((1_600, 4_000, 2_000), 720),
         ((1_600, 2_100, 2_000), 1_370),
@@ -134,7 +135,7 @@ fn a_summary_over_its_cap_is_asked_for_shorter() {
     ];
     for ((target, tokens, cap), expected) in rows {
         assert_eq!(
-            shorter(Tokens(target), Tokens(tokens), Tokens(cap)),
+            reduced_target(Tokens(target), Tokens(tokens), Tokens(cap)),
             Tokens(expected)
         );
     }

@@ -231,7 +231,7 @@ fn values_of_headers_come_from_the_environment() {
     for (value, expected) in [
         ("Bearer ${OTHER}", "the variable OTHER, which is not set"),
         ("${", "write $$ for a dollar sign"),
-        ("a\nb", "characters that a header cannot hold"),
+        ("a\nb", "characters that a header cannot contain"),
     ] {
         let failure = super::server(ctx.assignment(), &http(value), look).unwrap_err();
         assert_eq!(failure.cause, Cause::BadInput);

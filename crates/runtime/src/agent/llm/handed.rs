@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 use unisono_model::language::Request;
-use unisono_model::prompt::{Delegated, Outcome, Prefix};
+use unisono_model::prompt::{DelegateOutcome, DelegateResult, Prefix};
 use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::run::Step;
 use unisono_session::run::handed::{Fit, Piece, bound};
@@ -61,7 +61,7 @@ where
     let results = first.results.iter().zip(pieces.iter().zip(cuts));
     let results = results.map(|(result, (piece, cut))| match cut {
         None => result.clone(),
-        Some(chars) => Delegated {
+        Some(chars) => DelegateResult {
             outcome: beginning(&result.outcome, piece.head(chars)),
             rest: Some(piece.note(chars).into()),
             ..result.clone()
@@ -90,19 +90,19 @@ where
 }
 
 /// What a model is told of a result, as it is counted.
-pub(super) fn whole(delegated: &Delegated) -> String {
+pub(super) fn whole(delegated: &DelegateResult) -> String {
     let (text, end) = describe(delegated);
     format!("{text}{end}")
 }
 
-fn describe(delegated: &Delegated) -> (Arc<str>, String) {
+fn describe(delegated: &DelegateResult) -> (Arc<str>, String) {
     let mut end = format!("\n{}\n", delegated.agent);
     for more in delegated.task.iter().chain(&delegated.rest) {
         let _ = writeln!(end, "{more}");
     }
     let text = match &delegated.outcome {
-        Outcome::Complete(text) | Outcome::Failed(text) => text,
-        Outcome::Partial { text, missing } => {
+        DelegateOutcome::Complete(text) | DelegateOutcome::Failed(text) => text,
+        DelegateOutcome::Partial { text, missing } => {
             let _ = writeln!(end, "{missing}");
             text
         }
@@ -110,7 +110,7 @@ fn describe(delegated: &Delegated) -> (Arc<str>, String) {
     (text.clone(), end)
 }
 
-fn piece(delegated: &Delegated, name: &Arc<str>, assignment: &RunAssignment) -> Piece {
+fn piece(delegated: &DelegateResult, name: &Arc<str>, assignment: &RunAssignment) -> Piece {
     let (text, end) = describe(delegated);
     Piece {
         text,
@@ -120,11 +120,11 @@ fn piece(delegated: &Delegated, name: &Arc<str>, assignment: &RunAssignment) -> 
     }
 }
 
-fn beginning(outcome: &Outcome, head: &str) -> Outcome {
+fn beginning(outcome: &DelegateOutcome, head: &str) -> DelegateOutcome {
     match outcome {
-        Outcome::Complete(_) => Outcome::Complete(head.into()),
-        Outcome::Failed(_) => Outcome::Failed(head.into()),
-        Outcome::Partial { missing, .. } => Outcome::Partial {
+        DelegateOutcome::Complete(_) => DelegateOutcome::Complete(head.into()),
+        DelegateOutcome::Failed(_) => DelegateOutcome::Failed(head.into()),
+        DelegateOutcome::Partial { missing, .. } => DelegateOutcome::Partial {
             text: head.into(),
             missing: missing.clone(),
         },

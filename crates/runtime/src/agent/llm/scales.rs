@@ -209,7 +209,7 @@ pub(crate) fn assignment(request: &Request) -> (String, u64) {
         colleagues: &colleagues.collect::<Vec<_>>(),
         output_schema: request.output_schema.as_deref(),
     });
-    if !request.task_is_shown() {
+    if !request.is_task_in_context() {
         let _ = write!(out, "\n{}", request.task);
     }
     for delegated in request.results.iter() {

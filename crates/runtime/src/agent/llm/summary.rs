@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
-use unisono_model::extractive::{self, Passage, Style, SummaryInput};
+use unisono_model::extractive::{self, Passage, SummaryInput, SummaryLayout};
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::run::tail::{summary, summary_note};
 use unisono_session::run::{Cause, Step};
@@ -68,7 +68,7 @@ fn condensed(
         prior,
         prior_facts: &[],
         cap: Tokens(room),
-        style: Style::Rolling,
+        style: SummaryLayout::Rolling,
         instructions: Some(task),
         count,
     });

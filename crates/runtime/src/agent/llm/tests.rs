@@ -241,7 +241,7 @@ const ONE_REPLY: Duration = Duration::from_secs(2);
 impl LanguageModel for OneLane {
     fn complete(&self, request: Request) -> Completion<'_> {
         Box::pin(async move {
-            let waits = request.listener.waits();
+            let waits = request.listener.begin_wait();
             let _lane = self.0.lock().await;
             drop(waits);
             tokio::time::sleep(ONE_REPLY).await;

@@ -1,30 +1,30 @@
-//! What follows from the rows of all members at a beat. Pure.
+//! Computes the state of the group from the rows of all members at a beat. Without I/O.
 
 use uuid::Uuid;
 
 use crate::engine::{Announcement, Beat, Member};
 
-/// A row of a member.
+/// The row of a member.
 pub(super) struct Known {
     pub(super) instance: Uuid,
     pub(super) member: Member,
 }
 
-/// What a program knows of itself at a beat.
+/// A program's own data at a beat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own<'a> {
     pub(super) instance: Uuid,
     pub(super) announced: &'a Announcement,
     pub(super) drains: bool,
-    /// Whether the beat before it was too long ago, by its own clock.
+    /// Whether the previous beat was too long ago by this program's own clock.
     pub(super) is_late: bool,
-    /// The sum of the versions of all documents, where it is known.
+    /// The sum of the versions of all shared documents, if it is known.
     pub(super) documents: Option<u64>,
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
 }
 
-/// What follows from the rows as they were before a beat. Pure.
+/// Computes the state after a beat from the rows before it. Without I/O.
 pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
     let Own {
         instance,
@@ -36,7 +36,7 @@ pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
     } = of;
     let own = members.iter().find(|known| known.member.is_self);
     let own = own.filter(|own| own.instance == instance);
-    // Before the first beat there is no row, or that of an earlier start.
+    // Before the first beat there is no row, or the row of an earlier start.
     let is_first = before.count == 0;
     let held = !is_late && own.is_some_and(|own| own.member.is_alive);
     let others = || members.iter().filter(|known| !known.member.is_self);

@@ -8,10 +8,10 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::private;
 
-/// Its name.
+/// The name of the file.
 pub(super) const FILE: &str = "member";
 
-/// The id that a program has in this directory; a new one where it was never used.
+/// Returns the id of a program in this directory; creates one if there is none.
 pub(super) fn known_id(directory: &Path) -> Result<Uuid> {
     let text = std::fs::read_to_string(directory.join(FILE)).ok();
     let known = text.and_then(|text| Uuid::parse_str(text.trim()).ok());

@@ -1,4 +1,4 @@
-//! The statements of members. All times are the database's.
+//! The SQL statements of members. All times are those of the database's clock.
 
 macro_rules! now {
     () => {
@@ -6,7 +6,7 @@ macro_rules! now {
     };
 }
 
-/// Renews a member's row. Answers all rows as they were before.
+/// Renews a member's row. Returns all rows as they were before.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
@@ -31,7 +31,7 @@ SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     EXISTS (SELECT FROM unisono_sessions WHERE owner = $9) FROM unisono_members"
 );
 
-/// All members, and how many sessions each owns.
+/// All members, and the number of sessions that each owns.
 pub(super) const MEMBERS: &str = concat!(
     "SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     now!(),
@@ -51,7 +51,8 @@ FROM unisono_members WHERE member = (SELECT owner FROM unisono_sessions WHERE se
 pub(super) const WAITS: &str = "\
 SELECT session FROM unisono_sessions WHERE session = $1 AND owner = $2 AND NOT deleted";
 
-/// Each session of a member that is gone goes to one program, and its writer is fenced.
+/// Takes over sessions of members that are gone: each is assigned to one program, and its writer is
+/// fenced.
 pub(super) const TAKE_OVER: &str = concat!(
     "WITH taken AS (
     SELECT session FROM unisono_sessions
@@ -84,7 +85,7 @@ pub(super) const FORGET_GONE: &str = concat!(
     " - $2 AND NOT EXISTS (SELECT FROM unisono_sessions WHERE owner = gone.member) RETURNING member"
 );
 
-/// Sessions that were claimed since are left as they are.
+/// Releases sessions; those that were claimed since are left unchanged.
 pub(super) const RELEASE: &str = "\
 UPDATE unisono_sessions AS known SET owner = NULL
 FROM unnest($1::uuid[], $2::bigint[]) AS taken (session, epoch)

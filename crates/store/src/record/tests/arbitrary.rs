@@ -1,4 +1,4 @@
-//! Strategies for events of every kind, all their parts included.
+//! Strategies for events of every kind, with all their parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The bytes of every kind of event, held still.
+//! Tests that the bytes of every kind of event stay the same.
 //!
-//! The files are `tests/golden/record/<sample>.hex`, 32 bytes a line. A file that differs is a format
-//! that changed: a type grows at the end of its list, and its samples stay. `UNISONO_BLESS=1` writes
-//! the files of new samples, and touches no other.
+//! The files are `tests/golden/record/<sample>.hex`, 32 bytes per line. A file that differs means
+//! that the format was changed: a type may only be extended at the end of its list, and its samples
+//! stay. `UNISONO_BLESS=1` writes the files of new samples, and changes no others.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,11 @@
-//! A type that grows: what one program writes, another reads that knows fewer or more of its fields.
+//! Tests of extending a type: a record written by one program is read by another that knows fewer
+//! or more of its fields.
 
 use super::super::layout::{Fields, Layout, layout, put_optional, unknown};
 use super::super::{decode_own, encode_own};
 use crate::error::Fault;
 
-/// A type as it is today, and as it may be in a later program.
+/// A type as it is today, and as it may be in a later version.
 mod today {
     #[derive(Debug, Clone, PartialEq)]
     pub(super) struct Caps {
@@ -43,7 +44,7 @@ layout! {
     enum later::Step { 0 Wait { ; until }, 1 Ask { caps; urgent }, 2 Stop }
 }
 
-/// What it is after it was written as one type and read as another.
+/// The value after it was written as one type and read as another.
 fn read_as<A: Layout, B: Layout>(written: &A) -> Result<B, Fault> {
     decode_own(&encode_own(written).unwrap())
 }
@@ -64,7 +65,7 @@ fn a_later_program_reads_what_is_written_today() {
     for time_ms in [None, Some(9)] {
         let (today, later) = caps(time_ms);
         assert_eq!(read_as(&today), Ok(later.clone()));
-        // Within others too, and with more behind it.
+        // Also inside other values, and followed by other bytes.
         let today = today::Step::Ask {
             caps: vec![today.clone(), today],
         };
@@ -126,7 +127,7 @@ fn a_field_that_is_not_known_is_named_and_not_passed_over() {
 fn a_value_has_one_form() {
     let (today, _) = caps(None);
     let mut payload = encode_own(&today).unwrap();
-    // One optional field, which says nothing.
+    // One optional field, which has its default.
     *payload.last_mut().unwrap() = 1;
     payload.push(0);
     let fault = decode_own::<today::Caps>(&payload).unwrap_err().to_string();

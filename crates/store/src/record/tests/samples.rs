@@ -1,5 +1,5 @@
 //! One event of each kind, and of each variant of its parts, for the golden files. A sample never
-//! changes once its file is there: it is what an old version wrote.
+//! changes once its file exists: it is what an old version wrote.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ const MESSAGE: MessageId = MessageId::from_u128(0x0190_0000_0000_7000_8000_0000_
 const CHECKPOINT: CheckpointId = CheckpointId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0005);
 const DIGEST: Digest = Digest([0x3C; 32]);
 
-/// The samples with the names of their files.
+/// The samples, with the names of their files.
 pub(super) fn all() -> Vec<(&'static str, Event)> {
     let mut facts = session_facts();
     facts.extend(turn_facts());
@@ -74,7 +74,7 @@ pub(super) fn all() -> Vec<(&'static str, Event)> {
         .collect()
 }
 
-/// The fact, at the time all samples have.
+/// The fact, at the time of all samples.
 pub(super) fn event(fact: Fact) -> Event {
     Event {
         at: Timestamp(1_735_689_600_123),
@@ -262,7 +262,7 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
     ]
 }
 
-/// Nobody answers but the second of two stages.
+/// Only the second of two stages answers.
 fn pipeline() -> Fact {
     let stage = |agent: &str, task: Option<&str>| agent::Stage {
         agent: AgentId::new(agent),

@@ -68,7 +68,7 @@ struct KeyFactLine<'c> {
 }
 
 impl<'c> CheckpointLine<'c> {
-    pub(super) fn of(c: &'c Checkpoint, state: &State) -> CheckpointLine<'c> {
+    pub(super) fn new(c: &'c Checkpoint, state: &State) -> CheckpointLine<'c> {
         let key_facts = c.key_facts.iter().map(|fact| KeyFactLine {
             text: &fact.text,
             ordinal: fact.ordinal.0,
@@ -107,7 +107,7 @@ impl<'c> CheckpointLine<'c> {
             degraded: c.degraded,
             retired: state.checkpoints().is_retired(c.id),
             tightened: state.checkpoints().is_tightened(c.id),
-            at: Time::of(c.at),
+            at: Time::new(c.at),
             coverage: c.coverage.map(|of| CoverageLine {
                 facts: of.facts,
                 kept: of.kept,

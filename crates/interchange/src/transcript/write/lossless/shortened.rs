@@ -32,7 +32,7 @@ pub(super) enum ShortenedLine {
 }
 
 impl ShortenedLine {
-    pub(super) fn of(alteration: &Alteration, after: u32) -> ShortenedLine {
+    pub(super) fn new(alteration: &Alteration, after: u32) -> ShortenedLine {
         let message = alteration.message.to_string();
         let counts = count_lines(&alteration.counts);
         match alteration.form {

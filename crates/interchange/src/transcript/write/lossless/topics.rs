@@ -31,7 +31,7 @@ impl TopicsLine {
         let ends = decided.ends.iter().map(|end| EndLine {
             opener: end.opener.0,
             by: end.by.name(),
-            at: decided_at(end.opener).map(Time::of),
+            at: decided_at(end.opener).map(Time::new),
         });
         TopicsLine {
             r#type: "topics",
@@ -54,7 +54,7 @@ impl SealedLine {
         SealedLine {
             r#type: "sealed",
             message: message.to_string(),
-            at: state.topics().sealed_at(message).map(Time::of),
+            at: state.topics().sealed_at(message).map(Time::new),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Chains of remote models over HTTP: what a fallback is sent, and who is passed over.
+//! Tests of chains of remote models over HTTP: what a fallback receives, and which models are
+//! skipped.
 
 use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Recorded, Refusal, Script};
 
@@ -8,12 +9,12 @@ use crate::language::Fallback;
 use crate::provider::{Kind, Settings};
 
 const FIRST: &str = "openai/gpt-5-mini";
-/// What was paid for besides the reply, and the fallback whose it was.
+/// The usage in addition to the reply's, and the fallback that caused it.
 type Payment = (Usage, Option<Arc<str>>);
 
 const SECOND: &str = "anthropic/claude-haiku-4-5";
 
-/// A model at that provider, with another window where one is given.
+/// A model of that provider, optionally with another window.
 fn model(reference: &str, window: Option<u64>, provider: &FakeProvider) -> Arc<Remote<Client>> {
     let (dialect, kind) = match reference.starts_with("anthropic") {
         true => (Dialect::Anthropic, Kind::Anthropic),
@@ -35,7 +36,7 @@ fn model(reference: &str, window: Option<u64>, provider: &FakeProvider) -> Arc<R
     ))
 }
 
-/// A request with as much output as the first model can give.
+/// A request for the longest output of the first model.
 fn asked(chain: &Fallback) -> Request {
     let request = Request {
         group: Group::Shared,
@@ -57,10 +58,10 @@ async fn provider(act: impl Into<Act>) -> FakeProvider {
 }
 
 #[tokio::test]
-async fn a_stand_in_is_asked_for_no_more_than_it_can_give() {
+async fn a_fallback_gets_a_maximum_output_within_its_limits() {
     let away = provider(Act::refuse(Refusal::Unauthorised)).await;
     let answering = provider(Answer::text("Done.")).await;
-    // With its own window, and with one that leaves less than its longest output.
+    // With its own window, and with one that leaves less room than its longest output.
     for (window, range) in [(None, 64_000..=64_000), (Some(20_000), 10_000..=15_000)] {
         let chain = Fallback::new(FIRST, model(FIRST, None, &away))
             .or(SECOND, model(SECOND, window, &answering));
@@ -72,7 +73,7 @@ async fn a_stand_in_is_asked_for_no_more_than_it_can_give() {
 }
 
 #[tokio::test]
-async fn a_window_that_a_stand_ins_provider_named_is_kept_to() {
+async fn a_window_reported_by_a_fallbacks_provider_is_respected() {
     let away = provider(Act::refuse(Refusal::Unauthorised)).await;
     let refused = Act::refuse(Refusal::Overflow {
         limit: 20_000,
@@ -91,7 +92,7 @@ async fn a_window_that_a_stand_ins_provider_named_is_kept_to() {
 }
 
 #[tokio::test]
-async fn a_stand_in_whose_window_is_too_small_is_passed_over() {
+async fn a_fallback_with_a_too_small_window_is_skipped() {
     let away = provider(Act::refuse(Refusal::Unauthorised)).await;
     let small = provider(Answer::text("It was cut.")).await;
     let answering = provider(Answer::text("Done.")).await;
@@ -103,8 +104,8 @@ async fn a_stand_in_whose_window_is_too_small_is_passed_over() {
         Class::Unauthorised,
         "that is what to put right"
     );
-    let said = "not asked: its window is 4000 tokens, the request has about ";
-    assert!(error.reason.contains(said), "{error}");
+    let expected = "skipped: its window is 4000 tokens, the request has about ";
+    assert!(error.reason.contains(expected), "{error}");
 
     let chain = chain.or(SECOND, model(SECOND, None, &answering));
     let reply = chain.complete(asked(&chain)).await.unwrap();
@@ -113,28 +114,28 @@ async fn a_stand_in_whose_window_is_too_small_is_passed_over() {
 }
 
 #[tokio::test]
-async fn what_a_link_of_the_chain_used_that_broke_off_is_paid_for() {
+async fn usage_of_an_interrupted_fallback_is_reported() {
     let broken = Act::answer(Answer::pieces(["One ", "two"])).end_at(At::Event(3), Ending::Reset);
     let (first, second) = (provider(broken.clone()).await, provider(broken).await);
     let answering = provider(Answer::text("Done.")).await;
     let chain = Fallback::new(FIRST, model(FIRST, None, &first))
         .or(SECOND, model(SECOND, None, &second))
         .or("test/third", model(SECOND, None, &answering));
-    let told: Arc<Mutex<Vec<Payment>>> = Arc::default();
-    let heard = told.clone();
+    let received: Arc<Mutex<Vec<Payment>>> = Arc::default();
+    let sink = received.clone();
     let request = asked(&chain);
     let listener = request.listener.clone();
     let request = Request {
-        listener: listener.with_paid(move |usage, by| heard.lock().unwrap().push((usage, by))),
+        listener: listener.with_usage(move |usage, by| sink.lock().unwrap().push((usage, by))),
         ..request
     };
     chain.complete(request).await.unwrap();
-    let told = told.lock().unwrap();
-    let [(first, None), (second, Some(by))] = &told[..] else {
-        panic!("both that broke off: {told:?}");
+    let received = received.lock().unwrap();
+    let [(first, None), (second, Some(by))] = &received[..] else {
+        panic!("both that broke off: {received:?}");
     };
     assert_eq!(&**by, SECOND);
-    // OpenAI says what a request used at its end: until then it is estimated.
+    // OpenAI reports the usage at the end of a reply; until then it is estimated.
     assert!((5_000..9_000).contains(&first.input.0), "{first:?}");
     for used in [first, second] {
         assert!(used.input.0 > 0 && used.output.0 >= 2, "{used:?}");

@@ -1,5 +1,5 @@
-//! Remote models over HTTP to a provider on loopback whose cache has a prefix only once a reply
-//! with it has begun: what a fan-out pays for, in every dialect.
+//! Tests of remote models over HTTP with a provider on loopback, which caches a prefix only once a
+//! reply with it has begun: the usage of a fan-out, in every dialect.
 
 use unisono_fake_provider::{
     Act, Answer, At, CacheSettings, CacheSim, Dialect as Fake, Ending, FakeProvider, Recorded,
@@ -10,7 +10,7 @@ use super::*;
 use crate::client::Client;
 use crate::provider::{Kind, Settings};
 
-/// The longest a fan-out may take.
+/// The longest time that a fan-out may take.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A model of each dialect whose provider caches.
@@ -39,7 +39,7 @@ pub(super) fn over_http(
     Arc::new(Remote::new(entry, client, catalogue))
 }
 
-/// The usage of so many requests at once that share a prefix.
+/// The usage of this many concurrent requests that share a prefix.
 async fn fan_out(remote: &Arc<Remote<Client>>, asked: &Request, count: u32) -> Vec<Usage> {
     let mut runs = JoinSet::new();
     for n in 0..count {
@@ -62,7 +62,7 @@ async fn a_fan_out_pays_for_its_prefix_once() {
             (CacheWarm::Leader, 64),
             (CacheWarm::Prewarm, 16),
         ] {
-            // Each key has a cache of its own, as if another machine served it.
+            // Each key has its own cache, as if another machine served it.
             let cache = CacheSim::new(CacheSettings {
                 openai_keys: true,
                 ..CacheSettings::default()
@@ -130,7 +130,7 @@ fn is_of(request: &Recorded, dialect: Dialect) -> bool {
 }
 
 #[tokio::test]
-async fn a_prewarm_that_goes_silent_is_paid_for_and_holds_nobody_up() {
+async fn a_silent_prewarm_is_reported_and_delays_no_request() {
     let silent = Act::answer(Answer::pieces(["O", "K"])).end_at(At::Event(3), Ending::Silence);
     let script = Script::sequence([silent]).then(Answer::text("Done."));
     let provider = FakeProvider::play(script).await;
@@ -152,14 +152,14 @@ async fn a_prewarm_that_goes_silent_is_paid_for_and_holds_nobody_up() {
     let prefix = remote.render(&asked.shared());
     let used = fan_out(&remote, &paid.of(Request { prefix, ..asked }), 4).await;
     assert_eq!((used.len(), provider.request_count()), (4, 5));
-    let [lost] = paid.told()[..] else {
-        panic!("one request broke off: {:?}", paid.told());
+    let [lost] = paid.usages()[..] else {
+        panic!("one request broke off: {:?}", paid.usages());
     };
     assert!(lost.input > Tokens::ZERO && lost.cost.is_some(), "{lost:?}");
 }
 
 #[tokio::test]
-async fn a_model_whose_template_opens_its_thoughts_is_read_so() {
+async fn replies_with_reasoning_opened_by_the_template_are_parsed() {
     let user = "[models.\"openai-compatible/qwq\"]\nthink_opened = true";
     let catalogue = Catalogue::built_in().unwrap();
     let catalogue = Arc::new(catalogue.with_file("models.toml", user).unwrap());

@@ -1,5 +1,5 @@
-//! A provider in memory: its cache has a prefix from the first event of a reply on, and its
-//! tokens have four bytes.
+//! A provider in memory. It caches a prefix from the first event of a reply on, and its tokens have
+//! four bytes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -14,11 +14,11 @@ use crate::client::Call;
 use crate::dialect::{Dialect, Mode};
 use crate::language::{Class, Error, Reply, Usage};
 
-/// From a request's arrival to its first event, and from there to its end.
+/// The time from a request's arrival to its first event, and from there to its end.
 pub(super) const FIRST_EVENT: Duration = Duration::from_millis(700);
 pub(super) const REST: Duration = Duration::from_millis(300);
 
-/// What happens to a request: `None` for a reply.
+/// The failure of a request: `None` for a reply.
 type Mishap = Option<Class>;
 type Script = dyn Fn(usize, &Sent) -> Mishap + Send + Sync;
 
@@ -44,11 +44,11 @@ impl Sent {
 #[derive(Default)]
 struct State {
     sent: Vec<Sent>,
-    /// What is cached: prefixes by where they were routed.
+    /// The cached prefixes by routing key.
     cached: HashSet<(Option<String>, Bytes)>,
 }
 
-/// The provider. Clones share everything.
+/// The provider. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Provider {
     dialect: Dialect,
@@ -65,7 +65,7 @@ impl Provider {
         }
     }
 
-    /// Decides by a request's place, from 0, and by what it says.
+    /// Decides by a request's index, from 0, and by its content.
     pub(super) fn by(
         self,
         script: impl Fn(usize, &Sent) -> Mishap + Send + Sync + 'static,
@@ -90,7 +90,7 @@ impl Provider {
         keys
     }
 
-    /// Loses all it has cached.
+    /// Clears the cache.
     pub(super) fn forget(&self) {
         self.state.lock().unwrap().cached.clear();
     }
@@ -139,12 +139,12 @@ impl Transport for Provider {
             return Err(error(&call, class));
         }
         self.state.lock().unwrap().cached.insert(place);
-        if let Some(told) = &call.on_first_event {
-            told();
+        if let Some(on_first_event) = &call.on_first_event {
+            on_first_event();
         }
-        call.listener.text("an ");
+        call.listener.report_text("an ");
         sleep(REST).await;
-        call.listener.text("answer");
+        call.listener.report_text("answer");
         let prefix = Provider::length(sent.head.len());
         let (cache_read, cache_write) = match cached {
             true => (prefix, Tokens::ZERO),

@@ -1,5 +1,5 @@
-//! An older Claude, which takes no output schema, over HTTP: it is given a tool to answer with, and
-//! what it calls that with is its answer.
+//! Tests of an older Claude model without support for output schemas, over HTTP: it receives a tool
+//! to answer with, and the arguments of its call are the answer.
 
 use unisono_context::call::ToolResult;
 use unisono_context::snapshot::ToolSpec;
@@ -14,7 +14,7 @@ const MODEL: &str = "anthropic/claude-3-5-haiku";
 const SCHEMA: &str =
     r#"{"type":"object","properties":{"late":{"type":"integer"}},"required":["late"]}"#;
 
-/// A model behind that script, and a request whose answer has to fit the schema.
+/// A model with that script, and a request whose answer has to match the schema.
 async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Client>>, Request) {
     let provider = FakeProvider::play(script).await;
     let remote = over_http(MODEL, Dialect::Anthropic, Kind::Anthropic, &provider.url());
@@ -23,10 +23,10 @@ async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Clien
         description: "finds messages".into(),
         input_schema: r#"{"type":"object"}"#.into(),
     };
-    let said = Chat::new(1).say(Role::User, "Two of the nine parts are late.");
+    let chat = Chat::new(1).say(Role::User, "Two of the nine parts are late.");
     let request = Request {
         group: Group::Shared,
-        snapshot: Some(Arc::new(said.freeze())),
+        snapshot: Some(Arc::new(chat.freeze())),
         tools: Arc::from([recall]),
         allowed: Arc::from(["recall".into()]),
         output_schema: Some(SCHEMA.into()),
@@ -37,14 +37,14 @@ async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Clien
 }
 
 #[tokio::test]
-async fn the_schema_is_a_tools_and_its_arguments_are_the_answer() {
+async fn an_output_schema_becomes_a_tool_whose_arguments_are_the_answer() {
     let arguments = r#"{"late":2}"#;
     let answer = Answer::call("answer", arguments).call_id("toolu_1");
     let script = Script::always(Act::answer(answer.in_pieces_of(3)));
     let (provider, remote, request) = asked(script).await;
-    let told = Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
-    let listener = Listener::new(move |piece| heard.lock().unwrap().push_str(piece));
+    let received = Arc::new(Mutex::new(String::new()));
+    let sink = received.clone();
+    let listener = Listener::new(move |piece| sink.lock().unwrap().push_str(piece));
     let request = Request {
         listener,
         ..request
@@ -53,17 +53,17 @@ async fn the_schema_is_a_tools_and_its_arguments_are_the_answer() {
     assert_eq!((&*reply.text, reply.calls.len()), (arguments, 0));
     assert_eq!(reply.stop, crate::language::Stop::Complete);
     assert!(reply.usage.input > Tokens::ZERO && reply.usage.cost.is_some());
-    assert_eq!(*told.lock().unwrap(), arguments);
+    assert_eq!(*received.lock().unwrap(), arguments);
 
     let sent = provider.requests();
     let body = std::str::from_utf8(&sent[0].body).unwrap();
     insta::assert_snapshot!(body, @r##"{"model":"claude-3-5-haiku","tools":[{"name":"recall","description":"finds messages","input_schema":{"type":"object"}},{"name":"answer","description":"Gives your answer, in the form that is asked for. Call it once, when you are done: it is the only way to answer, also where you are told to call no tools.","input_schema":{"type":"object","properties":{"late":{"type":"integer"}},"required":["late"]}}],"system":[{"type":"text","text":"be brief"},{"type":"text","text":"Each message begins with its number and, where it is known, its author (\"#12 Ana: …\"); a date in brackets begins a new day. Cite messages by number, such as #12. Do not begin your own reply with a number.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"[2026-05-07]\n#1 Two of the nine parts are late.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"# Your role\n\nYou are the agent \"risks\": finds risks\n\nName every \"risk\".\n\nOf the tools you may call: recall.\n\n# Task\n\nlist\nthe risks"}]}],"max_tokens":4096,"stream":true,"tool_choice":{"type":"any"}}"##);
-    // What `why` and `replay` say was sent is what was sent.
+    // The request that `why` and `replay` show is the one that was sent.
     assert_eq!(remote.body(&request).unwrap().concat(), body.as_bytes());
 }
 
 #[tokio::test]
-async fn it_may_call_other_tools_first_and_what_it_only_says_is_passed_on() {
+async fn other_tools_may_be_called_first_and_plain_text_is_passed_on() {
     let script = Script::sequence([
         Answer::call("recall", r#"{"n":1}"#).call_id("toolu_1"),
         Answer::text("Let me see.").and_call("answer", r#"{"late":2}"#),
@@ -87,7 +87,7 @@ async fn it_may_call_other_tools_first_and_what_it_only_says_is_passed_on() {
     assert_eq!(body["tool_choice"], serde_json::json!({"type": "any"}));
     let last = body["messages"].as_array().unwrap().last().unwrap();
     assert_eq!(last["content"][0]["tool_use_id"], "toolu_1");
-    // A server that does not hold it to its tools.
+    // A server that does not enforce the tool call.
     let third = remote.complete(request).await.unwrap();
     assert_eq!(&*third.text, "Two are late.");
 }

@@ -12,8 +12,9 @@ use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 pub(super) struct Watch {
     warnings: Arc<Mutex<Vec<String>>>,
     _guard: DefaultGuard,
-    /// While there is one subscriber only, a place that logs is asked after in the thread that comes
-    /// by first, which may be another test's, without one; it would be silent from then on.
+    /// As long as there is only one subscriber, a log statement is registered by the thread that
+    /// reaches it first. That may be the thread of another test without a subscriber, and then it
+    /// would stay disabled.
     _other: Dispatch,
 }
 

@@ -2,7 +2,7 @@
 //! that says nothing. A token is a byte.
 
 use unisono_context::AgentId;
-use unisono_model::prompt::Outcome;
+use unisono_model::prompt::DelegateOutcome;
 use unisono_session::assignment::Delivered;
 use unisono_session::run::{Ending, Usage, handed};
 
@@ -43,7 +43,7 @@ async fn a_lead_answers_whatever_its_delegates_bring() {
         assert_eq!((&*answer.text, answer.partial), ("joined", None), "{room}");
         let request = &model.requests()[0];
         let bytes = request.results.iter().map(|result| {
-            let Outcome::Complete(text) = &result.outcome else {
+            let DelegateOutcome::Complete(text) = &result.outcome else {
                 panic!("{result:?}");
             };
             assert!(result.task.is_none(), "it is the lead's own");

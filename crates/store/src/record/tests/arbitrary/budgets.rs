@@ -1,4 +1,4 @@
-//! Bounds, and what is reserved and charged.
+//! Limits, reservations and charges.
 
 use unisono_session::budget::{Amount, Caps, Reservation, TurnCaps};
 

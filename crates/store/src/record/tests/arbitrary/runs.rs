@@ -1,4 +1,4 @@
-//! Runs, their steps and their endings.
+//! Runs, their steps and their results.
 
 use super::*;
 

@@ -4,7 +4,7 @@ use unisono_session::budget::{Amount, Caps, Reservation, TurnCaps};
 
 use super::*;
 
-/// A turn that is accepted with these bounds, under this key.
+/// A turn that is accepted with these limits, under this key.
 fn bounded(caps: TurnCaps, key: Option<RequestKey>) -> Fact {
     let work = Work::Revert {
         checkpoint: CHECKPOINT,
@@ -16,7 +16,7 @@ fn bounded(caps: TurnCaps, key: Option<RequestKey>) -> Fact {
     Fact::TurnAccepted { turn }
 }
 
-/// A turn whose delegates' calls have no task where they work on its input.
+/// A turn whose delegates' calls have no task when they work on its input.
 fn with_short_calls() -> Fact {
     let Fact::TurnAccepted { turn } = bounded(TurnCaps::default(), None) else {
         unreachable!("it is accepted");

@@ -1,4 +1,4 @@
-//! Compactions, and what came of them.
+//! Compactions and their results.
 
 use super::*;
 

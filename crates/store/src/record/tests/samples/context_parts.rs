@@ -1,4 +1,4 @@
-//! Compactions of one part of the context, as they are asked for.
+//! Requested compactions of one part of the context.
 
 use unisono_context::compaction::ContextPart;
 

@@ -1,4 +1,4 @@
-//! What the samples are made of.
+//! The parts of the samples.
 
 use unisono_session::budget::TurnCaps;
 
@@ -211,7 +211,7 @@ pub(super) fn checkpoint() -> Checkpoint {
     }
 }
 
-/// What a snapshot of a compacted session is rebuilt from.
+/// The data from which a snapshot of a compacted session is rebuilt.
 pub(in crate::record::tests) fn manifest() -> Manifest {
     Manifest {
         version: 1,

@@ -1,4 +1,4 @@
-//! What is journaled of runs.
+//! Facts about runs.
 
 use super::*;
 

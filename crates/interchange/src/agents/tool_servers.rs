@@ -5,26 +5,26 @@
 
 use std::collections::BTreeSet;
 
-use super::rule::{Taken, id};
+use super::rule::{SourceKey, id};
 use super::write::Draft;
 use unisono_config::document::{Entry, Value};
 
-/// Answers to the question when a person is asked, by those who ask first.
+/// Approval modes that ask before a call.
 const ASK: [&str; 4] = ["untrusted", "on-request", "default", "ask"];
-/// By those who do not.
+/// Approval modes that never ask.
 const NEVER: [&str; 4] = ["never", "bypassPermissions", "dontAsk", "allow"];
 
-/// The servers that are configured.
+/// The configured servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Servers<'s>(pub(super) &'s BTreeSet<String>);
 
 impl Servers<'_> {
-    /// Takes the servers an agent has: a list of names, or definitions by name.
-    pub(super) fn take(self, key: &Taken<'_>, draft: &mut Draft) {
+    /// Converts the servers of an agent: a list of names, or definitions by name.
+    pub(super) fn take(self, key: &SourceKey<'_>, draft: &mut Draft) {
         match key.value {
             Value::Table(table) => {
                 for entry in table.iter() {
-                    self.one(&entry.key, Some(&entry.node.value), key, draft);
+                    self.add_server(&entry.key, Some(&entry.node.value), key, draft);
                 }
             }
             Value::List(items) => {
@@ -32,31 +32,37 @@ impl Servers<'_> {
                     match &item.value {
                         Value::Table(table) => {
                             for entry in table.iter() {
-                                self.one(&entry.key, Some(&entry.node.value), key, draft);
+                                self.add_server(&entry.key, Some(&entry.node.value), key, draft);
                             }
                         }
                         other => match other.as_text() {
-                            Some(name) => self.one(name, None, key, draft),
-                            None => key.lost(draft, "an item of it is no name"),
+                            Some(name) => self.add_server(name, None, key, draft),
+                            None => key.lost(draft, "one of its items is not a name"),
                         },
                     }
                 }
             }
             _ => {
                 for name in key.names(draft) {
-                    self.one(&name, None, key, draft);
+                    self.add_server(&name, None, key, draft);
                 }
             }
         }
     }
 
-    fn one(self, name: &str, defined: Option<&Value>, key: &Taken<'_>, draft: &mut Draft) {
+    fn add_server(
+        self,
+        name: &str,
+        defined: Option<&Value>,
+        key: &SourceKey<'_>,
+        draft: &mut Draft,
+    ) {
         let own = id(name);
         if self.0.contains(&own) {
             draft.servers.insert(own);
             return;
         }
-        let how = defined.map(settings).unwrap_or_default();
+        let how = defined.map(format_settings).unwrap_or_default();
         let how = match how.is_empty() {
             true => String::new(),
             false => format!(" with {how}"),
@@ -67,14 +73,14 @@ impl Servers<'_> {
         key.lost(draft, &reason);
     }
 
-    /// A tool of a configured server, as it is called here, or a pattern of such.
+    /// The name here of a configured server's tool, or a pattern of tools.
     pub(super) fn tool(self, name: &str) -> Option<String> {
         let name = name.split('(').next().unwrap_or(name).trim();
         let bare = name
             .strip_prefix("mcp__")
             .or_else(|| name.strip_prefix("mcp_"))
             .unwrap_or(name);
-        // Of servers whose names begin alike, the longer one is meant.
+        // If one server's name begins another's, the longer one is tried first.
         self.0.iter().rev().find_map(|server| {
             let rest = bare.strip_prefix(server.as_str())?;
             let tool = ["__", "/", "_"]
@@ -88,30 +94,29 @@ impl Servers<'_> {
         })
     }
 
-    /// Takes who is asked before a call: a person, or nobody. Where an agent has no tools of
-    /// servers there is nothing to ask about.
-    pub(super) fn asks(self, key: &Taken<'_>, draft: &mut Draft, otherwise: &str) {
+    /// Converts an approval mode. An agent without tools of servers has nothing to approve.
+    pub(super) fn approval_mode(self, key: &SourceKey<'_>, draft: &mut Draft, otherwise: &str) {
         match key.value.as_text().map(str::trim) {
-            Some(word) if ASK.contains(&word) => draft.asks = true,
+            Some(word) if ASK.contains(&word) => draft.approve_all = true,
             Some(word) if NEVER.contains(&word) => {}
             _ => key.lost(draft, otherwise),
         }
     }
 
-    /// Takes rights by tool: `allow`, `ask` or `deny`.
-    pub(super) fn rights(self, key: &Taken<'_>, draft: &mut Draft, otherwise: &str) {
+    /// Converts permissions by tool: `allow`, `ask` or `deny`.
+    pub(super) fn permissions(self, key: &SourceKey<'_>, draft: &mut Draft, otherwise: &str) {
         let Value::Table(table) = key.value else {
-            return self.asks(key, draft, otherwise);
+            return self.approval_mode(key, draft, otherwise);
         };
         let unknown = |entry: &&Entry| {
-            // Whom it may give tasks to is read elsewhere.
+            // Delegation is converted elsewhere.
             if entry.key == "task" {
                 return false;
             }
             match (self.tool(&entry.key), entry.node.value.as_text()) {
                 (Some(tool), Some("ask")) => draft.approve.push(tool),
                 (Some(tool), Some("deny")) => draft.denied.push(tool),
-                // What is not there needs no denying.
+                // A missing tool need not be denied.
                 (Some(_), Some("allow")) | (None, Some("deny")) => {}
                 _ => return true,
             }
@@ -124,8 +129,8 @@ impl Servers<'_> {
     }
 }
 
-/// What a definition has that can be said without a secret, as it is written here.
-fn settings(defined: &Value) -> String {
+/// The settings of a definition without secrets, in this program's format.
+fn format_settings(defined: &Value) -> String {
     let Value::Table(table) = defined else {
         return String::new();
     };
@@ -153,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_of_servers_have_one_name_here() {
+    fn tools_of_servers_get_one_name() {
         let known = ["files", "files_old", "mail"].map(str::to_owned);
         let known = BTreeSet::from(known);
         let cases = [
