@@ -56,7 +56,7 @@ impl<M: Message> Registration<M> {
 impl<M: Message> ActorAddress<M> {
     /// Waits until nobody keeps the place any more.
     #[cfg(test)]
-    pub(crate) async fn given_up(&self) {
+    pub(crate) async fn closed(&self) {
         let mut place = self.0.clone();
         while place.changed().await.is_ok() {}
     }

@@ -28,13 +28,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub(crate) use actor::{ActorAgent, Stop};
-pub(crate) use ctx::Asked;
 pub use ctx::Ctx;
+pub(crate) use ctx::PaidReply;
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
-use unisono_session::assignment::Delivered;
-use unisono_session::run::{Cause, ToolCall, Usage};
+use unisono_session::assignment::DelegateResult;
+use unisono_session::run::{RunCause, ToolCall, Usage};
 pub(crate) use waiting::Waiting;
 
 /// What an agent is to do.
@@ -45,7 +45,7 @@ pub struct Task {
     pub text: Arc<str>,
     /// What it is given of others' work: a lead, that of its delegates in the order of the fan-out;
     /// a stage of a pipeline, that of the stages before it.
-    pub results: Vec<Delivered>,
+    pub results: Vec<DelegateResult>,
 }
 
 /// What an agent came back with.
@@ -80,7 +80,7 @@ impl Answer {
 #[non_exhaustive]
 pub struct Failure {
     /// The class.
-    pub cause: Cause,
+    pub cause: RunCause,
     /// What happened, and where.
     pub reason: Arc<str>,
     /// How long another attempt would fail as well, where that is known, in milliseconds.
@@ -89,7 +89,7 @@ pub struct Failure {
 
 impl Failure {
     /// A failure of that class.
-    pub fn new(cause: Cause, reason: impl Into<Arc<str>>) -> Failure {
+    pub fn new(cause: RunCause, reason: impl Into<Arc<str>>) -> Failure {
         Failure {
             cause,
             reason: reason.into(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::budget::{Amount, Broker, Grant, SessionUse, Shortage};
 use unisono_session::{Event, State as SessionState};
 use unisono_store::{Grants, Journal};
@@ -25,9 +25,9 @@ use crate::address::ActorAddress;
 use crate::clock;
 
 /// How long a request waits for what others hold.
-const PATIENCE: Duration = Duration::from_secs(120);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// How often a grant is decided again because other programs were granted something.
-const DECIDED_AT_MOST: u32 = 64;
+const DECISIONS_MAX: u32 = 64;
 /// Events read at a time.
 const PAGE: usize = 4_096;
 
@@ -36,16 +36,16 @@ pub(crate) enum Msg {
     /// Grant a session more.
     Raise(Request, Reply),
     /// A session gives back all it does not use.
-    Lower(Back),
+    Lower(ReturnedGrant),
     /// Nothing more is heard of a session until it is opened again.
-    Gone(SessionId),
+    SessionGone(SessionId),
     /// Take back what these sessions hold and do not use: nobody works on them.
     Settle(Vec<SessionId>, oneshot::Sender<()>),
     /// A request has waited long enough.
     TooLong { session: SessionId, number: u64 },
 }
 
-type Reply = oneshot::Sender<Result<Amount, Refused>>;
+type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
 
 /// A session that needs more. From now on it holds what it uses and no more, until it is answered.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct Request {
 
 /// A session holds what it uses and no more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Back {
+pub(crate) struct ReturnedGrant {
     pub(crate) session: SessionId,
     pub(crate) session_use: SessionUse,
     /// Whether it will free something of that without being granted more.
@@ -92,7 +92,7 @@ impl fmt::Debug for Recall {
 
 /// Why nothing more is granted.
 #[derive(Clone, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum BudgetRefusal {
     /// There is not enough left.
     Short(Arc<str>),
     /// It could not be written down, or nobody is there.
@@ -108,18 +108,18 @@ impl Handle {
     pub(crate) fn raise(
         &self,
         request: Request,
-    ) -> impl Future<Output = Result<Amount, Refused>> + Send + use<> {
+    ) -> impl Future<Output = Result<Amount, BudgetRefusal>> + Send + use<> {
         let (reply, answer) = oneshot::channel();
         // Where nobody is there, the reply is dropped.
         let _ = self.0.send_now(Msg::Raise(request, reply));
         async {
-            let gone = || Refused::Failed("the daemon's budget is not to be had".into());
+            let gone = || BudgetRefusal::Failed("the daemon's budget is not available".into());
             answer.await.unwrap_or_else(|_| Err(gone()))
         }
     }
 
     /// Has it lowered to what is used. A broker that is being started again asks for it by itself.
-    pub(crate) fn lower(&self, back: Back) {
+    pub(crate) fn lower(&self, back: ReturnedGrant) {
         let _ = self.0.send_now(Msg::Lower(back));
     }
 
@@ -130,17 +130,17 @@ impl Handle {
     }
 
     /// Tells that nothing more is heard of a session.
-    pub(crate) fn gone(&self, session: SessionId) {
-        let _ = self.0.send_now(Msg::Gone(session));
+    pub(crate) fn session_gone(&self, session: SessionId) {
+        let _ = self.0.send_now(Msg::SessionGone(session));
     }
 }
 
 /// What the budget broker is made of.
 pub(crate) struct Args {
     pub(crate) journal: Journal,
-    pub(crate) rules: Rules,
+    pub(crate) rules: DaemonBudget,
     /// Whether sessions are in memory that may hold something.
-    pub(crate) again: bool,
+    pub(crate) is_restart: bool,
 }
 
 /// The actor.
@@ -148,17 +148,17 @@ pub(crate) struct BudgetBroker;
 
 pub(crate) struct State {
     journal: Journal,
-    rules: Rules,
+    rules: DaemonBudget,
     grants: Grants,
     broker: Broker,
     waiting: Vec<(Request, Reply)>,
     /// Sessions that hold something which may come back, and how to ask for it.
-    holders: HashMap<SessionId, (Recall, Known)>,
+    holders: HashMap<SessionId, (Recall, HolderState)>,
 }
 
 /// What is known of a session that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum HolderState {
     /// Nothing since it was answered last.
     Nothing,
     /// It was asked, and has not answered.
@@ -178,15 +178,15 @@ impl State {
         if self.waiting(session, number).is_some() {
             let myself = myself.clone();
             tokio::spawn(async move {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(REQUEST_TIMEOUT).await;
                 // The tree may have been stopped meanwhile.
                 let _ = myself.send_message(Msg::TooLong { session, number });
             });
         }
     }
 
-    async fn on_lower(&mut self, back: Back) {
-        let Back {
+    async fn on_lower(&mut self, back: ReturnedGrant) {
+        let ReturnedGrant {
             session,
             session_use,
             spending,
@@ -207,21 +207,24 @@ impl State {
         self.lower(session, session_use).await;
         if spending {
             let known = self.holders.get_mut(&session);
-            known.into_iter().for_each(|of| of.1 = Known::Spending);
+            known
+                .into_iter()
+                .for_each(|of| of.1 = HolderState::Spending);
         } else {
             self.holders.remove(&session);
         }
         self.serve().await;
     }
 
-    async fn on_gone(&mut self, session: SessionId) {
+    async fn on_session_gone(&mut self, session: SessionId) {
         self.holders.remove(&session);
         self.waiting.retain(|(of, _)| of.session != session);
         // Where that cannot be read, the next start sees to it.
         if let Ok(false) = self.journal.exists(session).await {
-            let closed = self.keep(|broker, rules| broker.close(rules, session, clock::now()));
+            let closed =
+                self.record_grant(|broker, rules| broker.close(rules, session, clock::now()));
             if let Err(error) = closed.await {
-                tracing::error!(%session, %error, "what a deleted session held cannot be written down");
+                tracing::error!(%session, %error, "the grant of a deleted session cannot be recorded");
             }
         }
         self.serve().await;
@@ -235,9 +238,9 @@ impl State {
             match session_use(&self.journal, session).await {
                 Ok(Some(session_use)) => self.lower(session, session_use).await,
                 // Deleted, or it does not fold.
-                Ok(None) => self.on_gone(session).await,
+                Ok(None) => self.on_session_gone(session).await,
                 Err(error) => {
-                    tracing::warn!(%session, %error, "what a session holds is not taken back yet");
+                    tracing::warn!(%session, %error, "the grant of a session is not taken back yet");
                 }
             }
         }
@@ -249,7 +252,8 @@ impl State {
             return;
         };
         // Who has not answered in all this time does not.
-        self.holders.retain(|_, (_, known)| *known != Known::Asked);
+        self.holders
+            .retain(|_, (_, known)| *known != HolderState::Asked);
         let (request, reply) = self.waiting.remove(at);
         let short = self
             .raise(&request)
@@ -271,7 +275,7 @@ impl State {
         if !self.waiting.is_empty()
             && let Err(error) = self.grants.refresh(&mut self.broker).await
         {
-            tracing::warn!(%error, "what other programs were granted is not known");
+            tracing::warn!(%error, "the grants of other programs are unknown");
         }
         while !self.waiting.is_empty() {
             let begun = self.waiting.iter().position(|(of, _)| of.begun);
@@ -297,21 +301,21 @@ impl State {
     fn refuse(&mut self, request: &Request, reply: Reply, why: Arc<str>) {
         self.holds(request);
         // The session may be gone.
-        let _ = reply.send(Err(Refused::Short(why)));
+        let _ = reply.send(Err(BudgetRefusal::Short(why)));
     }
 
     fn holds(&mut self, request: &Request) {
-        let known = (request.recall.clone(), Known::Nothing);
+        let known = (request.recall.clone(), HolderState::Nothing);
         self.holders.insert(request.session, known);
     }
 
     /// What a session holds and does not use is free again. It is of no account whether that could
     /// be written down: then it holds too much for a while.
     async fn lower(&mut self, session: SessionId, session_use: SessionUse) {
-        let lowered =
-            self.keep(|broker, rules| broker.lower(rules, session, session_use, clock::now()));
+        let lowered = self
+            .record_grant(|broker, rules| broker.lower(rules, session, session_use, clock::now()));
         if let Err(error) = lowered.await {
-            tracing::error!(%session, %error, "what a session gave back cannot be written down");
+            tracing::error!(%session, %error, "the returned grant of a session cannot be recorded");
         }
     }
 
@@ -325,8 +329,8 @@ impl State {
     /// Whether others hold what they may give back; those of whom nothing is known are asked.
     fn may_come_back(&mut self, request: &Request) -> bool {
         self.holders.retain(|session, (recall, known)| {
-            if *session != request.session && *known == Known::Nothing {
-                *known = Known::Asked;
+            if *session != request.session && *known == HolderState::Nothing {
+                *known = HolderState::Asked;
                 return (recall.0)();
             }
             true
@@ -336,10 +340,13 @@ impl State {
     }
 
     /// Grants what is asked for, where there is enough left.
-    async fn grant(&mut self, request: &Request) -> Result<Result<Amount, Refused>, Shortage> {
+    async fn grant(
+        &mut self,
+        request: &Request,
+    ) -> Result<Result<Amount, BudgetRefusal>, Shortage> {
         let amounts = (request.session_use, request.needed);
         let mut short = None;
-        let kept = self.keep(|broker, rules| {
+        let kept = self.record_grant(|broker, rules| {
             let raised = broker.raise(rules, request.session, amounts, clock::now());
             raised.map_err(|error| short = Some(error)).ok()
         });
@@ -347,21 +354,21 @@ impl State {
             Ok(Some(grant)) => Ok(Ok(grant.ceiling)),
             Ok(None) => match short {
                 Some(short) => Err(short),
-                None => Ok(Err(Refused::Failed("nothing was granted".into()))),
+                None => Ok(Err(BudgetRefusal::Failed("nothing was granted".into()))),
             },
-            Err(error) => Ok(Err(Refused::Failed(error.to_string().into()))),
+            Err(error) => Ok(Err(BudgetRefusal::Failed(error.to_string().into()))),
         }
     }
 
     /// Writes a grant down, if there is one. Where another program was granted something meanwhile,
     /// it is decided again.
-    async fn keep(
+    async fn record_grant(
         &mut self,
-        mut decide: impl FnMut(&Broker, &Rules) -> Option<Grant>,
+        mut decide: impl FnMut(&Broker, &DaemonBudget) -> Option<Grant>,
     ) -> Result<Option<Grant>, unisono_store::Error> {
         use unisono_store::Error;
 
-        let mut tries = 0..DECIDED_AT_MOST;
+        let mut tries = 0..DECISIONS_MAX;
         loop {
             let Some(grant) = decide(&self.broker, &self.rules) else {
                 return Ok(None);
@@ -385,7 +392,7 @@ impl State {
 /// Takes back what sessions hold by what their journals say, unless another program works on them.
 async fn settle(
     journal: &Journal,
-    rules: &Rules,
+    rules: &DaemonBudget,
     broker: &Broker,
 ) -> Result<Vec<Grant>, unisono_store::Error> {
     let mut lowered = Vec::new();
@@ -431,7 +438,7 @@ impl Actor for BudgetBroker {
         let Args {
             journal,
             rules,
-            again,
+            is_restart: again,
         } = args;
         let (mut grants, mut broker) = Grants::open(&journal).await?;
         if !again {
@@ -439,7 +446,7 @@ impl Actor for BudgetBroker {
             match grants.append(&lowered).await {
                 // The next start finds out the same.
                 Err(error) if error.is_ephemeral() => {
-                    tracing::warn!(%error, "what sessions held cannot be written down");
+                    tracing::warn!(%error, "the grants of sessions cannot be recorded");
                     lowered.iter().for_each(|grant| broker.apply(grant));
                 }
                 // Another program was granted something meanwhile: what is held longer is safe.
@@ -467,7 +474,7 @@ impl Actor for BudgetBroker {
         match message {
             Msg::Raise(request, reply) => state.on_raise(&myself, request, reply).await,
             Msg::Lower(back) => state.on_lower(back).await,
-            Msg::Gone(session) => state.on_gone(session).await,
+            Msg::SessionGone(session) => state.on_session_gone(session).await,
             Msg::Settle(sessions, reply) => {
                 state.on_settle(sessions).await;
                 // Whoever waited may have gone.

@@ -12,8 +12,8 @@ mod ask;
 mod batch;
 mod carry_out;
 mod chain;
+mod cooldown;
 mod extract;
-mod rest;
 mod retry;
 mod spending;
 mod summarise;
@@ -31,23 +31,23 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use unisono_context::call::Usage;
 use unisono_session::assignment::CompactionJob;
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, StepResult};
 
 use crate::address::ActorAddress;
 use crate::agent;
 use crate::clock;
-use crate::fair_queue::{FairQueue, Offer};
-use crate::load::Part;
+use crate::fair_queue::{Admission, FairQueue};
+use crate::load::GaugePart;
 use crate::runtime::Env;
 use crate::tokenizer;
 
-pub(crate) use allowance::Began;
+pub(crate) use allowance::CompactionStart;
 pub use allowance::Deadline;
 pub use chain::{Chain, Chains, Summariser};
 
 use allowance::Allowance;
-use rest::Rest;
+use cooldown::Cooldowns;
 
 /// How a step ended, or why it failed.
 pub(crate) type StepEnd = Result<StepResult, Failure>;
@@ -58,14 +58,14 @@ pub(crate) struct Failure {
     /// Why.
     pub(crate) reason: Arc<str>,
     /// Whether the same step may succeed when it is asked for again.
-    pub(crate) again: bool,
+    pub(crate) is_retryable: bool,
 }
 
 impl<T: Into<Arc<str>>> From<T> for Failure {
     fn from(reason: T) -> Failure {
         Failure {
             reason: reason.into(),
-            again: true,
+            is_retryable: true,
         }
     }
 }
@@ -74,14 +74,14 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
 #[derive(Debug)]
 pub(crate) enum StepEvent {
     /// What is being done.
-    Doing(Arc<str>),
+    Progress(Arc<str>),
     /// What did not work.
-    Trouble(Arc<str>),
+    Problem(Arc<str>),
     /// A model replied, and used that much.
     Used { model: Arc<str>, usage: Usage },
     /// A model would be asked: what that may take is to be reserved first.
-    Asks {
-        ask: Ask,
+    Reserve {
+        ask: ReservationRequest,
         reply: oneshot::Sender<Result<Option<Arc<str>>, agent::Failure>>,
     },
     /// A request that was reserved has ended without a reply.
@@ -102,18 +102,18 @@ impl fmt::Debug for Listener {
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out a step.
-    Carry(Box<Job>),
+    CarryOut(Box<Job>),
     /// A step has ended.
     Done,
     /// A model was asked for a summary.
-    Asked { model: Arc<str>, succeeded: bool },
+    ModelAnswered { model: Arc<str>, succeeded: bool },
 }
 
 /// A step, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Job {
     step: CompactionJob,
-    began: Began,
+    began: CompactionStart,
     listener: Listener,
     reply: oneshot::Sender<StepEnd>,
 }
@@ -127,7 +127,7 @@ impl Handle {
     pub(crate) async fn carry_out(
         &self,
         step: CompactionJob,
-        began: Began,
+        began: CompactionStart,
         listener: Listener,
     ) -> StepEnd {
         let (reply, end) = oneshot::channel();
@@ -137,7 +137,7 @@ impl Handle {
             listener,
             reply,
         };
-        if self.0.send(Msg::Carry(Box::new(job))).await.is_err() {
+        if self.0.send(Msg::CarryOut(Box::new(job))).await.is_err() {
             return Err("the compactor is not available".into());
         }
         end.await
@@ -158,7 +158,7 @@ pub(crate) struct State {
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
     fair_queue: FairQueue<Box<Job>>,
-    rest: Rest,
+    rest: Cooldowns,
 }
 
 /// A step under way, with all that carrying it out takes.
@@ -171,7 +171,7 @@ pub(super) struct Work {
     /// What was written ahead in this turn.
     drafts: batch::Drafts,
     /// The summarisers that are left alone for now.
-    resting: BTreeSet<Arc<str>>,
+    cooling_down: BTreeSet<Arc<str>>,
     listener: Listener,
     compactor: ActorRef<Msg>,
     /// Requests that were reserved.
@@ -180,36 +180,40 @@ pub(super) struct Work {
 
 impl Work {
     /// Says what is being done.
-    fn tell(&self, text: String) {
-        (self.listener.0)(StepEvent::Doing(text.into()));
+    fn report(&self, text: String) {
+        (self.listener.0)(StepEvent::Progress(text.into()));
     }
 
     /// Says what did not work.
-    fn warn(&self, text: String) {
-        (self.listener.0)(StepEvent::Trouble(text.into()));
+    fn report_problem(&self, text: String) {
+        (self.listener.0)(StepEvent::Problem(text.into()));
     }
 
     /// Says what a reply used, taken or not.
-    fn used(&self, model: &Arc<str>, usage: Usage) {
+    fn report_usage(&self, model: &Arc<str>, usage: Usage) {
         let model = model.clone();
         (self.listener.0)(StepEvent::Used { model, usage });
     }
 
     /// Takes note of how a model did.
-    fn note(&self, model: &Arc<str>, succeeded: bool) {
+    fn record_outcome(&self, model: &Arc<str>, succeeded: bool) {
         let model = model.clone();
         // A compactor that was started anew meanwhile knows of no failures.
-        let _ = self.compactor.send_message(Msg::Asked { model, succeeded });
+        let _ = self
+            .compactor
+            .send_message(Msg::ModelAnswered { model, succeeded });
     }
 }
 
 impl State {
-    fn on_carry(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+    fn on_carry_out(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
         match self.fair_queue.offer(job.step.session, job) {
-            Offer::Start(job) => self.start(myself, job),
-            Offer::Queued => {}
-            Offer::Full(job) => {
-                let _ = job.reply.send(Err("too many compactions wait".into()));
+            Admission::Start(job) => self.start(myself, job),
+            Admission::Queued => {}
+            Admission::Full(job) => {
+                let _ = job
+                    .reply
+                    .send(Err("too many compactions are waiting".into()));
             }
         }
     }
@@ -220,14 +224,14 @@ impl State {
         }
     }
 
-    fn on_asked(&mut self, model: Arc<str>, succeeded: bool) {
-        self.rest.note(model, succeeded, clock::now());
+    fn on_model_answered(&mut self, model: Arc<str>, succeeded: bool) {
+        self.rest.record(model, succeeded, clock::now());
     }
 
     fn start(&self, myself: &ActorRef<Msg>, job: Box<Job>) {
         let deadline = self.env.options.compaction_deadline.get();
         let now = Instant::now();
-        let place = Place(myself.clone());
+        let place = PermitGuard(myself.clone());
         let Job {
             step,
             began,
@@ -241,7 +245,7 @@ impl State {
             tokenizer: self.tokenizer.clone(),
             allowance,
             drafts: began.drafts,
-            resting: self.rest.resting(clock::now()),
+            cooling_down: self.rest.cooling_down(clock::now()),
             listener,
             compactor: myself.clone(),
             calls: AtomicU32::new(0),
@@ -266,9 +270,9 @@ impl State {
 }
 
 /// Gives its place back when it is dropped, also by a panic.
-struct Place(ActorRef<Msg>);
+struct PermitGuard(ActorRef<Msg>);
 
-impl Drop for Place {
+impl Drop for PermitGuard {
     fn drop(&mut self) {
         // An actor that is gone has no places to keep.
         let _ = self.0.send_message(Msg::Done);
@@ -285,13 +289,13 @@ impl Actor for Compactor {
         let fair_queue = FairQueue::new(
             options.compactions,
             options.compaction_queue,
-            Part::of(&options.load.compactions),
+            GaugePart::of(&options.load.compactions),
         );
         Ok(State {
             fair_queue,
             env: args.env,
             tokenizer: args.tokenizer,
-            rest: Rest::default(),
+            rest: Cooldowns::default(),
         })
     }
 
@@ -302,9 +306,9 @@ impl Actor for Compactor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Msg::Carry(job) => state.on_carry(&myself, job),
+            Msg::CarryOut(job) => state.on_carry_out(&myself, job),
             Msg::Done => state.on_done(&myself),
-            Msg::Asked { model, succeeded } => state.on_asked(model, succeeded),
+            Msg::ModelAnswered { model, succeeded } => state.on_model_answered(model, succeeded),
         }
         Ok(())
     }

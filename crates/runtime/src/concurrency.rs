@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use unisono_context::{SessionId, TurnId};
 
-use crate::fair_queue::{FairQueue, Offer};
-use crate::load::Part;
+use crate::fair_queue::{Admission, FairQueue};
+use crate::load::GaugePart;
 
 /// The places; clones share them.
 #[derive(Clone, Debug)]
@@ -28,32 +28,32 @@ impl ConcurrencyLimit {
         ConcurrencyLimit(Arc::new(Mutex::new(FairQueue::new(
             places,
             usize::MAX,
-            Part::default(),
+            GaugePart::default(),
         ))))
     }
 
     /// Waits for a place for a run of a session.
-    pub(crate) async fn enter(&self, of: SessionId) -> Permit {
-        let (free, place) = oneshot::channel();
-        let offered = self.fair_queue().offer(of, free);
-        self.entered(matches!(offered, Offer::Start(_)), place)
+    pub(crate) async fn enter(&self, session: SessionId) -> Permit {
+        let (free, permit) = oneshot::channel();
+        let offered = self.fair_queue().offer(session, free);
+        self.entered(matches!(offered, Admission::Start(_)), permit)
             .await
     }
 
     /// Waits for a place that was given up, ahead of those that had none yet.
-    pub(crate) async fn enter_again(&self) -> Permit {
+    pub(crate) async fn reenter(&self) -> Permit {
         let (free, place) = oneshot::channel();
         let started = self.fair_queue().reacquire(free).is_some();
         self.entered(started, place).await
     }
 
-    async fn entered(&self, at_once: bool, place: oneshot::Receiver<Permit>) -> Permit {
+    async fn entered(&self, at_once: bool, permit: oneshot::Receiver<Permit>) -> Permit {
         if at_once {
             return Permit(Some(self.clone()));
         }
         // Whoever is in gives its place on; the queue lives as long as this limit.
-        let given = place.await;
-        given.unwrap_or_else(|_| Permit(Some(self.clone())))
+        let received = permit.await;
+        received.unwrap_or_else(|_| Permit(Some(self.clone())))
     }
 
     fn fair_queue(&self) -> MutexGuard<'_, FairQueue<oneshot::Sender<Permit>>> {
@@ -85,9 +85,9 @@ pub(crate) struct RunPermits(Arc<Mutex<Vec<Permit>>>);
 
 impl RunPermits {
     /// Has a place behind each of these limits from now on, one after the other.
-    pub(crate) async fn begin(&self, concurrency_limits: &[ConcurrencyLimit], of: SessionId) {
+    pub(crate) async fn begin(&self, concurrency_limits: &[ConcurrencyLimit], session: SessionId) {
         for concurrency in concurrency_limits {
-            let permit = concurrency.enter(of).await;
+            let permit = concurrency.enter(session).await;
             self.permits().push(permit);
         }
     }
@@ -100,9 +100,9 @@ impl RunPermits {
     }
 
     /// Has them again.
-    pub(crate) async fn go_on(&self, concurrency_limits: Vec<ConcurrencyLimit>) {
+    pub(crate) async fn reacquire(&self, concurrency_limits: Vec<ConcurrencyLimit>) {
         for concurrency in concurrency_limits {
-            let permit = concurrency.enter_again().await;
+            let permit = concurrency.reenter().await;
             self.permits().push(permit);
         }
     }
@@ -133,7 +133,7 @@ pub(crate) struct ConcurrencyLimits {
 
 impl ConcurrencyLimits {
     /// What an attempt of a turn has to pass, in this order.
-    pub(crate) fn of(&mut self, turn: TurnId, most: LiveRuns) -> Vec<ConcurrencyLimit> {
+    pub(crate) fn for_turn(&mut self, turn: TurnId, most: LiveRuns) -> Vec<ConcurrencyLimit> {
         let of_turn = most.turn.map(|most| {
             let concurrency = self
                 .turns
@@ -151,7 +151,7 @@ impl ConcurrencyLimits {
     }
 
     /// A turn has ended.
-    pub(crate) fn ended(&mut self, turn: TurnId) {
+    pub(crate) fn turn_ended(&mut self, turn: TurnId) {
         self.turns.remove(&turn);
     }
 }
@@ -172,12 +172,12 @@ mod tests {
     async fn a_flood_of_one_session_lets_another_one_in_between() {
         let concurrency = ConcurrencyLimit::new(1);
         let first = concurrency.enter(A).await;
-        let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
         let enter = |of: SessionId, name: &'static str| {
-            let (concurrency, told) = (concurrency.clone(), told.clone());
+            let (concurrency, sender) = (concurrency.clone(), sender.clone());
             async move {
                 let _permit = concurrency.enter(of).await;
-                told.send(name).unwrap();
+                sender.send(name).unwrap();
             }
         };
         let mut all: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
@@ -217,6 +217,6 @@ mod tests {
         drop(first);
         let again = concurrency.enter(B).await;
         drop(again);
-        drop(concurrency.enter_again().await);
+        drop(concurrency.reenter().await);
     }
 }

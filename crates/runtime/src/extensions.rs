@@ -8,7 +8,7 @@ use ractor::Actor;
 use unisono_model::language::LanguageModel;
 
 use crate::agent::{ActorAgent, Agent, AnyAgent, Stop};
-use crate::mcp::Offer;
+use crate::mcp::ToolOffer;
 use crate::tool::{AnyTool, Tool};
 use crate::worker;
 
@@ -16,14 +16,14 @@ use crate::worker;
 /// same name the later one wins.
 #[derive(Clone, Default)]
 pub struct Extensions {
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<String, RegisteredKind>,
     tools: BTreeMap<Arc<str>, Arc<dyn AnyTool>>,
     models: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
 }
 
 /// What carries a kind out, and what of that has to be stopped.
 #[derive(Clone)]
-struct Kind {
+struct RegisteredKind {
     agent: Arc<dyn AnyAgent>,
     stop: Option<Arc<dyn Stop>>,
 }
@@ -33,7 +33,8 @@ impl Extensions {
     #[must_use]
     pub fn agent(mut self, kind: impl Into<String>, agent: impl Agent) -> Extensions {
         let agent = Arc::new(agent);
-        self.kinds.insert(kind.into(), Kind { agent, stop: None });
+        self.kinds
+            .insert(kind.into(), RegisteredKind { agent, stop: None });
         self
     }
 
@@ -52,7 +53,7 @@ impl Extensions {
         let kind = kind.into();
         let agent = Arc::new(ActorAgent::new(kind.as_str().into(), make));
         let stop: Option<Arc<dyn Stop>> = Some(agent.clone());
-        self.kinds.insert(kind, Kind { agent, stop });
+        self.kinds.insert(kind, RegisteredKind { agent, stop });
         self
     }
 
@@ -90,7 +91,7 @@ impl Extensions {
     }
 
     /// What models are told of the tools, and what a repeated call of each does.
-    pub fn offers(&self) -> Vec<Offer> {
+    pub fn offers(&self) -> Vec<ToolOffer> {
         self.tools.values().map(|tool| tool.offer()).collect()
     }
 

@@ -17,22 +17,22 @@ pub(crate) struct Pause(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    watch: Mutex<Watch>,
+    watch: Mutex<Stopwatch>,
     /// The last pause is over. Whoever watches the limit is woken only where it found it paused.
-    goes_on: Notify,
+    resumed: Notify,
 }
 
 /// A stopwatch: how long it ran in all.
 #[derive(Debug)]
-struct Watch {
+struct Stopwatch {
     pauses: u32,
     /// When it was set going, and how long it had run by then.
     since: Instant,
     before: Duration,
 }
 
-impl Watch {
-    fn ran(&self) -> Duration {
+impl Stopwatch {
+    fn elapsed(&self) -> Duration {
         match self.pauses {
             0 => self.before + self.since.elapsed(),
             _ => self.before,
@@ -43,21 +43,21 @@ impl Watch {
 impl Limit {
     /// A limit that is not paused.
     pub(crate) fn new() -> Limit {
-        let watch = Mutex::new(Watch {
+        let watch = Mutex::new(Stopwatch {
             pauses: 0,
             since: Instant::now(),
             before: Duration::ZERO,
         });
         Limit(Arc::new(Inner {
             watch,
-            goes_on: Notify::new(),
+            resumed: Notify::new(),
         }))
     }
 
     /// Stops the time.
     pub(crate) fn pause(&self) -> Pause {
         let mut watch = self.0.watch();
-        watch.before = watch.ran();
+        watch.before = watch.elapsed();
         watch.pauses += 1;
         drop(watch);
         Pause(self.0.clone())
@@ -66,15 +66,15 @@ impl Limit {
     /// Done when so much time has passed since it was asked, pauses aside. A pause only puts the
     /// end off, so it is looked at again when it could have come at the earliest.
     pub(crate) async fn exceeded(&self, limit: Duration) {
-        let end = self.0.watch().ran().saturating_add(limit);
+        let end = self.0.watch().elapsed().saturating_add(limit);
         loop {
             let (ran, paused) = {
                 let watch = self.0.watch();
-                (watch.ran(), watch.pauses > 0)
+                (watch.elapsed(), watch.pauses > 0)
             };
             match end.saturating_sub(ran) {
                 Duration::ZERO if !paused => return,
-                _ if paused => self.0.goes_on.notified().await,
+                _ if paused => self.0.resumed.notified().await,
                 left => tokio::time::sleep(left).await,
             }
         }
@@ -82,7 +82,7 @@ impl Limit {
 }
 
 impl Inner {
-    fn watch(&self) -> MutexGuard<'_, Watch> {
+    fn watch(&self) -> MutexGuard<'_, Stopwatch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,7 +94,7 @@ impl Drop for Pause {
         if watch.pauses == 0 {
             watch.since = Instant::now();
             drop(watch);
-            self.0.goes_on.notify_one();
+            self.0.resumed.notify_one();
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     const PAUSE: Duration = Duration::from_millis(80);
 
     #[tokio::test]
-    async fn time_in_which_it_is_paused_does_not_count() {
+    async fn paused_time_does_not_count() {
         let limit = Limit::new();
         let started = Instant::now();
         let exceeded = limit.exceeded(LIMIT);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_pause_it_is_a_plain_limit() {
+    async fn a_limit_without_pauses_is_a_plain_timeout() {
         let started = Instant::now();
         Limit::new().exceeded(LIMIT).await;
         assert!(started.elapsed() >= LIMIT);

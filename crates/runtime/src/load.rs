@@ -50,17 +50,17 @@ fn read(number: &AtomicI64) -> u64 {
 
 /// The part of a gauge that is one lane's; taken out of it with the queue.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct GaugePart {
     gauge: Gauge,
     working: i64,
     waiting: i64,
 }
 
-impl Part {
-    pub(crate) fn of(gauge: &Gauge) -> Part {
-        Part {
+impl GaugePart {
+    pub(crate) fn of(gauge: &Gauge) -> GaugePart {
+        GaugePart {
             gauge: gauge.clone(),
-            ..Part::default()
+            ..GaugePart::default()
         }
     }
 
@@ -73,7 +73,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for GaugePart {
     fn drop(&mut self) {
         self.set(0, 0);
     }
@@ -81,28 +81,28 @@ impl Drop for Part {
 
 /// Told of the session and the events of each append once they are on disk.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<Tell>>);
+pub struct Observer(Option<Arc<ObserverFn>>);
 
-type Tell = dyn Fn(SessionId, &[Event]) + Send + Sync;
+type ObserverFn = dyn Fn(SessionId, &[Event]) + Send + Sync;
 
 impl Observer {
     /// Tells that function, which must not wait.
-    pub fn new(tell: impl Fn(SessionId, &[Event]) + Send + Sync + 'static) -> Observer {
-        Observer(Some(Arc::new(tell)))
+    pub fn new(callback: impl Fn(SessionId, &[Event]) + Send + Sync + 'static) -> Observer {
+        Observer(Some(Arc::new(callback)))
     }
 
     /// Tells the other as well, after this one.
     #[must_use]
     pub fn and(self, other: Observer) -> Observer {
         Observer::new(move |session, events| {
-            self.tell(session, events);
-            other.tell(session, events);
+            self.notify(session, events);
+            other.notify(session, events);
         })
     }
 
-    pub(crate) fn tell(&self, session: SessionId, events: &[Event]) {
-        if let Some(tell) = &self.0 {
-            tell(session, events);
+    pub(crate) fn notify(&self, session: SessionId, events: &[Event]) {
+        if let Some(callback) = &self.0 {
+            callback(session, events);
         }
     }
 }

@@ -24,7 +24,7 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_model::provider::{Address, Header, Key};
 use unisono_session::agent::Command;
 use unisono_session::assignment::ToolJob;
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
@@ -37,7 +37,7 @@ pub struct Server {
     /// Its name: what its tools' names begin with.
     pub name: Arc<str>,
     /// Where it is.
-    pub reach: Reach,
+    pub transport: ServerTransport,
     /// How long it may take to start and to list its tools.
     pub start_timeout: Duration,
     /// How long one call may take.
@@ -51,7 +51,7 @@ pub struct Server {
 
 /// Where a server is.
 #[derive(Clone, Debug)]
-pub enum Reach {
+pub enum ServerTransport {
     /// A program on this machine, spoken to by its standard input and output.
     Program(Command),
     /// An address, spoken to by streamable HTTP.
@@ -67,7 +67,7 @@ pub enum Reach {
 
 /// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct ToolOffer {
     /// What models are told of it.
     pub spec: ToolSpec,
     /// What a repeated call of it does.
@@ -77,7 +77,7 @@ pub struct Offer {
 /// A server that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool server `{server}` {reason}")]
-pub struct Fault {
+pub struct ServerFault {
     /// The server.
     pub server: Arc<str>,
     /// What happened.
@@ -87,21 +87,21 @@ pub struct Fault {
 impl Server {
     /// The contract of a tool, by what is configured, else by what the server says of it. Of
     /// several patterns that fit, the longest counts.
-    fn contract(&self, tool: &str, said: Contract) -> Contract {
+    fn contract(&self, tool: &str, declared: Contract) -> Contract {
         let fit = self
             .contracts
             .iter()
             .filter(|(name, _)| matches(name, tool));
         let longest = fit.max_by_key(|(name, _)| name.len());
-        longest.map_or(said, |(_, contract)| *contract)
+        longest.map_or(declared, |(_, contract)| *contract)
     }
 
     fn offers(&self, tool: &str) -> bool {
         self.tools.is_empty() || allows(&self.tools, tool)
     }
 
-    fn fault(&self, reason: impl Into<Arc<str>>) -> Fault {
-        Fault {
+    fn fault(&self, reason: impl Into<Arc<str>>) -> ServerFault {
+        ServerFault {
             server: self.name.clone(),
             reason: reason.into(),
         }
@@ -132,7 +132,7 @@ impl Servers {
     }
 
     /// The tools that a server offers now, by name. Starts it if it is not there.
-    pub(crate) async fn offers(&self, name: &str) -> Result<Vec<Offer>, Fault> {
+    pub(crate) async fn offers(&self, name: &str) -> Result<Vec<ToolOffer>, ServerFault> {
         let handle = self.get(name)?;
         let connection = handle.connect().await?;
         let listing = tokio::time::timeout(handle.server.start_timeout, connection.list());
@@ -145,25 +145,25 @@ impl Servers {
     }
 
     /// Makes a call. Whatever goes wrong is told to the model.
-    pub(crate) async fn call(&self, job: &ToolJob) -> Output {
+    pub(crate) async fn call(&self, job: &ToolJob) -> CallOutput {
         let (content, is_error) = match self.try_call(job).await {
             Ok(output) => (output.content, output.is_error),
             Err(reason) => (format!("[failed: {reason}]").into(), true),
         };
-        Output {
-            content: output::cut(&content, job.max_chars),
+        CallOutput {
+            content: output::truncate_middle(&content, job.max_chars),
             is_error,
         }
     }
 
-    async fn try_call(&self, job: &ToolJob) -> Result<Output, String> {
-        let missing = || format!("tool `{}` is not a part of this program any more", job.tool);
+    async fn try_call(&self, job: &ToolJob) -> Result<CallOutput, String> {
+        let missing = || format!("tool `{}` is no longer part of this program", job.tool);
         let name = server_of(&job.tool).ok_or_else(missing)?;
         let handle = self.get(name).map_err(|fault| fault.to_string())?;
         let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
-        let told = |reason: String| handle.server.fault(reason).to_string();
+        let describe = |reason: String| handle.server.fault(reason).to_string();
         let tool = connection.find(&handle.server, &job.tool).await;
-        let tool = tool.map_err(told)?;
+        let tool = tool.map_err(describe)?;
         let limit = handle.server.timeout;
         let call = tokio::time::timeout(limit, connection.call(tool, job));
         let called = call.await.unwrap_or_else(|_| {
@@ -177,23 +177,23 @@ impl Servers {
                     "; whether it did what was asked is not known: look before you call it again"
                 }
             };
-            format!("{}{unknown}", told(reason))
+            format!("{}{unknown}", describe(reason))
         })
     }
 
-    fn get(&self, name: &str) -> Result<&Handle, Fault> {
-        self.0.get(name).ok_or_else(|| Fault {
+    fn get(&self, name: &str) -> Result<&Handle, ServerFault> {
+        self.0.get(name).ok_or_else(|| ServerFault {
             server: name.into(),
-            reason: "is not configured any more".into(),
+            reason: "is no longer configured".into(),
         })
     }
 }
 
 impl Handle {
-    async fn connect(&self) -> Result<Connection, Fault> {
+    async fn connect(&self) -> Result<Connection, ServerFault> {
         let gone = || {
             self.server
-                .fault("is not to be had: the runtime is stopping")
+                .fault("is not available: the runtime is stopping")
         };
         let (reply, connected) = tokio::sync::oneshot::channel();
         let sent = self.address.send(server::Msg::Connect(reply)).await;

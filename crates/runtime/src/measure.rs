@@ -8,7 +8,7 @@ use unisono_model::language::{self, CacheWarm, LanguageModel, Listener, Request}
 use unisono_model::prompt::{Group, Persona, Shared};
 use unisono_session::Definition;
 
-use crate::agent::llm::scales;
+use crate::agent::llm::meter;
 use crate::tokenizer;
 
 /// What the provider counts for a context with the agent's persona and nothing else; none where it
@@ -31,7 +31,7 @@ pub(crate) async fn context(
     snapshot: Arc<Snapshot>,
 ) -> Result<Option<Tokens>, language::Error> {
     let request = request(model, agent, snapshot);
-    let (persona, messages) = scales::assignment(&request);
+    let (persona, messages) = meter::assignment(&request);
     let limits = agent.limits;
     let counting = tokio::task::spawn_blocking(move || {
         let counts = tokenizer::count(&[persona], limits.encoding);

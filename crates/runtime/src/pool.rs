@@ -22,11 +22,11 @@ use tokio::time::Instant;
 use unisono_context::AgentId;
 use unisono_session::Definition;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::address::ActorAddress;
-use crate::fair_queue::{FairQueue, Offer};
-use crate::load::Part;
+use crate::fair_queue::{Admission, FairQueue};
+use crate::load::GaugePart;
 use crate::runtime::Env;
 use crate::worker::{self, Attempt, Start, Worker};
 
@@ -37,10 +37,10 @@ pub(crate) enum Msg {
     Dispatch(Job),
     /// An attempt has ended; its worker is free.
     Ended { ticket: Ticket, end: AttemptEnd },
-    /// An attempt waits for other agents: its place is free.
-    Lend { ticket: Ticket },
-    /// It goes on: told when it has a place again.
-    TakeBack {
+    /// An attempt waits for other agents and yields its permit.
+    YieldPermit { ticket: Ticket },
+    /// An attempt continues: reply when it has a permit again.
+    ReacquirePermit {
         ticket: Ticket,
         reply: oneshot::Sender<()>,
     },
@@ -54,35 +54,35 @@ type Ticket = u64;
 #[derive(Debug)]
 pub(crate) struct Job {
     attempt: Box<Attempt>,
-    reply: Reply,
+    reply: AttemptReply,
 }
 
 /// Who is told how an attempt ended: once, and also where it is lost with its pool.
-pub(crate) struct Reply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
+pub(crate) struct AttemptReply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
 
-impl Reply {
+impl AttemptReply {
     /// Tells by calling that, which must not block.
-    pub(crate) fn new(tell: impl FnOnce(AttemptEnd) + Send + 'static) -> Reply {
-        Reply(Some(Box::new(tell)))
+    pub(crate) fn new(callback: impl FnOnce(AttemptEnd) + Send + 'static) -> AttemptReply {
+        AttemptReply(Some(Box::new(callback)))
     }
 
     pub(crate) fn send(mut self, end: AttemptEnd) {
-        if let Some(tell) = self.0.take() {
-            tell(end);
+        if let Some(callback) = self.0.take() {
+            callback(end);
         }
     }
 }
 
-impl Drop for Reply {
+impl Drop for AttemptReply {
     fn drop(&mut self) {
-        if let Some(tell) = self.0.take() {
+        if let Some(callback) = self.0.take() {
             let reason = "the agent's pool is not available, or was lost";
-            tell(AttemptEnd::failed(Cause::Panic, reason));
+            callback(AttemptEnd::failed(RunCause::Panic, reason));
         }
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for AttemptReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reply(..)")
     }
@@ -90,17 +90,17 @@ impl fmt::Debug for Reply {
 
 /// An attempt's place in its pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PoolPermit {
     pub(crate) pool: ActorRef<Msg>,
     pub(crate) ticket: Ticket,
 }
 
-impl Place {
+impl PoolPermit {
     /// Lets another attempt have it. One that ends without taking it back needs nothing more.
     pub(crate) fn yield_permit(&self) {
         let ticket = self.ticket;
         // Without its pool the worker ends.
-        let _ = self.pool.send_message(Msg::Lend { ticket });
+        let _ = self.pool.send_message(Msg::YieldPermit { ticket });
     }
 
     /// Waits until there is a place again.
@@ -109,7 +109,7 @@ impl Place {
         let ticket = self.ticket;
         if self
             .pool
-            .send_message(Msg::TakeBack { ticket, reply })
+            .send_message(Msg::ReacquirePermit { ticket, reply })
             .is_ok()
         {
             // Without its pool the worker ends.
@@ -119,7 +119,7 @@ impl Place {
 }
 
 /// What waits for a place.
-enum Entrant {
+enum QueueEntry {
     Attempt(Job),
     Returning {
         ticket: Ticket,
@@ -129,12 +129,12 @@ enum Entrant {
 
 /// How full a pool's queue is, for those who would add to it.
 #[derive(Debug, Default)]
-pub(crate) struct Gauge {
+pub(crate) struct QueueGauge {
     /// Milliseconds one that came now would wait, where the queue is full; else 0.
     full_for_ms: AtomicU64,
 }
 
-impl Gauge {
+impl QueueGauge {
     fn set<T>(&self, fair_queue: &FairQueue<T>, bound: usize) {
         let wait = fair_queue.expected_wait().as_millis();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX).max(1);
@@ -154,13 +154,13 @@ impl Gauge {
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) address: ActorAddress<Msg>,
-    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) gauge: Arc<QueueGauge>,
 }
 
 impl Handle {
     /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
     /// [`Cause::Panic`].
-    pub(crate) fn dispatch(&self, attempt: Attempt, reply: Reply) {
+    pub(crate) fn dispatch(&self, attempt: Attempt, reply: AttemptReply) {
         let attempt = Box::new(attempt);
         let job = Msg::Dispatch(Job { attempt, reply });
         if let Err(job) = self.address.send_now(job) {
@@ -182,7 +182,7 @@ pub(crate) struct Pools(RwLock<HashMap<Key, Handle>>);
 
 impl Pools {
     /// The pool of an agent, if it was started.
-    pub(crate) fn of(&self, definition: &Definition) -> Option<Handle> {
+    pub(crate) fn get(&self, definition: &Definition) -> Option<Handle> {
         let pools = self.0.read().unwrap_or_else(PoisonError::into_inner);
         pools.get(&key(definition)).cloned()
     }
@@ -204,7 +204,7 @@ pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     /// Workers at one time.
     pub(crate) places: usize,
-    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) gauge: Arc<QueueGauge>,
 }
 
 /// The actor.
@@ -212,45 +212,45 @@ pub(crate) struct Pool;
 
 pub(crate) struct State {
     env: Arc<Env>,
-    fair_queue: FairQueue<Entrant>,
+    fair_queue: FairQueue<QueueEntry>,
     /// Attempts that were started.
     running: HashMap<Ticket, Running>,
     /// The last ticket.
     tickets: Ticket,
     /// Workers that have nothing to do: at most one for each place.
-    resting: Vec<ActorRef<Start>>,
+    idle_workers: Vec<ActorRef<Start>>,
     places: usize,
-    gauge: Arc<Gauge>,
+    gauge: Arc<QueueGauge>,
     /// How often each attempt has lent its place and not taken it back.
-    client_options: HashMap<Ticket, u32>,
+    yields: HashMap<Ticket, u32>,
 }
 
 /// An attempt that was started.
 struct Running {
     worker: ActorRef<Start>,
-    reply: Reply,
+    reply: AttemptReply,
     since: Instant,
 }
 
 impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Job) {
         let session = job.attempt.assignment.session;
-        let offered = self.fair_queue.offer(session, Entrant::Attempt(job));
+        let offered = self.fair_queue.offer(session, QueueEntry::Attempt(job));
         self.gauge
             .set(&self.fair_queue, self.env.options.pool_queue);
         match offered {
-            Offer::Start(entrant) => self.start(myself, entrant).await,
+            Admission::Start(entrant) => self.start(myself, entrant).await,
             // Only attempts are turned away.
-            Offer::Queued | Offer::Full(Entrant::Returning { .. }) => {}
-            Offer::Full(Entrant::Attempt(job)) => {
+            Admission::Queued | Admission::Full(QueueEntry::Returning { .. }) => {}
+            Admission::Full(QueueEntry::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
                 let wait = self.fair_queue.expected_wait();
                 let reason = format!(
-                    "the agent's queue of {bound} is full; a place may be free in {:.0} s",
+                    "the agent's queue of {bound} is full; try again in about {:.0} s",
                     wait.as_secs_f64().ceil()
                 );
                 job.reply.send(AttemptEnd::Failed {
-                    cause: Cause::Busy,
+                    cause: RunCause::Busy,
                     reason: reason.into(),
                     wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
                 });
@@ -259,12 +259,12 @@ impl State {
     }
 
     /// Gives a place away.
-    async fn start(&mut self, myself: &ActorRef<Msg>, entrant: Entrant) {
+    async fn start(&mut self, myself: &ActorRef<Msg>, entrant: QueueEntry) {
         let mut next = Some(entrant);
         while let Some(entrant) = next.take() {
             let started = match entrant {
-                Entrant::Attempt(job) => self.start_attempt(myself, job).await,
-                Entrant::Returning { ticket, reply } => self.give_back(ticket, reply),
+                QueueEntry::Attempt(job) => self.start_attempt(myself, job).await,
+                QueueEntry::Returning { ticket, reply } => self.give_back(ticket, reply),
             };
             if !started {
                 next = self.fair_queue.done();
@@ -276,7 +276,7 @@ impl State {
         let Job { attempt, reply } = job;
         self.tickets += 1;
         let ticket = self.tickets;
-        match self.employ(myself, Start { ticket, attempt }).await {
+        match self.assign_worker(myself, Start { ticket, attempt }).await {
             Ok(worker) => {
                 let since = Instant::now();
                 let running = Running {
@@ -288,19 +288,19 @@ impl State {
                 true
             }
             Err(reason) => {
-                reply.send(AttemptEnd::failed(Cause::Panic, reason));
+                reply.send(AttemptEnd::failed(RunCause::Panic, reason));
                 false
             }
         }
     }
 
     /// Gives the work to a worker that has none, else to a new one.
-    async fn employ(
+    async fn assign_worker(
         &mut self,
         myself: &ActorRef<Msg>,
         mut start: Start,
     ) -> Result<ActorRef<Start>, String> {
-        while let Some(worker) = self.resting.pop() {
+        while let Some(worker) = self.idle_workers.pop() {
             match worker.send_message(start) {
                 Ok(()) => return Ok(worker),
                 // It was stopped.
@@ -323,16 +323,16 @@ impl State {
     fn give_back(&mut self, ticket: Ticket, reply: oneshot::Sender<()>) -> bool {
         let wanted = self.running.contains_key(&ticket) && reply.send(()).is_ok();
         if wanted {
-            self.client_options.remove(&ticket);
+            self.yields.remove(&ticket);
         }
         wanted
     }
 
-    async fn on_lend(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
+    async fn on_yield_permit(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
         if !self.running.contains_key(&ticket) {
             return;
         }
-        let times = self.client_options.entry(ticket).or_default();
+        let times = self.yields.entry(ticket).or_default();
         *times += 1;
         if *times == 1
             && let Some(next) = self.fair_queue.done()
@@ -341,20 +341,20 @@ impl State {
         }
     }
 
-    async fn on_take_back(
+    async fn on_reacquire_permit(
         &mut self,
         myself: &ActorRef<Msg>,
         ticket: Ticket,
         reply: oneshot::Sender<()>,
     ) {
-        match self.client_options.get_mut(&ticket) {
+        match self.yields.get_mut(&ticket) {
             Some(times) if *times > 1 => {
                 *times -= 1;
                 // It waits for others still, and takes its place back after that.
                 let _ = reply.send(());
             }
             Some(_) => {
-                let returning = Entrant::Returning { ticket, reply };
+                let returning = QueueEntry::Returning { ticket, reply };
                 if let Some(entrant) = self.fair_queue.reacquire(returning) {
                     self.start(myself, entrant).await;
                 }
@@ -368,38 +368,38 @@ impl State {
             return;
         };
         // While places are lent there are more workers than places.
-        if self.resting.len() < self.places {
-            self.resting.push(worker);
+        if self.idle_workers.len() < self.places {
+            self.idle_workers.push(worker);
         } else {
             worker.stop(None);
         }
-        self.go_on(myself, ticket).await;
+        self.release_permit(myself, ticket).await;
     }
 
     /// A worker is gone, and what it was at.
     async fn on_lost(&mut self, myself: &ActorRef<Msg>, lost: ActorId, reason: String) {
-        self.resting.retain(|worker| worker.get_id() != lost);
+        self.idle_workers.retain(|worker| worker.get_id() != lost);
         let is_lost = |running: &Running| running.worker.get_id() == lost;
         let ticket = self.running.iter().find(|(_, at)| is_lost(at));
         let Some(ticket) = ticket.map(|(ticket, _)| *ticket) else {
             return;
         };
-        self.end(ticket, AttemptEnd::failed(Cause::Panic, reason));
-        self.go_on(myself, ticket).await;
+        self.end(ticket, AttemptEnd::failed(RunCause::Panic, reason));
+        self.release_permit(myself, ticket).await;
     }
 
     /// Says how an attempt has ended; gives back its worker.
     fn end(&mut self, ticket: Ticket, end: AttemptEnd) -> Option<ActorRef<Start>> {
         let ended = self.running.remove(&ticket)?;
-        self.fair_queue.took(ended.since.elapsed());
+        self.fair_queue.record_time(ended.since.elapsed());
         // The session may have stopped caring: it cancelled the run, or is gone.
         ended.reply.send(end);
         Some(ended.worker)
     }
 
     /// Gives away the place of an attempt that has ended, unless that is another's already.
-    async fn go_on(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
-        if self.client_options.remove(&ticket).is_some() {
+    async fn release_permit(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
+        if self.yields.remove(&ticket).is_some() {
             return;
         }
         if let Some(next) = self.fair_queue.done() {
@@ -419,17 +419,17 @@ impl Actor for Pool {
         let fair_queue = FairQueue::new(
             args.places,
             args.env.options.pool_queue,
-            Part::of(&args.env.options.load.attempts),
+            GaugePart::of(&args.env.options.load.attempts),
         );
         Ok(State {
             env: args.env,
             fair_queue,
             running: HashMap::new(),
             tickets: 0,
-            resting: Vec::new(),
+            idle_workers: Vec::new(),
             places: args.places.max(1),
             gauge: args.gauge,
-            client_options: HashMap::new(),
+            yields: HashMap::new(),
         })
     }
 
@@ -442,8 +442,10 @@ impl Actor for Pool {
         match message {
             Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
             Msg::Ended { ticket, end } => state.on_ended(&myself, ticket, end).await,
-            Msg::Lend { ticket } => state.on_lend(&myself, ticket).await,
-            Msg::TakeBack { ticket, reply } => state.on_take_back(&myself, ticket, reply).await,
+            Msg::YieldPermit { ticket } => state.on_yield_permit(&myself, ticket).await,
+            Msg::ReacquirePermit { ticket, reply } => {
+                state.on_reacquire_permit(&myself, ticket, reply).await
+            }
         }
         Ok(())
     }

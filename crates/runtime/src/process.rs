@@ -64,7 +64,7 @@ pub(crate) struct Finished {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// It was not started.
-    #[error("could not start `{program}`{}: {source}", place(.cwd.as_deref()))]
+    #[error("could not start `{program}`{}: {source}", describe_directory(.cwd.as_deref()))]
     Spawn {
         /// The program.
         program: Arc<str>,
@@ -95,7 +95,7 @@ pub(crate) enum Error {
 }
 
 /// Where a program was to be started, saying so when that is what is missing.
-fn place(cwd: Option<&str>) -> String {
+fn describe_directory(cwd: Option<&str>) -> String {
     match cwd {
         None => String::new(),
         Some(cwd) if std::path::Path::new(cwd).is_dir() => format!(" in `{cwd}`"),

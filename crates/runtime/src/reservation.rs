@@ -13,7 +13,7 @@ type Settle = Box<dyn FnOnce(CallEnd) + Send + Sync>;
 
 /// A call that is within its budgets. Dropped before it was told how it ended, it counts as its
 /// worst case.
-pub(crate) struct Call {
+pub(crate) struct ReservedCall {
     /// Its number among the calls of its run; none: nothing is reserved.
     number: Option<u32>,
     /// None: nothing is reserved, or that is settled.
@@ -22,10 +22,10 @@ pub(crate) struct Call {
     wrap_up: Option<Arc<str>>,
 }
 
-impl Call {
+impl ReservedCall {
     /// A call that nothing bounds.
-    pub(crate) fn unbounded() -> Call {
-        Call {
+    pub(crate) fn unbounded() -> ReservedCall {
+        ReservedCall {
             number: None,
             settle: None,
             wrap_up: None,
@@ -37,8 +37,8 @@ impl Call {
         number: u32,
         wrap_up: Option<Arc<str>>,
         settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
-    ) -> Call {
-        Call {
+    ) -> ReservedCall {
+        ReservedCall {
             number: Some(number),
             settle: Some(Box::new(settle)),
             wrap_up,
@@ -72,13 +72,13 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ReservedCall {
     fn drop(&mut self) {
         self.end(CallEnd::Lost);
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for ReservedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("number", &self.number)
@@ -90,7 +90,7 @@ impl fmt::Debug for Call {
 
 /// What a call that failed so has to be paid for: all that was reserved for it and is not paid for
 /// yet, where nobody says what it used.
-pub(crate) const fn paid(error: &language::Error) -> CallEnd {
+pub(crate) const fn call_end(error: &language::Error) -> CallEnd {
     match error.is_paid_for() {
         true => CallEnd::Lost,
         false => CallEnd::Unsent,
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_was_at_work_counts_as_its_worst_case() {
+    fn an_interrupted_call_counts_as_its_worst_case() {
         let unavailable = Class::Unavailable {
             retry_after_ms: None,
         };
@@ -130,7 +130,7 @@ mod tests {
                 request_id: None,
                 begun,
             };
-            assert_eq!(paid(&error), end, "{class:?} {begun}");
+            assert_eq!(call_end(&error), end, "{class:?} {begun}");
         }
     }
 }

@@ -14,7 +14,7 @@ use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
@@ -26,9 +26,9 @@ use crate::hook::{Hook, Hooks};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
-use crate::residence::{Bounds, Total};
+use crate::residence::{ResidenceBounds, Total};
 use crate::restart::Intensity;
-use crate::session::{Handle, Reach};
+use crate::session::{Handle, RecallScope};
 use crate::supervisor::{self, Supervisor};
 
 /// Followers of sessions that read the journal at one time.
@@ -61,11 +61,11 @@ pub struct Options {
     /// A session without work leaves memory after this.
     pub passivate_after: Duration,
     /// How many sessions stay in memory; those that work stay in any case.
-    pub resident: Bounds,
+    pub resident: ResidenceBounds,
     /// How often a failed actor is started again.
     pub intensity: Intensity,
     /// What all sessions together may use; none: there is no bound.
-    pub budget: Option<Rules>,
+    pub budget: Option<DaemonBudget>,
     /// How long an attempt may make no progress before it is taken for stuck.
     pub stuck_after: Duration,
     /// Runs at work at one time.
@@ -74,7 +74,7 @@ pub struct Options {
     /// memory when it is asked for.
     pub search_index: Option<PathBuf>,
     /// What agents may search and read by the tool `recall`.
-    pub recall: Reach,
+    pub recall: RecallScope,
     /// Kept up to date with what works and waits.
     pub load: Load,
     /// Told of what is committed.
@@ -94,13 +94,13 @@ impl Default for Options {
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
-            resident: Bounds::default(),
+            resident: ResidenceBounds::default(),
             intensity: Intensity::default(),
             budget: None,
             stuck_after: Duration::from_secs(180),
             live_runs: LiveRuns::default(),
             search_index: None,
-            recall: Reach::default(),
+            recall: RecallScope::default(),
             load: Load::default(),
             observer: Observer::default(),
         }
@@ -132,7 +132,7 @@ pub enum Error {
     Busy(SessionId),
     /// An agent's queue is full.
     #[error(
-        "agent {agent} is busy: its queue is full; a place may be free in {:.0} s",
+        "agent {agent} is busy: its queue is full; try again in about {:.0} s",
         (*.retry_after_ms as f64 / 1e3).ceil()
     )]
     Overloaded {
@@ -142,7 +142,7 @@ pub enum Error {
         retry_after_ms: u64,
     },
     /// What was deleted may still be in the search index.
-    #[error("what was deleted may still be in the files of the search index: {0}")]
+    #[error("deleted messages may still be in the files of the search index: {0}")]
     Unpurged(#[source] Arc<unisono_search::Error>),
     /// The actor that should answer is gone.
     #[error("the {0} is not available; the runtime is stopping or keeps failing")]
@@ -243,10 +243,10 @@ impl Runtime {
             catching_up: Semaphore::new(CATCHING_UP),
             stopping: AtomicBool::new(false),
         });
-        let (tell, ended) = watch::channel(None);
+        let (sender, ended) = watch::channel(None);
         let args = supervisor::Args {
             env: env.clone(),
-            ended: tell,
+            ended: sender,
             servers: seats,
         };
         let spawned = Actor::spawn(None, Supervisor, args).await;
@@ -313,7 +313,7 @@ impl Runtime {
     ///
     /// # Errors
     /// It cannot be used; the error says why.
-    pub async fn offers(&self, server: &str) -> Result<Vec<mcp::Offer>, mcp::Fault> {
+    pub async fn offers(&self, server: &str) -> Result<Vec<mcp::ToolOffer>, mcp::ServerFault> {
         self.env.servers.offers(server).await
     }
 
@@ -402,7 +402,9 @@ impl Runtime {
         // A tree that has given up has nothing to put there.
         let _ = self.supervisor.send_message(supervisor::Msg::Drain(busy));
         if tokio::time::timeout(DRAIN, drained.recv()).await.is_err() {
-            tracing::warn!("the store is slow: what it has not taken yet is worked out again");
+            tracing::warn!(
+                "the store is slow: unwritten events are decided again at the next start"
+            );
         }
     }
 

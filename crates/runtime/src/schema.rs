@@ -65,7 +65,7 @@ mod tests {
 
     #[cfg(feature = "schema")]
     #[test]
-    fn an_answer_fits_or_is_told_what_is_wrong() {
+    fn an_answer_fits_its_schema_or_has_faults() {
         let rows = [
             (r#"{"late":[]}"#, Ok(r#"{"late":[]}"#)),
             (" \n{\"late\":[\"p3\"]}\n", Ok(r#"{"late":["p3"]}"#)),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_cannot_be_used_asks_for_json_alone() {
+    fn an_unusable_schema_requires_only_json() {
         for schema in ["none", r#"{"$ref":"https://example.com/elsewhere.json"}"#] {
             assert_eq!(answer("{}", schema), Ok("{}"), "{schema}");
             assert!(answer("so", schema).is_err(), "{schema}");

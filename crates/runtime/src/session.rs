@@ -20,10 +20,10 @@ mod idle;
 mod indexed;
 mod owned;
 mod port;
+mod read_only;
 pub(crate) mod render;
 mod rounds;
 mod settle;
-mod shown;
 mod weight;
 
 use std::collections::HashMap;
@@ -43,33 +43,33 @@ use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
 
-use crate::budget_broker::{self, Refused};
+use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::compactor;
 use crate::concurrency::ConcurrencyLimits;
-use crate::hook::Telling;
+use crate::hook::EndHooksGuard;
 use crate::residence::Residence;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
 
 use commit::Loaded;
-use shown::Shown;
+use read_only::ReadOnlySession;
 
-pub use elsewhere::Reach;
+pub use elsewhere::RecallScope;
 pub use events::Events;
-pub use feed::{Said, SharedEvent};
+pub use feed::{ProgressUpdate, SharedEvent};
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 
-pub(crate) use elsewhere::{Elsewhere, Place};
+pub(crate) use elsewhere::{MessagePlace, OutsideMessage};
 pub(crate) use feed::{Feed, Following};
 pub(crate) use handle::Entry;
 
 /// How long what was decided waits for a count or a rendering, or the end of a run for those of the
 /// others that are waited for with it, before it goes to the disk alone. Counts and renderings are
 /// over sooner, but for a conversation that was imported just now.
-const HOLD: Duration = Duration::from_millis(5);
+const BATCH_DELAY: Duration = Duration::from_millis(5);
 
 /// What a session is sent.
 pub(crate) enum Msg {
@@ -81,12 +81,12 @@ pub(crate) enum Msg {
     Round {
         input: Input,
         round: rounds::Round,
-        reply: rounds::Reply,
+        reply: rounds::RoundReply,
     },
     /// Reserved what a model call may take; the reply is given once that is on disk.
-    Reserve(budget_queue::Asking),
+    Reserve(budget_queue::QueuedCall),
     /// The daemon has answered a request: it has lent more of its budget, or has not.
-    Raised(u64, Result<Amount, Refused>),
+    GrantAnswered(u64, Result<Amount, BudgetRefusal>),
     /// Give back what was lent and is not used.
     Recall,
     /// Take what came of an effect.
@@ -99,13 +99,13 @@ pub(crate) enum Msg {
     /// What is pending has waited long enough.
     Flush,
     /// The tree is about to stop: what is decided goes to the disk.
-    Drain(Busy),
+    Drain(DrainGuard),
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
     /// Look at the state. The reply waits until all that was seen is on disk.
-    Inspect(Look, Ack),
+    Inspect(Inspection, Ack),
     /// Look at the state as it is, for a run of this session.
-    Peek(Look, Ack),
+    Peek(Inspection, Ack),
     /// Tell when a turn has ended.
     Wait {
         turn: TurnId,
@@ -114,7 +114,7 @@ pub(crate) enum Msg {
     /// Leave memory if nobody was here for a while and there is nothing to do.
     CheckIdle,
     /// See whether the disk has room again.
-    TryAgain,
+    RetryLoad,
     /// Leave memory if there is nothing to do.
     Leave,
     /// It was deleted: leave memory.
@@ -123,19 +123,19 @@ pub(crate) enum Msg {
 
 impl Msg {
     /// Whether somebody wants something of the session.
-    fn is_asked(&self) -> bool {
+    fn is_request(&self) -> bool {
         !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
     }
 }
 
 /// Held until what was decided is on disk, or cannot come there.
-pub(crate) type Busy = mpsc::Sender<Infallible>;
+pub(crate) type DrainGuard = mpsc::Sender<Infallible>;
 
 /// The reply to a request.
 pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
 
 /// A look at the state.
-pub(crate) type Look = Box<dyn FnOnce(&SessionState) + Send>;
+pub(crate) type Inspection = Box<dyn FnOnce(&SessionState) + Send>;
 
 /// What a session is made of.
 pub(crate) struct Args {
@@ -158,7 +158,7 @@ pub(crate) struct Session;
 pub(crate) enum Phase {
     Loading,
     Live(Box<Live>),
-    Shown(Box<Shown>),
+    ReadOnly(Box<ReadOnlySession>),
     Broken(Error),
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct Live {
     /// What is pending waits for what is being worked out.
     held: bool,
     /// Somebody waits until nothing is pending.
-    drained: Option<Busy>,
+    drained: Option<DrainGuard>,
     /// Handed to the store.
     in_flight: Arc<Vec<Event>>,
     acks: Vec<(u64, Ack)>,
@@ -193,7 +193,7 @@ pub(crate) struct Live {
     /// Cancels a call of a tool in the same way.
     calls: HashMap<CallPlace, DropGuard>,
     /// There while hooks are to be told of turns that have ended.
-    telling: Option<Telling>,
+    end_hooks: Option<EndHooksGuard>,
     /// Stops asking a hook in the same way.
     hooks: HashMap<HookPlace, DropGuard>,
     /// Cancels the compaction step of a turn in the same way.
@@ -201,7 +201,7 @@ pub(crate) struct Live {
     /// Times at which it is to look again. There are none once no turn is open.
     wakes: JoinSet<()>,
     /// When the compaction of a turn began, which has one deadline for all its steps.
-    compacting: HashMap<TurnId, compactor::Began>,
+    compacting: HashMap<TurnId, compactor::CompactionStart>,
     active_at: Timestamp,
     /// What the search index is told of.
     indexed: indexed::Indexed,
@@ -212,18 +212,18 @@ impl State {
     /// Claims the session and folds its journal.
     async fn on_load(&mut self, myself: &ActorRef<Msg>) {
         let id = self.args.id;
-        let was_shown = matches!(self.phase, Phase::Shown(_));
+        let was_shown = matches!(self.phase, Phase::ReadOnly(_));
         match commit::load(&self.args.env.journal, id, &self.phase).await {
-            Ok(Loaded::Still) => self.schedule_try(myself),
-            Ok(Loaded::Shown(shown)) => {
+            Ok(Loaded::Unchanged) => self.schedule_retry(myself),
+            Ok(Loaded::ReadOnly(shown)) => {
                 tracing::warn!(session = %id, why = %shown.why, "a session can only be looked at");
-                self.args.feed.is_durable(shown.state().events());
-                self.phase = Phase::Shown(shown);
-                self.schedule_try(myself);
+                self.args.feed.set_durable(shown.state().events());
+                self.phase = Phase::ReadOnly(shown);
+                self.schedule_retry(myself);
                 self.schedule_idle_check(myself);
             }
             Ok(Loaded::Live(live, reaction)) => {
-                self.args.feed.is_durable(live.decided);
+                self.args.feed.set_durable(live.decided);
                 self.phase = Phase::Live(live);
                 // What an earlier incarnation held and did not use.
                 self.on_recall();
@@ -240,7 +240,7 @@ impl State {
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
                 self.phase = Phase::Broken(error);
-                self.schedule_try(myself);
+                self.schedule_retry(myself);
             }
         }
     }
@@ -315,7 +315,7 @@ impl State {
         );
     }
 
-    fn on_inspect(&mut self, look: Look, reply: Ack) {
+    fn on_inspect(&mut self, look: Inspection, reply: Ack) {
         match &mut self.phase {
             Phase::Live(live) => {
                 look(live.machine.state());
@@ -326,10 +326,10 @@ impl State {
         }
     }
 
-    fn on_peek(&self, look: Look, reply: Ack) {
+    fn on_peek(&self, look: Inspection, reply: Ack) {
         let state = match &self.phase {
             Phase::Live(live) => Ok(live.machine.state()),
-            Phase::Shown(shown) => Ok(shown.state()),
+            Phase::ReadOnly(shown) => Ok(shown.state()),
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         };
@@ -340,8 +340,8 @@ impl State {
     fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
         match &mut self.phase {
             Phase::Live(live) => live.wait_for(turn, reply),
-            Phase::Shown(shown) => {
-                let ended = shown.state().ended(turn).cloned();
+            Phase::ReadOnly(shown) => {
+                let ended = shown.state().ended_turn(turn).cloned();
                 drop(reply.send(ended.ok_or_else(|| shown.why.clone())));
             }
             Phase::Broken(error) => drop(reply.send(Err(error.clone()))),
@@ -369,7 +369,7 @@ impl State {
                 live.active_at = clock::now();
                 Ok(live.machine.handle(input, live.active_at)?)
             }
-            Phase::Shown(shown) => Err(shown.why.clone()),
+            Phase::ReadOnly(shown) => Err(shown.why.clone()),
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         }
@@ -381,15 +381,15 @@ impl State {
             return;
         };
         live.decided += reaction.events.len() as u64;
-        let tells = live.machine.state().tells_hooks();
-        if tells != live.telling.is_some() {
-            live.telling = tells.then(|| self.args.env.hooks.telling());
+        let has_pending = live.machine.state().has_pending_end_hooks();
+        if has_pending != live.end_hooks.is_some() {
+            live.end_hooks = has_pending.then(|| self.args.env.hooks.track_end_hooks());
         }
         live.rounds
-            .decided(live.machine.state(), &reaction.events, live.decided);
+            .on_decided(live.machine.state(), &reaction.events, live.decided);
         let freed = budget_queue::frees(&reaction.events);
         let first = live.pending.is_empty();
-        let waits = reaction.computes() || reaction.gathers(live.machine.state());
+        let waits = reaction.starts_computation() || reaction.can_be_batched(live.machine.state());
         live.held = waits && (live.held || first) && !self.args.env.is_stopping();
         match live.pending.is_empty() {
             // Those of an import are many: they are not copied.
@@ -405,13 +405,13 @@ impl State {
         self.start_append(myself);
         self.carry_out(myself, free);
         if freed {
-            self.spend(myself);
+            self.grant_waiting(myself);
         }
     }
 
     /// Carries out effects; a tree that is stopping begins nothing, its next start does.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
-        if self.args.env.is_stopping() || self.may_be_elsewhere() {
+        if self.args.env.is_stopping() || self.may_be_taken_over() {
             return;
         }
         let Phase::Live(live) = &mut self.phase else {
@@ -426,7 +426,7 @@ impl State {
 fn flush_later(session: &ActorRef<Msg>) {
     let session = session.clone();
     tokio::spawn(async move {
-        tokio::time::sleep(HOLD).await;
+        tokio::time::sleep(BATCH_DELAY).await;
         // One that died meanwhile has nothing pending.
         let _ = session.send_message(Msg::Flush);
     });
@@ -457,13 +457,13 @@ impl Actor for Session {
         message: Msg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        if message.is_asked() {
-            state.args.residence.used();
+        if message.is_request() {
+            state.args.residence.mark_used();
         }
         match message {
             Msg::Load => state.on_load(&myself).await,
             Msg::Request { input, reply } => {
-                state.try_again(&myself).await;
+                state.retry_load(&myself).await;
                 state.on_request(&myself, input, reply);
             }
             Msg::Round {
@@ -472,7 +472,7 @@ impl Actor for Session {
                 reply,
             } => state.on_round(&myself, input, round, reply),
             Msg::Reserve(asking) => state.on_reserve(&myself, asking),
-            Msg::Raised(number, raised) => state.on_raised(&myself, number, raised),
+            Msg::GrantAnswered(number, raised) => state.on_grant_answered(&myself, number, raised),
             Msg::Recall => state.on_recall(),
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
@@ -483,7 +483,7 @@ impl Actor for Session {
             Msg::Peek(look, reply) => state.on_peek(look, reply),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
-            Msg::TryAgain => state.try_again(&myself).await,
+            Msg::RetryLoad => state.retry_load(&myself).await,
             Msg::Leave => state.on_leave(&myself),
             Msg::Forget => state.yield_permits(&myself),
         }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
 
 use crate::agent::Failure;
-use crate::session::{Elsewhere, Place};
+use crate::session::{MessagePlace, OutsideMessage};
 
 /// What was found for an agent.
 #[derive(Debug, Default)]
@@ -22,16 +22,21 @@ pub(crate) struct Recalled {
     /// On the branch of its context.
     pub(crate) on_branch: unisono_search::Recalled,
     /// Beside it, the best first.
-    pub(crate) elsewhere: Vec<Elsewhere>,
+    pub(crate) elsewhere: Vec<OutsideMessage>,
 }
 
 /// What is answered later.
-pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The far end of a [`Port`]: the session, or a recording in tests.
 pub(crate) trait SessionPort: Send + Sync + 'static {
     /// Journals a step; done once it is on disk.
-    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>>;
+    fn step(
+        &self,
+        run: RunId,
+        attempt: u32,
+        step: Arc<Step>,
+    ) -> PortFuture<'_, Result<(), Failure>>;
 
     /// Gives tasks to other agents; done once all of them have ended, with what each came back
     /// with, in the order of the calls. The same round again finds the runs it has.
@@ -41,7 +46,7 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         attempt: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>>;
 
     /// Calls tools with effects outside; done once all calls are done with, with what each came
     /// back with, in the order of the calls. The same round again finds the calls as they are.
@@ -53,7 +58,7 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         round: u32,
         calls: Vec<NewCall>,
         held: watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>>;
 
     /// Reserves what a model call may take; done once that is on disk, with the reason where it
     /// is the last of its run because of a budget.
@@ -61,8 +66,8 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         &self,
         run: RunId,
         attempt: u32,
-        ask: Ask,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>>;
+        ask: ReservationRequest,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>>;
 
     /// Says how a call ended that was reserved and is no step of its run.
     fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd);
@@ -72,18 +77,21 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
     fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent);
 
     /// Counts texts in an encoding, in order. Where that cannot be done, it is estimated.
-    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>>;
+    fn count(&self, texts: Vec<String>, encoding: Encoding) -> PortFuture<'_, Vec<Count>>;
 
     /// The message at an ordinal of the branch that ends in `head`.
     fn read_message(
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>>;
+    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>>;
 
     /// The whole of a result that a run was handed, by its name.
-    fn read_result(&self, run: RunId, name: String)
-    -> Later<'_, Result<Option<Arc<str>>, Failure>>;
+    fn read_result(
+        &self,
+        run: RunId,
+        name: String,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>>;
 
     /// What the agent did that wrote the message at an ordinal of the branch that ends in `head`:
     /// nothing where no agent of this session did.
@@ -91,7 +99,7 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>>;
+    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>>;
 
     /// The messages of the branch that ends in `head` that fit a text best, and those beside it; or
     /// why they cannot be searched.
@@ -100,19 +108,19 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> Later<'_, Result<Result<Recalled, String>, Failure>>;
+    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>>;
 
     /// The message at a place that is not on the branch; or why it is not given.
-    fn read_elsewhere(
+    fn read_outside_message(
         &self,
-        place: Place,
-    ) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>>;
+        place: MessagePlace,
+    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>>;
 
     /// Passes on what an agent says it is doing.
     fn progress(&self, run: RunId, text: Arc<str>);
 
     /// Passes on a piece of a model's reply, as it comes.
-    fn piece(&self, run: RunId, piece: &str);
+    fn text_delta(&self, run: RunId, piece: &str);
 }
 
 /// A shared port.

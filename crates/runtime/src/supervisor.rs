@@ -62,7 +62,7 @@ pub(crate) enum Msg {
     /// Start a failed child again.
     Restart(Child),
     /// Have every session put on disk what it decided.
-    Drain(session::Busy),
+    Drain(session::DrainGuard),
 }
 
 /// Who is supervised.
@@ -139,7 +139,7 @@ pub(crate) struct State {
     compactor_seat: Registration<compactor::Msg>,
     compactor: compactor::Handle,
     broker_registration: Registration<budget_broker::Msg>,
-    pools: HashMap<pool::Key, (Registration<pool::Msg>, Arc<pool::Gauge>)>,
+    pools: HashMap<pool::Key, (Registration<pool::Msg>, Arc<pool::QueueGauge>)>,
     servers: HashMap<Arc<str>, (Arc<mcp::Server>, Registration<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
     /// Of live sessions, and of those that somebody follows.
@@ -239,7 +239,7 @@ impl State {
                 let args = budget_broker::Args {
                     journal: self.env.journal.clone(),
                     rules: self.env.options.budget.unwrap_or_default(),
-                    again: self.histories.contains_key(&child),
+                    is_restart: self.histories.contains_key(&child),
                 };
                 let (actor, _) =
                     BudgetBroker::spawn_linked(None, BudgetBroker, args, parent).await?;
@@ -272,7 +272,7 @@ impl State {
     }
 
     async fn start_server(&self, name: &str, parent: ActorCell) -> Result<ActorId, SpawnErr> {
-        let gone = || SpawnErr::StartupFailed("there is no such server".into());
+        let gone = || SpawnErr::StartupFailed("the server is not configured".into());
         let (server, registration) = self.servers.get(name).ok_or_else(gone)?;
         let args = server::Args {
             server: server.clone(),
@@ -291,7 +291,7 @@ impl State {
     }
 
     async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
-        let gone = || SpawnErr::StartupFailed("the session is not wanted any more".into());
+        let gone = || SpawnErr::StartupFailed("the session is no longer requested".into());
         let live = self.sessions.get(&id).ok_or_else(gone)?;
         let args = session::Args {
             id,
@@ -310,12 +310,12 @@ impl State {
     }
 
     /// A child is gone: start it again, or give up on it.
-    fn on_gone(&mut self, actor: ActorId, reason: &str) {
+    fn on_child_lost(&mut self, actor: ActorId, reason: &str) {
         let Some(child) = self.actors.remove(&actor) else {
             return;
         };
         tracing::error!(?child, reason, "an actor failed");
-        self.clear_seat(&child);
+        self.clear_registration(&child);
         let jitter = clock::new_id() as u64;
         let history = self.histories.entry(child.clone()).or_default();
         match history.failed(self.env.options.intensity, clock::now(), jitter) {
@@ -336,7 +336,7 @@ impl State {
         self.histories.remove(&child);
         match child {
             // Whoever waits for it is told; whoever opens it again starts it anew.
-            Child::Session(id) => self.on_left(id),
+            Child::Session(id) => self.on_session_left(id),
             Child::Tokenizer
             | Child::Compactor
             | Child::BudgetBroker
@@ -351,7 +351,7 @@ impl State {
         }
     }
 
-    fn clear_seat(&self, child: &Child) {
+    fn clear_registration(&self, child: &Child) {
         match child {
             Child::Tokenizer => self.tokenizer_seat.clear(),
             Child::Compactor => self.compactor_seat.clear(),
@@ -376,13 +376,13 @@ impl State {
     fn on_stopped(&mut self, actor: ActorId, reason: Option<String>) {
         match self.actors.get(&actor) {
             Some(&Child::Session(id)) if reason.is_none() => {
-                self.on_left(id);
+                self.on_session_left(id);
                 // Nothing is kept of it, how often it failed before included.
                 if let Some(child) = self.actors.remove(&actor) {
                     self.histories.remove(&child);
                 }
             }
-            _ => self.on_gone(actor, reason.as_deref().unwrap_or("stopped")),
+            _ => self.on_child_lost(actor, reason.as_deref().unwrap_or("stopped")),
         }
     }
 }
@@ -458,7 +458,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(actor, error) => {
-                state.on_gone(actor.get_id(), &error.to_string());
+                state.on_child_lost(actor.get_id(), &error.to_string());
             }
             SupervisionEvent::ActorTerminated(actor, _, reason) => {
                 state.on_stopped(actor.get_id(), reason);

@@ -9,10 +9,10 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use unisono_context::snapshot::ToolSpec;
 use unisono_session::assignment::ToolJob;
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
 
-use crate::mcp::{Offer, output};
+use crate::mcp::{ToolOffer, output};
 
 /// A tool implemented in Rust. Its calls are journaled, approved and repeated as those of tools of
 /// servers are; `call` may be made for several calls at once.
@@ -69,13 +69,13 @@ type Calling = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
 /// [`Tool`] behind a pointer.
 pub(crate) trait AnyTool: Send + Sync + 'static {
-    fn offer(&self) -> Offer;
+    fn offer(&self) -> ToolOffer;
     fn call_boxed(self: Arc<Self>, call: Call) -> Calling;
 }
 
 impl<T: Tool> AnyTool for T {
-    fn offer(&self) -> Offer {
-        Offer {
+    fn offer(&self) -> ToolOffer {
+        ToolOffer {
             spec: self.spec(),
             contract: self.contract(),
         }
@@ -87,7 +87,7 @@ impl<T: Tool> AnyTool for T {
 }
 
 /// Makes a call. Whatever goes wrong is told to the model, a panic too.
-pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> Output {
+pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> CallOutput {
     let call = Call {
         arguments: serde_json::from_str(&job.arguments).unwrap_or_default(),
         key: job.id.to_string().into(),
@@ -107,8 +107,8 @@ pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> Output {
         Ok(content) => (content, false),
         Err(reason) => (format!("[failed: {reason}]"), true),
     };
-    Output {
-        content: output::cut(&content.into(), job.max_chars),
+    CallOutput {
+        content: output::truncate_middle(&content.into(), job.max_chars),
         is_error,
     }
 }

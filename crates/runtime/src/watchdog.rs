@@ -60,7 +60,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(40);
 
     #[tokio::test]
-    async fn signs_of_life_and_pauses_keep_it() {
+    async fn progress_and_pauses_prevent_expiry() {
         let watchdog = Watchdog::new();
         let started = Instant::now();
         let signs = async {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_sign_it_is_over() {
+    async fn a_watchdog_expires_without_progress() {
         let started = Instant::now();
         Watchdog::new().expired(LEASE).await;
         assert!(started.elapsed() >= LEASE);

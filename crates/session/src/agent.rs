@@ -12,7 +12,7 @@ use crate::tool::Contract;
 
 /// What carries an agent out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AgentKind {
     /// A language model, the embedded extractive one included.
     Llm,
     /// A program: the assignment as JSON on its standard input, its answer on standard output.
@@ -121,23 +121,23 @@ impl ToolKind {
     }
 
     /// The kind of that name.
-    pub fn named(name: &str) -> Option<ToolKind> {
+    pub fn from_name(name: &str) -> Option<ToolKind> {
         let mut all = ToolKind::ALL.into_iter();
         all.find(|kind| kind.name() == name)
     }
 }
 
-impl Kind {
+impl AgentKind {
     /// As definitions write it.
     pub fn name(&self) -> &str {
         match self {
-            Kind::Llm => "llm",
-            Kind::Command(_) => "command",
-            Kind::Http(_) => "http",
-            Kind::A2a(_) => "a2a",
-            Kind::Acp(_) => "acp",
-            Kind::Pipeline => "pipeline",
-            Kind::Custom(name) => name,
+            AgentKind::Llm => "llm",
+            AgentKind::Command(_) => "command",
+            AgentKind::Http(_) => "http",
+            AgentKind::A2a(_) => "a2a",
+            AgentKind::Acp(_) => "acp",
+            AgentKind::Pipeline => "pipeline",
+            AgentKind::Custom(name) => name,
         }
     }
 }
@@ -206,7 +206,7 @@ pub struct Definition {
     /// Its persona: what it is told before its task.
     pub instructions: Arc<str>,
     /// What carries it out.
-    pub kind: Kind,
+    pub kind: AgentKind,
     /// The model, as `provider/model` or `extractive`.
     pub model: Arc<str>,
     /// The model's limits.
@@ -251,13 +251,13 @@ impl Definition {
             .str(&self.description)
             .str(&self.instructions);
         match &self.kind {
-            Kind::Llm => h.u64(0),
-            Kind::Command(command) => command.digest_into(h.u64(1)),
-            Kind::Custom(name) => h.u64(2).str(name),
-            Kind::Http(http) => http.digest_into(h.u64(3)),
-            Kind::Pipeline => h.u64(4),
-            Kind::A2a(remote) => remote.digest_into(h.u64(5)),
-            Kind::Acp(program) => program.digest_into(h.u64(6)),
+            AgentKind::Llm => h.u64(0),
+            AgentKind::Command(command) => command.digest_into(h.u64(1)),
+            AgentKind::Custom(name) => h.u64(2).str(name),
+            AgentKind::Http(http) => http.digest_into(h.u64(3)),
+            AgentKind::Pipeline => h.u64(4),
+            AgentKind::A2a(remote) => remote.digest_into(h.u64(5)),
+            AgentKind::Acp(program) => program.digest_into(h.u64(6)),
         };
         h.str(&self.model)
             .u64(self.limits.window.0)

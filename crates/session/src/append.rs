@@ -3,7 +3,7 @@
 use unisono_context::{MessageId, Ordinal};
 
 use crate::event::RequestKey;
-use crate::state::{Keyed, State};
+use crate::state::{KeyTarget, State};
 
 /// Where a message is that was appended without a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub struct Appended {
 impl Appended {
     /// After [`crate::Input::Append`] of the message `new`, under that key.
     pub fn find(state: &State, new: MessageId, key: Option<&RequestKey>) -> Appended {
-        let keyed = key.and_then(|key| state.key(&key.name));
+        let keyed = key.and_then(|key| state.key_target(&key.name));
         let message = match keyed {
-            Some((_, Keyed::Message(first))) => first,
+            Some((_, KeyTarget::Message(first))) => first,
             _ => new,
         };
         let node = state.tree().get(message);

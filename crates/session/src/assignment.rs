@@ -15,14 +15,14 @@ use unisono_context::{
 };
 
 use crate::agent::{ContextMode, Definition};
-use crate::ahead::Topic;
-use crate::event::{Calibration, RunRole, Work, Writing};
+use crate::event::{Calibration, RunRole, SummaryOptions, Work};
 use crate::ids;
 use crate::run::calls::CallPlace;
-use crate::run::{Ending, Run, Step, handed};
+use crate::run::{Ending, Run, Step, excerpts};
 use crate::state::{CallCap, Settings, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
+use crate::upcoming::UpcomingTopic;
 
 pub(crate) use hooks::hook_of_call;
 pub use hooks::{HookJob, HookSubject};
@@ -56,7 +56,7 @@ pub struct RunAssignment {
     pub task: Arc<str>,
     /// What it is given of others' work: for a lead that of its delegates, in the order of the
     /// fan-out; for a stage of a pipeline that of the stages before it.
-    pub results: Vec<Delivered>,
+    pub results: Vec<DelegateResult>,
     /// The agents it may give tasks to by itself ([`crate::Input::Delegate`]).
     pub colleagues: Vec<Arc<Definition>>,
     /// The frozen context; none for an agent that gets the task only.
@@ -66,9 +66,9 @@ pub struct RunAssignment {
     /// What the frozen context leaves of its model's window, in its encoding: for its assignment
     /// (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest output
     /// is reserved already.
-    pub room: Tokens,
-    /// What of that was reserved for results that others hand it ([`crate::run::handed`]).
-    pub handed: Tokens,
+    pub headroom: Tokens,
+    /// The part of it that is reserved for results of other agents ([`crate::run::excerpts`]).
+    pub results_reserve: Tokens,
     /// What system text, tools and the frozen context have of that, in the same tokens, at most.
     pub context: Tokens,
     /// How far its model's counts are off, where they are estimates.
@@ -91,7 +91,7 @@ pub struct RunAssignment {
     /// choice of tools is the same.
     pub has_peers: bool,
     /// Its place among the runs that were given their tasks together, from 0.
-    pub place: u32,
+    pub sibling_index: u32,
 }
 
 /// A call of a tool that is to be made.
@@ -113,7 +113,7 @@ pub struct ToolJob {
 
 /// What a delegate came back with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
+pub struct DelegateResult {
     /// The name of its call on the branch, under which the whole of it is read.
     pub name: Arc<str>,
     /// The delegate.
@@ -150,7 +150,7 @@ pub struct CompactionJob {
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
     /// The topics that later steps summarise, which one request may be asked for together.
-    pub ahead: Vec<Topic>,
+    pub ahead: Vec<UpcomingTopic>,
     /// What follows the cutoff, for context only.
     pub recent: Vec<Arc<Message>>,
     /// How those of the messages stand in the context that are masked or cut.
@@ -159,7 +159,7 @@ pub struct CompactionJob {
     /// agents may count in another one than this turn's.
     pub encodings: Vec<Encoding>,
     /// How the person who asked wants the summary written.
-    pub writing: Writing,
+    pub writing: SummaryOptions,
     /// The session's own settings, which may say who writes it.
     pub settings: Arc<Settings>,
     /// Whether requests for summaries are to be reserved first ([`crate::Input::Reserve`]).
@@ -181,9 +181,9 @@ impl State {
         let definition = self.definitions.get(&run.definition)?;
         let snapshot = turn.snapshot.0.as_ref()?;
         let results = match run.role {
-            RunRole::Delegate { index } if turn.in_order() => self.delivered(turn, index),
+            RunRole::Delegate { index } if turn.is_pipeline() => self.delegate_results(turn, index),
             RunRole::Delegate { .. } | RunRole::Child { .. } => Vec::new(),
-            RunRole::Lead => self.delivered(turn, u32::MAX),
+            RunRole::Lead => self.delegate_results(turn, u32::MAX),
         };
         let mut calibrations = turn.accepted.calibrations.iter();
         Some(RunAssignment {
@@ -198,8 +198,8 @@ impl State {
             head: Some(snapshot.manifest().head),
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
-            room: self.room_of(turn, run),
-            handed: self.results_of(turn, run.definition, definition),
+            headroom: self.headroom_of(turn, run),
+            results_reserve: self.results_reserve(turn, run.definition, definition),
             context: self.context_of(turn, run, definition),
             calibration: calibrations
                 .find(|of| of.model == definition.model)
@@ -213,7 +213,7 @@ impl State {
             call_cap: turn.call_cap,
             client_options: self.client_options(run).cloned().unwrap_or_default(),
             has_peers: self.has_peers(turn, run),
-            place: match run.role {
+            sibling_index: match run.role {
                 RunRole::Lead => 0,
                 RunRole::Delegate { index } | RunRole::Child { index, .. } => index,
             },
@@ -226,7 +226,7 @@ impl State {
         let turn = self.turns.get(&run.turn)?;
         let round = run.calls(place.round)?;
         let planned = &round.calls.get(place.index as usize)?.planned;
-        let room = self.room_of(turn, run).0 / round.calls.len().max(1) as u64;
+        let room = self.headroom_of(turn, run).0 / round.calls.len().max(1) as u64;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         Some(ToolJob {
             place,
@@ -252,12 +252,12 @@ impl State {
     }
 
     /// What the first delegates came back with.
-    fn delivered(&self, turn: &Turn, first: u32) -> Vec<Delivered> {
+    fn delegate_results(&self, turn: &Turn, first: u32) -> Vec<DelegateResult> {
         let first = turn.fan_out.iter().take(first as usize);
         let fan_out = first.enumerate();
         let ended = fan_out.filter_map(|(index, run)| {
             let run = self.runs.get(run)?;
-            Some(Delivered {
+            Some(DelegateResult {
                 name: call_id(index).into(),
                 agent: run.agent.clone(),
                 task: task_of(turn, run.role),
@@ -267,15 +267,15 @@ impl State {
         ended.collect()
     }
 
-    fn room_of(&self, turn: &Turn, run: &Run) -> Tokens {
-        let rooms = turn.rooms.0.as_ref();
+    fn headroom_of(&self, turn: &Turn, run: &Run) -> Tokens {
+        let rooms = turn.headrooms.0.as_ref();
         let room = rooms.and_then(|rooms| rooms.get(&run.definition));
         room.and_then(|room| room.clone().ok()).unwrap_or_default()
     }
 
     fn context_of(&self, turn: &Turn, run: &Run, agent: &Definition) -> Tokens {
-        let whole = turn.budget(agent, Tokens::ZERO).usable;
-        whole.minus(self.room_of(turn, run))
+        let usable = turn.budget(agent, Tokens::ZERO).usable;
+        usable.minus(self.headroom_of(turn, run))
     }
 
     fn task_of(&self, turn: &Turn, run: &Run) -> Arc<str> {
@@ -309,7 +309,7 @@ impl State {
                     PlanStep::Rewrite { prior: read, .. } => {
                         prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
                     }
-                    _ => prior.extend(self.read_first(turn, cover)),
+                    _ => prior.extend(self.prior_checkpoints(turn, cover)),
                 }
                 for span in &cover.fresh {
                     let nodes = self.tree.range(head, span.first..=span.last);
@@ -339,7 +339,7 @@ impl State {
             Work::Answer { .. } => Kind::Auto,
             _ => Kind::Manual,
         };
-        let ahead = self.ahead(turn, plan);
+        let ahead = self.upcoming_topics(turn, plan);
         let later = ahead.iter().flat_map(|topic| &topic.messages);
         let shown = messages.iter().chain(&recent).chain(later);
         let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
@@ -357,7 +357,7 @@ impl State {
             recent,
             ahead,
             encodings: Encoding::ALL.to_vec(),
-            writing: writing_of(turn),
+            writing: summary_options(turn),
             settings: turn.settings.clone(),
             bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
         })
@@ -365,20 +365,20 @@ impl State {
 }
 
 /// How a summary is to be written: as a person asks, and as hooks say besides.
-fn writing_of(turn: &Turn) -> Writing {
-    let asked = turn.accepted.work.writing().cloned().unwrap_or_default();
-    let said = asked.instructions.iter().chain(&turn.hook_instructions);
-    let said: Vec<&str> = said.map(|text| &**text).collect();
-    Writing {
-        instructions: (!said.is_empty()).then(|| said.join("\n\n").into()),
-        ..asked
+fn summary_options(turn: &Turn) -> SummaryOptions {
+    let options = turn.accepted.work.writing().cloned().unwrap_or_default();
+    let texts = options.instructions.iter().chain(&turn.hook_instructions);
+    let texts: Vec<&str> = texts.map(|text| &**text).collect();
+    SummaryOptions {
+        instructions: (!texts.is_empty()).then(|| texts.join("\n\n").into()),
+        ..options
     }
 }
 
 impl State {
     /// The checkpoints that a summary is made of besides messages: those whose place it takes, or,
     /// where it is written anew, those whose place its first text took.
-    fn read_first(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
+    fn prior_checkpoints(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
         let find = |ids: &[CheckpointId]| -> Vec<&Arc<Checkpoint>> {
             ids.iter()
                 .filter_map(|id| self.checkpoints.get(*id))
@@ -440,7 +440,7 @@ pub(crate) fn result_text(run: Option<&Run>) -> (Arc<str>, bool) {
     let Some(ending) = run.and_then(|run| run.ending.as_deref()) else {
         return ("[cancelled]".into(), true);
     };
-    let (text, end) = handed::said(ending);
+    let (text, end) = excerpts::ending_text(ending);
     let failed = !matches!(ending, Ending::Finished { .. });
     match &*end {
         "" => (text, failed),

@@ -24,8 +24,8 @@ mod left;
 mod tree;
 
 pub use broker::{Broker, Grant, SessionUse};
-pub use left::Left;
-pub use tree::{Account, Ask, End, Reservation, Tree, Verdict};
+pub use left::BudgetStatus;
+pub use tree::{Account, Reservation, ReservationRequest, RunEnd, Tree, Verdict};
 
 /// The code of everything that ends because a budget is used up.
 pub const EXCEEDED: &str = "budget_exceeded";
@@ -47,7 +47,7 @@ impl Amount {
     };
 
     /// What a call used; an unknown cost adds nothing.
-    pub fn of(usage: &Usage) -> Amount {
+    pub fn from_usage(usage: &Usage) -> Amount {
         Amount {
             tokens: usage.input + usage.output,
             cost: usage.cost.unwrap_or(Cost::ZERO),
@@ -174,7 +174,7 @@ impl TurnCaps {
     }
 
     /// The bounds of a run of that agent.
-    pub fn of_run(&self, definition: Digest) -> Caps {
+    pub fn for_run(&self, definition: Digest) -> Caps {
         let mut own = self.agents.iter().filter(|(of, _)| *of == definition);
         own.next().map_or(self.run, |(_, caps)| self.run.and(*caps))
     }

@@ -20,10 +20,10 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget::{Amount, Reservation};
-use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
+use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
 use crate::run::{Ending, Reply, Spent, Step, Usage};
 use crate::state::Settings;
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 
 mod accepted;
 mod hooks;
@@ -31,10 +31,11 @@ mod kinds;
 mod summary;
 
 pub use accepted::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, SummaryFallback, SummaryOptions,
+    Work,
 };
-pub(crate) use hooks::settled;
-pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, PinnedBy};
+pub(crate) use hooks::from_reply;
+pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, MessageReference};
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +198,7 @@ pub enum Fact {
         /// The attempt.
         attempt: u32,
         /// What came.
-        late: Late,
+        late: LateOutput,
     },
     /// A model replied that was asked for a summary, whatever became of the reply.
     SummariserUsed {
@@ -257,7 +258,7 @@ pub enum Fact {
     /// The rules about tools that turns accepted from now on keep.
     ToolRulesSet {
         /// All of them.
-        rules: Arc<Rules>,
+        rules: Arc<ToolRules>,
     },
     /// Tools are to be called for the agent of a run, with one reply of its model.
     ToolsCalled {
@@ -278,7 +279,7 @@ pub enum Fact {
         /// Which.
         call: CallPlace,
         /// What it came back with.
-        output: Output,
+        output: CallOutput,
     },
     /// All calls of a round have answered: a step of their run. The results are those of the calls.
     ToolsAnswered {
@@ -297,7 +298,7 @@ pub enum Fact {
         /// Which.
         call: CallPlace,
         /// What.
-        decision: Decision,
+        decision: CallDecision,
     },
     /// It was imported with the session where its topics end.
     TopicsImported {
@@ -405,7 +406,7 @@ pub struct RequestKey {
 
 /// What comes from a run that was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum LateOutput {
     /// A reply of its model.
     Reply(Reply),
     /// Its answer.

@@ -8,7 +8,7 @@ use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
 use crate::ids;
-use crate::run::calls::{CallPlace, Status};
+use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::{CallCap, State};
 
 mod calls;
@@ -34,7 +34,7 @@ pub enum Error {
     #[error("run {0} is not open")]
     UnknownRun(RunId),
     /// The event names a call that was not asked for.
-    #[error("no call of a tool was asked for at {0:?}")]
+    #[error("no tool call was recorded at {0:?}")]
     UnknownCall(CallPlace),
     /// The event names a definition that was not recorded.
     #[error("agent definition {0} was not recorded")]
@@ -200,10 +200,12 @@ impl State {
             Fact::RunStepped { run, step } => self.stepped(*run, step),
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
-            Fact::ToolStarted { call } => self.tool_is(*call, Status::Started),
-            Fact::ToolEnded { call, output } => self.tool_is(*call, Status::Ended(output.clone())),
+            Fact::ToolStarted { call } => self.set_call_status(*call, CallStatus::Started),
+            Fact::ToolEnded { call, output } => {
+                self.set_call_status(*call, CallStatus::Ended(output.clone()))
+            }
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
-            Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
+            Fact::ToolInDoubt { call } => self.set_call_status(*call, CallStatus::InDoubt),
             Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
             Fact::HookAnswered {
                 place,

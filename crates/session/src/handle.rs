@@ -41,7 +41,7 @@ use crate::run::{Ending, Run};
 use crate::state::State;
 
 pub(crate) use advance::advance;
-pub(crate) use calls::doubt;
+pub(crate) use calls::mark_in_doubt;
 pub(crate) use children::cancel_orphans;
 pub(crate) use reserve::settle_lost;
 
@@ -55,7 +55,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             preceding,
             key,
             turn,
-        } => accept::after(recorder, preceding, key, *turn),
+        } => accept::handle_after(recorder, preceding, key, *turn),
         Input::Append(new) => append::handle(recorder, new),
         Input::Fork { branch, at } => fork::handle(recorder, branch, at),
         Input::Pin {
@@ -79,7 +79,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             turn,
             step,
             reason,
-            again,
+            is_retryable: again,
         } => Ok(step_done::failed(recorder, turn, step, reason, again)?),
         Input::SummariserUsed { turn, model, usage } => {
             Ok(recorder.record(Fact::SummariserUsed { turn, model, usage })?)
@@ -128,7 +128,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
 }
 
 /// The counts of a text with one for every encoding, by the text's bytes where there is none.
-fn completed(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
+fn complete_counts(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
     let count = |encoding| {
         let known = counts.get(encoding);
         known.unwrap_or_else(|| Count::approximate(bytes() as u64))
@@ -140,7 +140,7 @@ fn completed(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
 /// What is due that a decision can have changed: so that one of a thousand runs that ends does
 /// not cost a look at all the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum Affected {
     /// Nothing: a step of a run is only kept.
     Nothing,
     /// Only what this run waits for.
@@ -170,8 +170,8 @@ impl<'m> Recorder<'m> {
     }
 
     /// How much of what is due the decisions can have changed.
-    pub(crate) fn reach(&self) -> Reach {
-        let mut reach = Reach::Nothing;
+    pub(crate) fn affected(&self) -> Affected {
+        let mut reach = Affected::Nothing;
         for event in &self.events {
             reach = match (&event.fact, reach) {
                 (
@@ -195,15 +195,17 @@ impl<'m> Recorder<'m> {
                         ..
                     },
                     reach,
-                ) if reach == Reach::Nothing || reach == Reach::Run(*run) => Reach::Run(*run),
-                _ => return Reach::All,
+                ) if reach == Affected::Nothing || reach == Affected::Run(*run) => {
+                    Affected::Run(*run)
+                }
+                _ => return Affected::All,
             };
         }
         reach
     }
 
     /// Keeps what came too late to matter.
-    pub(crate) fn keep_late(&mut self, late: Fact) -> Result<(), fold::Error> {
+    pub(crate) fn record_late(&mut self, late: Fact) -> Result<(), fold::Error> {
         self.record(late)
     }
 

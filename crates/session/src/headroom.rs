@@ -18,11 +18,11 @@ use crate::turn::{Phase, Turn};
 
 /// Whether room for what delegates bring is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Results {
+pub(crate) enum ResultsShare {
     /// It is.
     Reserved,
     /// They have what the context leaves.
-    WhatIsLeft,
+    Remainder,
 }
 
 /// What the context costs, by encoding and by what is added to each message.
@@ -31,8 +31,8 @@ type Costs = BTreeMap<(Encoding, Tokens), Option<Tokens>>;
 impl State {
     /// The budgets that a turn's context is to keep: the lead's, and those of the agents that are
     /// given it and can hold what of it must stay. None while something is not counted.
-    pub fn kept_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
-        self.budgets_for(turn, view, Results::Reserved)
+    pub fn required_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
+        self.budgets_for(turn, view, ResultsShare::Reserved)
     }
 
     /// The same, with or without what is reserved for results.
@@ -40,7 +40,7 @@ impl State {
         &self,
         turn: &Turn,
         view: &View<'_>,
-        results: Results,
+        results: ResultsShare,
     ) -> Option<Budgets> {
         let (policy, mode) = (&turn.accepted.policy, turn.mode());
         let holds = |budget: &Budget| {
@@ -55,7 +55,7 @@ impl State {
         let mut others = Vec::new();
         for (digest, agent) in members {
             let least = (digest, &*agent);
-            if holds(&self.member_budget(turn, needs, least, Results::WhatIsLeft)?) {
+            if holds(&self.member_budget(turn, needs, least, ResultsShare::Remainder)?) {
                 others.push(self.member_budget(turn, needs, least, results)?);
             }
         }
@@ -66,7 +66,7 @@ impl State {
     /// fit it cannot be answered.
     pub fn least_budget(&self, turn: &Turn) -> Option<Budgets> {
         let lead = (turn.accepted.lead, &*turn.team.lead);
-        let budget = self.member_budget(turn, turn.needs(), lead, Results::WhatIsLeft)?;
+        let budget = self.member_budget(turn, turn.needs(), lead, ResultsShare::Remainder)?;
         Some(Budgets::from(budget))
     }
 
@@ -75,13 +75,13 @@ impl State {
         turn: &Turn,
         needs: &Needs,
         (digest, agent): (Digest, &Definition),
-        results: Results,
+        results: ResultsShare,
     ) -> Option<Budget> {
         let preamble = self.preamble_counts(&turn.preamble);
         let fixed = preamble.get(agent.limits.encoding)?.at_most;
         let assignment = needs.assignment_tokens(digest, &self.preambles)?;
         let mut budget = turn.budget(agent, fixed + assignment);
-        if results == Results::Reserved {
+        if results == ResultsShare::Reserved {
             let results = needs.results(digest, budget.usable);
             budget.usable = budget.usable.minus(results);
         }
@@ -89,29 +89,34 @@ impl State {
     }
 
     /// What of an agent's room is for results that others hand it, at least.
-    pub(crate) fn results_of(&self, turn: &Turn, digest: Digest, agent: &Definition) -> Tokens {
+    pub(crate) fn results_reserve(
+        &self,
+        turn: &Turn,
+        digest: Digest,
+        agent: &Definition,
+    ) -> Tokens {
         let needs = turn.needs();
-        let budget = self.member_budget(turn, needs, (digest, agent), Results::WhatIsLeft);
+        let budget = self.member_budget(turn, needs, (digest, agent), ResultsShare::Remainder);
         budget.map_or(Tokens::ZERO, |budget| needs.results(digest, budget.usable))
     }
 
     /// How many agents of a turn whose context is frozen are given it at once: its lead and those
     /// of its fan-out that want it, without those that are too small for it.
-    pub fn sharing(&self, turn: &Turn) -> usize {
-        let rooms = self.rooms(turn.accepted.id);
+    pub fn sharing_agents(&self, turn: &Turn) -> usize {
+        let rooms = self.headrooms(turn.accepted.id);
         let holds = |digest: &Digest| rooms.get(digest).is_some_and(Result::is_ok);
         let delegates = turn.team.delegates.iter().map(|delegate| &delegate.agent);
         let digests = turn.accepted.delegates.iter().map(|(digest, _)| digest);
         let lead = (&turn.team.lead, &turn.accepted.lead);
         let members = std::iter::once(lead).chain(delegates.zip(digests));
-        let given = members
+        let sharing = members
             .filter(|(agent, digest)| agent.context == ContextMode::Snapshot && holds(digest));
-        given.count()
+        sharing.count()
     }
 
     /// The room of each agent of a turn whose context is frozen, by definition digest, or why it
     /// is too small for that context.
-    pub(crate) fn rooms(&self, id: TurnId) -> BTreeMap<Digest, Result<Tokens, Arc<str>>> {
+    pub(crate) fn headrooms(&self, id: TurnId) -> BTreeMap<Digest, Result<Tokens, Arc<str>>> {
         let Some(turn) = self.turns.get(&id) else {
             return BTreeMap::new();
         };
@@ -170,11 +175,11 @@ impl State {
         }
         for (ordinal, form) in &manifest.altered {
             let node = self.tree.at(manifest.head, *ordinal)?;
-            let whole = node.counts.get(encoding)?;
+            let full = node.counts.get(encoding)?;
             let mut ever = self.alterations.ever(*ordinal, node.message.id);
             let as_frozen = ever.find(|known| known.form == *form);
             if let Some(counted) = as_frozen.and_then(|known| known.counts.get(encoding)) {
-                cost = cost.minus(whole.at_most) + counted.at_most;
+                cost = cost.minus(full.at_most) + counted.at_most;
             }
         }
         let messages: u64 = manifest

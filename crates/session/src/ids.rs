@@ -68,7 +68,7 @@ pub fn call(turn: TurnId, place: CallPlace) -> CallId {
 }
 
 /// What a hook knows a question about a turn again by.
-pub fn question(turn: TurnId, event: &str, about: &[u128]) -> CallId {
+pub fn hook_question(turn: TurnId, event: &str, about: &[u128]) -> CallId {
     let mut hasher = Hasher::new("unisono/derived-id", 1);
     let mut hasher = hasher
         .str("hook")

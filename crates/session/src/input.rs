@@ -15,14 +15,14 @@ use unisono_context::{
 };
 
 use crate::agent::Team;
-use crate::budget::{Ask, TurnCaps};
+use crate::budget::{ReservationRequest, TurnCaps};
 use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
-use crate::run::calls::{CallPlace, Decision, Output};
-use crate::run::{Cause, Spent, Step, ToolCall, Usage};
+use crate::run::calls::{CallDecision, CallOutput, CallPlace};
+use crate::run::{RunCause, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 
 /// What reaches a session.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ pub enum Input {
         /// Why.
         reason: Arc<str>,
         /// Whether the same step may succeed when it is asked for again.
-        again: bool,
+        is_retryable: bool,
     },
     /// A model replied that was asked for a summary.
     SummariserUsed {
@@ -172,14 +172,14 @@ pub enum Input {
         /// The call.
         call: CallPlace,
         /// What it came back with.
-        output: Output,
+        output: CallOutput,
     },
     /// A person decided about a call that waits for them.
     Decide {
         /// The call.
         call: CallId,
         /// What.
-        decision: Decision,
+        decision: CallDecision,
     },
     /// The agent of a run would ask its model; or the writer of summaries would, with
     /// [`crate::ids::summaries`] for the run and the step for the attempt. Granted where the call is reserved afterwards
@@ -191,7 +191,7 @@ pub enum Input {
         /// The attempt.
         attempt: u32,
         /// The call.
-        ask: Ask,
+        ask: ReservationRequest,
     },
     /// A call that was reserved has ended, and its reply, if there is one, is no step of the run.
     Settle {
@@ -335,7 +335,7 @@ pub struct NewTurn {
     /// How far its agents may delegate by themselves.
     pub delegation: DelegationLimits,
     /// What a repeated call of its tools would do, and which calls wait for a person.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<ToolRules>,
     /// What it may use.
     pub caps: TurnCaps,
     /// How many calls of tools one reply may make; the others are answered without being made.
@@ -440,7 +440,7 @@ pub enum AttemptEnd {
     /// Without one.
     Failed {
         /// Why.
-        cause: Cause,
+        cause: RunCause,
         /// What happened.
         reason: Arc<str>,
         /// How long another attempt would fail as well, where that is known.
@@ -450,7 +450,7 @@ pub enum AttemptEnd {
 
 impl AttemptEnd {
     /// An attempt that failed.
-    pub fn failed(cause: Cause, reason: impl Into<Arc<str>>) -> AttemptEnd {
+    pub fn failed(cause: RunCause, reason: impl Into<Arc<str>>) -> AttemptEnd {
         AttemptEnd::Failed {
             cause,
             reason: reason.into(),

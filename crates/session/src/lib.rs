@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Input ─► Machine::handle ─► Reaction { events, effects }
-//!              │  each event is folded into the State as soon as it is decided
-//!              └─ effects are what the state is waiting for and nobody was asked yet
+//!              │  each event is folded into the State when it is decided
+//!              └─ effects that the state waits for and that are not requested yet
 //! ```
 //!
 //! Effects are never remembered, they are derived ([`pending_effects`]): what an open turn needs next
@@ -14,7 +14,6 @@
 //! No clock, no randomness, no I/O: time arrives with each input.
 
 pub mod agent;
-pub mod ahead;
 pub mod append;
 pub mod assignment;
 pub mod budget;
@@ -38,6 +37,7 @@ pub mod tool;
 mod topics;
 pub mod trace;
 pub mod turn;
+pub mod upcoming;
 pub mod usage;
 
 pub use agent::Definition;

@@ -7,9 +7,9 @@ use unisono_context::checkpoint::NotActive;
 use unisono_context::message::Role;
 use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 
-use crate::event::{Event, Fact, Late};
-use crate::handle::Reach;
-use crate::pending_effects::{self, Effect, Key};
+use crate::event::{Event, Fact, LateOutput};
+use crate::handle::Affected;
+use crate::pending_effects::{self, Effect, EffectKey};
 use crate::run::Step;
 use crate::state::State;
 use crate::{fold, handle};
@@ -32,7 +32,7 @@ pub struct Reaction {
 impl Reaction {
     /// Whether something is to be worked out, here and soon, whose result is the next input: what
     /// was decided can go to the disk together with what follows from that.
-    pub fn computes(&self) -> bool {
+    pub fn starts_computation(&self) -> bool {
         let computes = |effect: &Effect| matches!(effect, Effect::Count(_) | Effect::Render(_));
         self.effects.iter().any(computes)
     }
@@ -40,9 +40,9 @@ impl Reaction {
     /// Whether it is the end of runs alone that others work beside, whose ends are waited for as
     /// well: it can go to the disk together with those that follow soon. `state` is the one after
     /// it.
-    pub fn gathers(&self, state: &State) -> bool {
+    pub fn can_be_batched(&self, state: &State) -> bool {
         let gathers = |event: &Event| match &event.fact {
-            Fact::RunEnded { run, .. } => state.is_waited_for_with_others(*run),
+            Fact::RunEnded { run, .. } => state.has_awaited_siblings(*run),
             _ => false,
         };
         self.effects.is_empty() && !self.events.is_empty() && self.events.iter().all(gathers)
@@ -63,14 +63,14 @@ pub enum Refusal {
     NoSessionId,
     /// A label whose name is the daemon's own.
     #[error(
-        "the label {0:?} is reserved: names that begin with \"{RESERVED_LABELS}\" are given by the \
-         program alone; give it another name, or leave it out"
+        "the label {0:?} is reserved: only the program sets names that begin with \
+         \"{RESERVED_LABELS}\"; use another name, or omit it"
     )]
     ReservedLabel(Arc<str>),
     /// The name cannot be a branch's.
     #[error(
-        "{0:?} cannot be a branch's name: that has 1 to {MAX_BRANCH} characters, none of which ends \
-         a line or controls a terminal, and not only blanks"
+        "{0:?} is not a valid branch name: use 1 to {MAX_BRANCH} characters without line ends and \
+         control characters, and not only blanks"
     )]
     BranchName(Arc<str>),
     /// A message or branch does not fit.
@@ -83,7 +83,7 @@ pub enum Refusal {
     #[error("branch {0:?} is busy: a turn works on it")]
     BranchBusy(Arc<str>),
     /// Messages that were to follow the newest one of a branch do not follow it any more.
-    #[error("branch {0:?} has other messages than before: read it again, and ask again")]
+    #[error("branch {0:?} has changed: read it again and repeat the request")]
     BranchMoved(Arc<str>),
     /// The message is one of another branch.
     #[error("message {message} is not on branch {branch:?}")]
@@ -100,8 +100,8 @@ pub enum Refusal {
     #[error(
         "branch {branch:?} has no topic to seal: {}",
         match messages {
-            0 => "its last one is sealed, and nothing was said since",
-            _ => "the current one has one message, and a message alone is never sealed",
+            0 => "its last topic is sealed, and no message followed",
+            _ => "the current topic has one message, and a topic needs at least two",
         }
     )]
     NothingToSeal {
@@ -117,17 +117,16 @@ pub enum Refusal {
     #[error("the summary is empty")]
     EmptySummary,
     /// Something else was asked for under the key.
-    #[error(
-        "the key {0:?} was given with another request before: a key stands for one request only"
-    )]
+    #[error("the key {0:?} was already used for another request: use a new key")]
     KeyReused(Arc<str>),
     /// There is nothing in the message.
-    #[error("the message is empty: give it text, an attachment, or the calls and results of tools")]
+    #[error("the message is empty: add text, an attachment, tool calls or tool results")]
     EmptyMessage,
     /// A role that says something else than its messages can.
     #[error(
-        "a message of role {role} cannot have such a part: a user's has text and attachments, an \
-         assistant's text, attachments and calls of tools, a tool's results, a system's text"
+        "a message of role {role} cannot have such a part: user messages have text and attachments, \
+         assistant messages text, attachments and tool calls, tool messages results, system \
+         messages text"
     )]
     WrongParts {
         /// The role.
@@ -135,14 +134,14 @@ pub enum Refusal {
     },
     /// What a turn answers is not something a person can have said.
     #[error(
-        "message {0} is not an input: it must be a user's, of text and attachments only, or the \
-         results of tools"
+        "message {0} is not an input: it must be a user message with text and attachments only, or \
+         tool results"
     )]
     NotAnInput(MessageId),
     /// What a tool is said to have come back with answers no call.
     #[error(
-        "no call {call_id:?} waits for a result at the end of branch {branch:?}: give the results of \
-         the calls that the newest message made, each once"
+        "no call {call_id:?} waits for a result at the end of branch {branch:?}: give each result of \
+         the newest message's calls once"
     )]
     NotCalled {
         /// The id of the call.
@@ -161,14 +160,14 @@ pub enum Refusal {
     UnknownCall(CallId),
     /// It was decided about the call before.
     #[error("call {0} has already been decided")]
-    Decided(CallId),
+    AlreadyDecided(CallId),
     /// The decision does not answer what the call waits for.
     #[error(
         "call {call} cannot be {decision}: {}",
         if *in_doubt {
-            "it is in doubt; say whether it was done, failed, or is to be repeated"
+            "it is in doubt; decide whether it was done, failed, or must be repeated"
         } else {
-            "it waits to be approved or denied"
+            "it waits for approval or denial"
         }
     )]
     WrongDecision {
@@ -189,7 +188,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     state: State,
-    asked: BTreeSet<Key>,
+    requested: BTreeSet<EffectKey>,
     /// Attempts that were cancelled while somebody worked on them: each still says how it ended.
     cancelled: BTreeSet<(RunId, u32)>,
 }
@@ -229,10 +228,10 @@ impl Machine {
         }
         handle::settle_lost(&mut recorder)?;
         handle::cancel_orphans(&mut recorder)?;
-        handle::doubt(&mut recorder)?;
+        handle::mark_in_doubt(&mut recorder)?;
         handle::advance(&mut recorder)?;
         let events = recorder.into_events();
-        let effects = machine.ask(now);
+        let effects = machine.request_effects(now);
         Ok((machine, Reaction { events, effects }))
     }
 
@@ -252,28 +251,32 @@ impl Machine {
         }
         // Time, what is cached and an answer that brought nothing change what is to be asked
         // without any event.
-        let stirs = matches!(
+        let changes_due = matches!(
             input,
             Input::Tick | Input::Rendered { .. } | Input::Counted(_)
         );
         // Whoever works on what is cancelled is to be told.
-        let stirs = stirs || matches!(input, Input::CancelRun { .. });
+        let changes_due = changes_due || matches!(input, Input::CancelRun { .. });
         self.settle(&input);
-        let late = self.late(&input);
+        let late = self.late_fact(&input);
         let mut recorder = handle::Recorder::new(&mut self.state, now);
         match late {
-            Some(late) => recorder.keep_late(late)?,
+            Some(late) => recorder.record_late(late)?,
             None => handle::input(&mut recorder, input)?,
         }
-        if stirs || recorder.reach() != Reach::Nothing {
+        if changes_due || recorder.affected() != Affected::Nothing {
             handle::advance(&mut recorder)?;
         }
-        let reach = if stirs { Reach::All } else { recorder.reach() };
+        let reach = if changes_due {
+            Affected::All
+        } else {
+            recorder.affected()
+        };
         let events = recorder.into_events();
         let effects = match reach {
-            Reach::Nothing => Vec::new(),
-            Reach::Run(run) => self.ask_for(run, now),
-            Reach::All => self.ask(now),
+            Affected::Nothing => Vec::new(),
+            Affected::Run(run) => self.request_run_effects(run, now),
+            Affected::All => self.request_effects(now),
         };
         Ok(Reaction { events, effects })
     }
@@ -283,34 +286,37 @@ impl Machine {
     fn settle(&mut self, input: &Input) {
         match input {
             Input::RunEnded { run, attempt, .. } => {
-                self.asked.remove(&Key::Run(*run, *attempt));
+                self.requested.remove(&EffectKey::Run(*run, *attempt));
             }
             Input::Counted(counted) => {
-                self.asked
-                    .remove(&Key::Count(counted.turn, counted.encoding));
+                self.requested
+                    .remove(&EffectKey::Count(counted.turn, counted.encoding));
             }
             Input::Measured { turn, .. } => {
-                let answered = Key::Measure(*turn, 0)..=Key::Measure(*turn, u32::MAX);
-                self.asked.retain(|key| !answered.contains(key));
+                let answered = EffectKey::Measure(*turn, 0)..=EffectKey::Measure(*turn, u32::MAX);
+                self.requested.retain(|key| !answered.contains(key));
             }
             Input::StepDone { turn, step, .. } | Input::StepFailed { turn, step, .. } => {
-                let answered = Key::Compact(*turn, *step, 0)..=Key::Compact(*turn, *step, u32::MAX);
-                self.asked.retain(|key| !answered.contains(key));
+                let answered = EffectKey::Compact(*turn, *step, 0)
+                    ..=EffectKey::Compact(*turn, *step, u32::MAX);
+                self.requested.retain(|key| !answered.contains(key));
             }
             Input::HookAnswered { place, .. } => {
-                self.asked.remove(&Key::Hook(*place));
+                self.requested.remove(&EffectKey::Hook(*place));
             }
             Input::ToolEnded { call, .. } => {
-                self.asked.remove(&Key::Call(*call));
+                self.requested.remove(&EffectKey::Call(*call));
             }
             // A clock that went backwards may wake us early.
-            Input::Tick => self.asked.retain(|key| !matches!(key, Key::Wake(_))),
+            Input::Tick => self
+                .requested
+                .retain(|key| !matches!(key, EffectKey::Wake(_))),
             _ => {}
         }
     }
 
     /// What comes of an attempt that was cancelled: an answer, or a reply that was on its way.
-    fn late(&mut self, input: &Input) -> Option<Fact> {
+    fn late_fact(&mut self, input: &Input) -> Option<Fact> {
         if self.cancelled.is_empty() {
             return None;
         }
@@ -322,7 +328,7 @@ impl Machine {
                     Step::Model(reply) => Some(Fact::CameLate {
                         run: *run,
                         attempt: *attempt,
-                        late: Late::Reply(reply.clone()),
+                        late: LateOutput::Reply(reply.clone()),
                     }),
                     Step::Tools(_)
                     | Step::Named { .. }
@@ -339,7 +345,7 @@ impl Machine {
             } if self.cancelled.contains(&(*run, *attempt)) => Some(Fact::CameLate {
                 run: *run,
                 attempt: *attempt,
-                late: Late::Spent(spent.clone()),
+                late: LateOutput::Spent(spent.clone()),
             }),
             Input::RunEnded { run, attempt, end } if self.cancelled.remove(&(*run, *attempt)) => {
                 match end.clone() {
@@ -351,7 +357,7 @@ impl Machine {
                     } => Some(Fact::CameLate {
                         run: *run,
                         attempt: *attempt,
-                        late: Late::Answer {
+                        late: LateOutput::Answer {
                             text,
                             partial,
                             usage,
@@ -365,39 +371,39 @@ impl Machine {
     }
 
     /// The effects that are due and were not asked for, and cancellations of what is no longer.
-    fn ask(&mut self, now: Timestamp) -> Vec<Effect> {
-        let due = pending_effects::keys(&self.state, &self.asked, now);
-        let asked: BTreeSet<Key> = due.iter().copied().collect();
-        let dropped = self.asked.difference(&asked);
+    fn request_effects(&mut self, now: Timestamp) -> Vec<Effect> {
+        let due = pending_effects::due_keys(&self.state, &self.requested, now);
+        let due_set: BTreeSet<EffectKey> = due.iter().copied().collect();
+        let dropped = self.requested.difference(&due_set);
         let mut effects = Vec::new();
         for key in dropped {
-            if let Key::Run(run, attempt) = key {
+            if let EffectKey::Run(run, attempt) = key {
                 self.cancelled.insert((*run, *attempt));
             }
             effects.extend(pending_effects::cancellation(*key));
         }
-        let new = due.into_iter().filter(|key| !self.asked.contains(key));
+        let new = due.into_iter().filter(|key| !self.requested.contains(key));
         effects.extend(new.filter_map(|key| pending_effects::effect(&self.state, key)));
-        self.asked = asked;
+        self.requested = due_set;
         effects
     }
 
     /// The same where only one run can be due and what it was asked for is settled.
-    fn ask_for(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
-        let due = pending_effects::keys_of_run(&self.state, run, &self.asked, now);
-        let calls = self.asked.range(pending_effects::calls_of(run));
-        let hooks = self.asked.range(pending_effects::hooks_of(run));
+    fn request_run_effects(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
+        let due = pending_effects::keys_of_run(&self.state, run, &self.requested, now);
+        let calls = self.requested.range(pending_effects::calls_of(run));
+        let hooks = self.requested.range(pending_effects::hooks_of(run));
         let calls = calls.chain(hooks).copied();
-        let dropped: Vec<Key> = calls.filter(|key| !due.contains(key)).collect();
+        let dropped: Vec<EffectKey> = calls.filter(|key| !due.contains(key)).collect();
         for key in &dropped {
-            self.asked.remove(key);
+            self.requested.remove(key);
         }
         let cancelled = dropped
             .into_iter()
             .filter_map(pending_effects::cancellation);
         let mut effects: Vec<Effect> = cancelled.collect();
         for key in due {
-            if self.asked.insert(key) {
+            if self.requested.insert(key) {
                 effects.extend(pending_effects::effect(&self.state, key));
             }
         }

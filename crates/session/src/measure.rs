@@ -34,7 +34,7 @@ pub struct MeasureRequest {
 
 /// The first agent for whose model the error of the estimate decides, of those nobody was asked
 /// about.
-pub(crate) fn wanted(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
+pub(crate) fn agent_to_measure(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
     let begins = turn.steps_planned == 0 && matches!(turn.phase, Phase::Preparing);
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let calibrations = &turn.accepted.calibrations;
@@ -51,7 +51,7 @@ pub(crate) fn wanted(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tok
         .filter(|known| !turn.measured.contains(&known.model));
     open.into_iter().find_map(|known| {
         let tightest = tightest(turn, &known.model)?;
-        let tokens = straddles(state, turn, &view, tightest, known)?;
+        let tokens = undecided_estimate(state, turn, &view, tightest, known)?;
         Some((tightest.clone(), tokens))
     })
 }
@@ -63,7 +63,7 @@ fn tightest<'t>(turn: &'t Turn, model: &str) -> Option<&'t Arc<Definition>> {
 }
 
 /// The estimate of the context, where its error decides.
-fn straddles(
+fn undecided_estimate(
     state: &State,
     turn: &Turn,
     view: &View<'_>,
@@ -74,18 +74,18 @@ fn straddles(
     let fixed = preamble.get(agent.limits.encoding)?;
     let (needs, digest) = (turn.needs(), agent.digest());
     let assignment = needs.assignment_tokens(digest, &state.preambles)?;
-    let whole = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
+    let full_budget = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
     let budget = |usable: Tokens| {
         let usable = usable.minus(fixed.at_most + assignment);
         let results = needs.results(digest, usable);
         Budget {
             usable: usable.minus(results),
-            ..whole
+            ..full_budget
         }
     };
     let (low, high) = (
-        budget(known.estimated(whole.usable)),
-        budget(at_best(known, whole.usable)),
+        budget(known.estimated(full_budget.usable)),
+        budget(lower_bound(known, full_budget.usable)),
     );
     let policy = &turn.accepted.policy;
     let tokens = view.effective(&low)?.tokens;
@@ -100,7 +100,7 @@ fn limit(policy: &Policy, budget: &Budget) -> Tokens {
 }
 
 /// The estimated tokens that may be no more than so many of the provider's, rounded up.
-fn at_best(known: &Calibration, tokens: Tokens) -> Tokens {
+fn lower_bound(known: &Calibration, tokens: Tokens) -> Tokens {
     let share = ONE.saturating_sub(u128::from(known.band.0)).max(1);
     let per_token = u128::from(known.ratio.0.max(1)) * share;
     let estimated = (u128::from(tokens.0) * ONE * ONE).div_ceil(per_token);
@@ -109,7 +109,7 @@ fn at_best(known: &Calibration, tokens: Tokens) -> Tokens {
 
 /// What is known of a model once its provider counted so many tokens where so many were estimated;
 /// what was known before where it did not.
-pub(crate) fn measured(
+pub(crate) fn updated_calibration(
     before: &Calibration,
     estimated: Tokens,
     reported: Option<Tokens>,
@@ -129,7 +129,7 @@ impl State {
     /// What the turn waits to have counted by a provider.
     pub(crate) fn measure_request(&self, turn: TurnId) -> Option<MeasureRequest> {
         let open = self.turns.get(&turn)?;
-        let (agent, estimated) = wanted(self, open)?;
+        let (agent, estimated) = agent_to_measure(self, open)?;
         let view = self.view(self.tree.head(&open.accepted.branch)?, true)?;
         Some(MeasureRequest {
             turn,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_takes_the_place_of_what_was_estimated() {
+    fn a_count_replaces_the_estimate() {
         let before = known(1_000_000, 200_000);
         let rows = [
             (1_000, Some(1_200), (1_200_000, 10_000)),
@@ -165,15 +165,18 @@ mod tests {
             (0, Some(u64::MAX), (u32::MAX, 10_000)),
         ];
         for (estimated, reported, (ratio, band)) in rows {
-            let after = measured(&before, Tokens(estimated), reported.map(Tokens));
+            let after = updated_calibration(&before, Tokens(estimated), reported.map(Tokens));
             assert_eq!(after, known(ratio, band), "{estimated} {reported:?}");
         }
         let narrow = known(900_000, 5_000);
-        assert_eq!(measured(&narrow, Tokens(10), Some(Tokens(9))), narrow);
+        assert_eq!(
+            updated_calibration(&narrow, Tokens(10), Some(Tokens(9))),
+            narrow
+        );
     }
 
     #[test]
-    fn at_best_an_estimate_is_too_large_by_the_whole_band() {
+    fn the_lower_bound_of_an_estimate_uses_the_whole_band() {
         let rows = [
             (1_000_000, 0, 1_000, 1_000),
             (1_000_000, 200_000, 1_000, 1_250),
@@ -182,7 +185,7 @@ mod tests {
             (1_000_000, 4_000_000, 1, 1_000_000),
         ];
         for (ratio, band, tokens, expected) in rows {
-            let best = at_best(&known(ratio, band), Tokens(tokens));
+            let best = lower_bound(&known(ratio, band), Tokens(tokens));
             assert_eq!(best, Tokens(expected), "{ratio} {band}");
         }
     }

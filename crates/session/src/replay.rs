@@ -24,7 +24,7 @@ pub struct Replay {
 
 impl Replay {
     /// A replay of that turn, to be given the session's events from the first on.
-    pub fn of(turn: TurnId) -> Replay {
+    pub fn new(turn: TurnId) -> Replay {
         Replay {
             turn,
             state: State::default(),
@@ -46,9 +46,9 @@ impl Replay {
             Fact::Frozen { turn, .. } if *turn == self.turn => {
                 self.state.apply(event)?;
                 self.rebuilt = self.state.rebuild_snapshot(self.turn).err();
-                let rooms = self.state.rooms(self.turn);
+                let rooms = self.state.headrooms(self.turn);
                 if let Some(turn) = self.state.turns.get_mut(&self.turn) {
-                    turn.rooms.0 = Some(rooms);
+                    turn.headrooms.0 = Some(rooms);
                 }
             }
             _ => self.state.apply(event)?,

@@ -46,12 +46,12 @@ pub struct Needs {
     client_options: Option<ClientOptions>,
     results: Ppm,
     /// By definition digest.
-    agents: BTreeMap<Digest, Agent>,
+    agents: BTreeMap<Digest, AgentNeeds>,
 }
 
 /// What one of them needs.
 #[derive(Clone, Debug)]
-struct Agent {
+struct AgentNeeds {
     definition: Arc<Definition>,
     /// What the count of its role is known by.
     role: Digest,
@@ -61,7 +61,7 @@ struct Agent {
     /// Whether others may write a task for it.
     is_available: bool,
     /// Whether it is handed what others found, and of how many at least.
-    is_handed: bool,
+    gets_results: bool,
     handed: u64,
 }
 
@@ -85,20 +85,20 @@ impl Needs {
             results: delegation.results,
             agents: BTreeMap::new(),
         };
-        let around = needs.digest_around(&digests);
+        let around = needs.role_digest(&digests);
         let delegates = 1..=team.delegates.len();
         for (place, (definition, digest)) in team.definitions().zip(&digests).enumerate() {
             let is_lead = place == 0;
             if !is_lead && definition.context == ContextMode::TaskOnly {
                 continue;
             }
-            let agent = needs.agents.entry(*digest).or_insert_with(|| Agent {
+            let agent = needs.agents.entry(*digest).or_insert_with(|| AgentNeeds {
                 definition: definition.clone(),
                 role: around.role(*digest, is_lead),
                 tasks: Vec::new(),
                 is_lead,
                 is_available: false,
-                is_handed: false,
+                gets_results: false,
                 handed: 0,
             });
             let stage = !team.lead.pipeline.is_empty() && place > 1;
@@ -109,7 +109,7 @@ impl Needs {
                 false => 0,
             };
             agent.handed = agent.handed.max(before as u64);
-            agent.is_handed |=
+            agent.gets_results |=
                 before > 0 || (level < delegation.depth && may_delegate(definition, team));
             agent.is_available |= place > team.delegates.len();
             let own = place.checked_sub(1).and_then(|at| team.delegates.get(at));
@@ -123,7 +123,7 @@ impl Needs {
         needs
     }
 
-    fn digest_around(&self, digests: &[Digest]) -> Around {
+    fn role_digest(&self, digests: &[Digest]) -> RoleContext {
         let first = 1 + self.team.delegates.len();
         let mut h = Hasher::new("unisono/role", 1);
         h.digest(&self.preamble.digest());
@@ -138,7 +138,7 @@ impl Needs {
             });
             h.finish()
         });
-        Around {
+        RoleContext {
             team,
             client_options,
         }
@@ -170,7 +170,7 @@ impl Needs {
         &'n self,
         encoding: Encoding,
         counts: &'n HashMap<Digest, Counts>,
-    ) -> impl Iterator<Item = (Digest, &'n Agent, Option<&'n str>)> + 'n {
+    ) -> impl Iterator<Item = (Digest, &'n AgentNeeds, Option<&'n str>)> + 'n {
         let agents = self.agents.values();
         let agents = agents.filter(move |agent| agent.definition.limits.encoding == encoding);
         let texts = agents.flat_map(|agent| {
@@ -207,7 +207,7 @@ impl Needs {
     /// What of `usable` is for what others hand an agent.
     pub fn results(&self, agent: Digest, usable: Tokens) -> Tokens {
         match self.agents.get(&agent) {
-            Some(agent) if agent.is_handed => {
+            Some(agent) if agent.gets_results => {
                 let least = LEAST_RESULT.times(agent.handed).min(Tokens(usable.0 / 2));
                 self.results.of(usable).max(least)
             }
@@ -215,7 +215,7 @@ impl Needs {
         }
     }
 
-    fn role(&self, agent: &Agent) -> String {
+    fn role(&self, agent: &AgentNeeds) -> String {
         let definition = &*agent.definition;
         let client_options = self.client_options.as_ref().filter(|_| agent.is_lead);
         let names = self.preamble.tools().iter().map(|tool| &*tool.name);
@@ -239,12 +239,12 @@ impl Needs {
 }
 
 /// What roles depend on besides their definitions.
-struct Around {
+struct RoleContext {
     team: Digest,
     client_options: Option<Digest>,
 }
 
-impl Around {
+impl RoleContext {
     fn role(&self, definition: Digest, is_lead: bool) -> Digest {
         let mut h = Hasher::new("unisono/role-of", 1);
         h.digest(&definition).digest(&self.team);

@@ -11,15 +11,18 @@ use crate::event::{OpenedRun, RunRole};
 use calls::CallRound;
 
 pub mod calls;
-pub mod handed;
+pub mod excerpts;
 mod next;
 mod retrace;
 mod round;
 pub mod tail;
 
-pub use next::{Bounds, Next, longest_reply, narrowed, next, replied, said, used};
-pub use retrace::{Asked, Diverged, Retraced, retrace};
-pub use round::{Delegation, Round};
+pub use next::{
+    NextAction, RunBounds, last_text, longest_reply, narrowed_headroom, next_action, reply_usage,
+    total_usage,
+};
+pub use retrace::{Divergence, ModelCall, Retraced, retrace};
+pub use round::{DelegationRound, DelegationStatus};
 
 pub use unisono_context::call::{
     Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
@@ -105,7 +108,7 @@ impl Step {
     }
 
     /// Whether it is beside the exchange with the model, and may stand between any others.
-    pub(crate) const fn is_aside(&self) -> bool {
+    pub(crate) const fn is_outside_exchange(&self) -> bool {
         match self {
             Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => true,
             Step::Model(_) | Step::Tools(_) | Step::Summarised { .. } => false,
@@ -113,7 +116,7 @@ impl Step {
     }
 
     /// Whether a request of a model is another one because of it.
-    pub(crate) const fn is_sent(&self) -> bool {
+    pub(crate) const fn changes_request(&self) -> bool {
         match self {
             Step::Model(_) | Step::Tools(_) | Step::Narrowed { .. } | Step::Summarised { .. } => {
                 true
@@ -125,7 +128,7 @@ impl Step {
 
 /// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum RunCause {
     /// The worker panicked or was lost.
     Panic,
     /// The attempt took longer than its agent allows.
@@ -158,44 +161,44 @@ pub enum Cause {
     Stuck,
 }
 
-impl Cause {
+impl RunCause {
     /// Every cause.
-    pub const ALL: [Cause; 15] = [
-        Cause::Panic,
-        Cause::Timeout,
-        Cause::Spawn,
-        Cause::Exit,
-        Cause::BadOutput,
-        Cause::Model,
-        Cause::Busy,
-        Cause::BadInput,
-        Cause::SnapshotMismatch,
-        Cause::Unavailable,
-        Cause::Rejected,
-        Cause::Overflow,
-        Cause::Refused,
-        Cause::Budget,
-        Cause::Stuck,
+    pub const ALL: [RunCause; 15] = [
+        RunCause::Panic,
+        RunCause::Timeout,
+        RunCause::Spawn,
+        RunCause::Exit,
+        RunCause::BadOutput,
+        RunCause::Model,
+        RunCause::Busy,
+        RunCause::BadInput,
+        RunCause::SnapshotMismatch,
+        RunCause::Unavailable,
+        RunCause::Rejected,
+        RunCause::Overflow,
+        RunCause::Refused,
+        RunCause::Budget,
+        RunCause::Stuck,
     ];
 
     /// The stable code.
     pub const fn code(self) -> &'static str {
         match self {
-            Cause::Panic => "panic",
-            Cause::Timeout => "timeout",
-            Cause::Spawn => "spawn_failed",
-            Cause::Exit => "exit_failure",
-            Cause::BadOutput => "bad_output",
-            Cause::Model => "model_failed",
-            Cause::Busy => "busy",
-            Cause::BadInput => "bad_input",
-            Cause::SnapshotMismatch => "snapshot_mismatch",
-            Cause::Unavailable => "provider_unavailable",
-            Cause::Rejected => "provider_rejected",
-            Cause::Overflow => "context_overflow",
-            Cause::Refused => "refused",
-            Cause::Budget => "budget_exceeded",
-            Cause::Stuck => "stuck",
+            RunCause::Panic => "panic",
+            RunCause::Timeout => "timeout",
+            RunCause::Spawn => "spawn_failed",
+            RunCause::Exit => "exit_failure",
+            RunCause::BadOutput => "bad_output",
+            RunCause::Model => "model_failed",
+            RunCause::Busy => "busy",
+            RunCause::BadInput => "bad_input",
+            RunCause::SnapshotMismatch => "snapshot_mismatch",
+            RunCause::Unavailable => "provider_unavailable",
+            RunCause::Rejected => "provider_rejected",
+            RunCause::Overflow => "context_overflow",
+            RunCause::Refused => "refused",
+            RunCause::Budget => "budget_exceeded",
+            RunCause::Stuck => "stuck",
         }
     }
 
@@ -208,13 +211,13 @@ impl Cause {
     pub const fn is_retryable(self) -> bool {
         !matches!(
             self,
-            Cause::Spawn
-                | Cause::BadInput
-                | Cause::SnapshotMismatch
-                | Cause::Rejected
-                | Cause::Overflow
-                | Cause::Refused
-                | Cause::Budget
+            RunCause::Spawn
+                | RunCause::BadInput
+                | RunCause::SnapshotMismatch
+                | RunCause::Rejected
+                | RunCause::Overflow
+                | RunCause::Refused
+                | RunCause::Budget
         )
     }
 }
@@ -238,7 +241,7 @@ pub enum Ending {
     /// Without one.
     Failed {
         /// Why the last attempt failed.
-        cause: Cause,
+        cause: RunCause,
         /// What happened.
         reason: Arc<str>,
         /// How long it took, all attempts.
@@ -276,7 +279,7 @@ pub struct Run {
     /// Finished steps, oldest first.
     pub steps: Vec<Arc<Step>>,
     /// Tasks its agent gave to others, oldest first.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<DelegationRound>,
     /// Calls of tools with effects outside, oldest first.
     pub calls: Vec<CallRound>,
     /// How it ended, once it has.
@@ -310,12 +313,12 @@ impl Run {
 
     /// After how many steps its next request is, up to the last that it depends on.
     pub(crate) fn next_request(&self) -> usize {
-        let last = self.steps.iter().rposition(|step| step.is_sent());
+        let last = self.steps.iter().rposition(|step| step.changes_request());
         last.map_or(0, |at| at + 1)
     }
 
     /// Why its next request was its last one when it was made before, and its reply was lost.
-    pub(crate) fn wraps_up(&self) -> Option<&Arc<str>> {
+    pub(crate) fn wrap_up_reason(&self) -> Option<&Arc<str>> {
         let (at, why) = self.wrapped_up.as_ref()?;
         (*at == self.next_request()).then_some(why)
     }

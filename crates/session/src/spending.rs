@@ -2,7 +2,7 @@
 
 use unisono_context::{RunId, Timestamp, TurnId};
 
-use crate::budget::{self, Ask, Level, Resource, Shortage, Tree, Verdict};
+use crate::budget::{self, Level, ReservationRequest, Resource, Shortage, Tree, Verdict};
 use crate::ids;
 use crate::run::Run;
 use crate::state::State;
@@ -35,7 +35,7 @@ impl State {
     pub fn afford(
         &self,
         (run, attempt): (RunId, u32),
-        ask: &Ask,
+        ask: &ReservationRequest,
         waits: impl Fn(RunId) -> bool,
         now: Timestamp,
     ) -> Option<Verdict> {
@@ -44,12 +44,12 @@ impl State {
                 (known.turn, Some((run, known.opened_at)))
             }
             Some(_) => return None,
-            None => (self.summarising(run, attempt)?, None),
+            None => (self.summarising_turn(run, attempt)?, None),
         };
         let turn = self.turns.get(&turn)?;
         let mut ask = ask.clone();
         // A call that is made again is made for the same reason, with the same bytes.
-        if let Some(why) = self.runs.get(&run).and_then(Run::wraps_up) {
+        if let Some(why) = self.runs.get(&run).and_then(Run::wrap_up_reason) {
             ask.short.get_or_insert_with(|| why.clone());
         }
         for (level, cap, since) in self.times(turn, opened) {
@@ -90,7 +90,8 @@ impl State {
         };
         let turns = self.turns.iter().filter(|(of, _)| beside(**of));
         let mut turns = turns.map(|(_, turn)| turn);
-        turns.any(|turn| self.frees_in(turn, Some(asker), waits)) || self.budget.is_asking(asker)
+        turns.any(|turn| self.frees_in(turn, Some(asker), waits))
+            || self.budget.has_call_under_way(asker)
     }
 
     /// Whether something of the session's budgets will be freed without anything being freed
@@ -101,13 +102,15 @@ impl State {
     }
 
     fn frees_in(&self, turn: &Turn, but: Option<RunId>, waits: &impl Fn(RunId) -> bool) -> bool {
-        let summaries = self.budget.is_asking(ids::summaries(turn.accepted.id));
+        let summaries = self
+            .budget
+            .has_call_under_way(ids::summaries(turn.accepted.id));
         let mut runs = self.runs_of(turn).filter(|run| Some(run.id) != but);
-        summaries || runs.any(|run| self.frees(run, waits))
+        summaries || runs.any(|run| self.will_free(run, waits))
     }
 
     /// The turn for which a step of its compaction asks for summaries, while that is carried out.
-    pub(crate) fn summarising(&self, run: RunId, step: u32) -> Option<TurnId> {
+    pub(crate) fn summarising_turn(&self, run: RunId, step: u32) -> Option<TurnId> {
         let turn = self.turns.get(&self.budget.turn_of(run)?)?;
         let at_it = matches!(turn.phase, Phase::Compacting(_)) && turn.steps_planned == step;
         at_it.then_some(turn.accepted.id)
@@ -115,12 +118,15 @@ impl State {
 
     /// Whether what is reserved for a run comes free by itself. One that waits for others, or for
     /// a person, keeps what it has.
-    fn frees(&self, run: &Run, waits: &impl Fn(RunId) -> bool) -> bool {
-        if self.budget.is_asking(run.id) {
+    fn will_free(&self, run: &Run, waits: &impl Fn(RunId) -> bool) -> bool {
+        if self.budget.has_call_under_way(run.id) {
             return true;
         }
         let held = || run.open_calls().any(|(_, call)| call.waits_for_person());
-        self.budget.keeps(run.id) && !waits(run.id) && run.awaited() == 0 && !held()
+        self.budget.keeps_last_call(run.id)
+            && !waits(run.id)
+            && run.awaited_children() == 0
+            && !held()
     }
 
     /// When the time of a turn is up, and of which budget.

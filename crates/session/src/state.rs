@@ -25,7 +25,7 @@ use crate::input::RESERVED_LABELS;
 use crate::reserve::Needs;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 use crate::turn::{Phase, Turn};
 
 /// Settings of a session's own: by key, dotted, as on a command line. What they mean is not known
@@ -56,7 +56,7 @@ pub struct State {
     /// What ends a topic where a message begins with it.
     pub(crate) phrases: Arc<[Arc<str>]>,
     /// The rules about tools for turns that are accepted from now on.
-    pub(crate) tool_rules: Arc<Rules>,
+    pub(crate) tool_rules: Arc<ToolRules>,
     /// Calls that a person was asked about and that were decided about.
     pub(crate) decided_calls: Arc<BTreeSet<CallId>>,
     pub(crate) pinned: Arc<BTreeSet<MessageId>>,
@@ -73,7 +73,7 @@ pub struct State {
     /// Turns that have ended and of which hooks are still to be told.
     pub(crate) ended_hooks: BTreeMap<TurnId, EndedHooks>,
     /// What was asked for under a key, by its name, with the digest of the request.
-    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, Keyed)>>,
+    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, KeyTarget)>>,
     /// Per branch, messages appended without a turn that wait for the end of the turn at work.
     pub(crate) waiting_messages: BTreeMap<Arc<str>, Vec<NewMessage>>,
     /// Branches whose lead requested a compaction that was not made yet.
@@ -81,9 +81,9 @@ pub struct State {
     /// How many calls of tools one reply may make, in turns that are accepted from now on.
     pub(crate) call_cap: CallCap,
     /// The tools that the agents of the newest turn were told of.
-    pub(crate) told: Vec<ToolSpec>,
+    pub(crate) newest_tools: Vec<ToolSpec>,
     /// For messages that agents wrote here, where their steps are.
-    pub(crate) acts: Arc<HashMap<MessageId, Acts>>,
+    pub(crate) step_locations: Arc<HashMap<MessageId, StepLocation>>,
     /// What is spent and reserved.
     pub(crate) budget: budget::Tree,
     pub(crate) events: u64,
@@ -91,7 +91,7 @@ pub struct State {
 
 /// What a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keyed {
+pub enum KeyTarget {
     /// A turn.
     Turn(TurnId),
     /// A message that was appended without one.
@@ -111,7 +111,7 @@ impl Default for CallCap {
 
 /// Where the journal has what an agent did before it wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acts {
+pub struct StepLocation {
     /// The agent's run.
     pub run: RunId,
     /// The event that opened it.
@@ -133,12 +133,12 @@ pub struct EndedTurn {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EndedHooks {
     pub(crate) branch: Arc<str>,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<ToolRules>,
     pub(crate) due: Vec<HookPlace>,
 }
 
 /// The system text of a session and what the project tells every agent, as agents see them.
-pub fn joined(system: &Arc<str>, instructions: &Arc<str>) -> Arc<str> {
+pub fn full_system_text(system: &Arc<str>, instructions: &Arc<str>) -> Arc<str> {
     match (system.is_empty(), instructions.is_empty()) {
         (_, true) => system.clone(),
         (true, false) => instructions.clone(),
@@ -206,13 +206,13 @@ impl State {
 
     /// The tools that the agents of the newest turn were told of.
     pub fn newest_tools(&self) -> &[ToolSpec] {
-        &self.told
+        &self.newest_tools
     }
 
     /// Where the steps are of the agent that wrote a message; none where it took none, or the
     /// message was said by somebody else.
-    pub fn acts(&self, message: MessageId) -> Option<Acts> {
-        self.acts.get(&message).copied()
+    pub fn step_location(&self, message: MessageId) -> Option<StepLocation> {
+        self.step_locations.get(&message).copied()
     }
 
     /// Messages that may not be summarised.
@@ -241,18 +241,18 @@ impl State {
     }
 
     /// Whether a person was asked about that call and it was decided about.
-    pub fn was_decided(&self, call: CallId) -> bool {
+    pub fn is_decided(&self, call: CallId) -> bool {
         self.decided_calls.contains(&call)
     }
 
     /// The name of a call of an open turn.
-    pub fn id_of_call(&self, place: CallPlace) -> Option<CallId> {
+    pub fn call_id(&self, place: CallPlace) -> Option<CallId> {
         let run = self.runs.get(&place.run)?;
         Some(ids::call(run.turn, place))
     }
 
     /// How a turn ended.
-    pub fn ended(&self, id: TurnId) -> Option<&EndedTurn> {
+    pub fn ended_turn(&self, id: TurnId) -> Option<&EndedTurn> {
         self.ended.get(&id)
     }
 
@@ -264,15 +264,15 @@ impl State {
     }
 
     /// The turn that was asked for under a key of that name, and the digest of what was asked.
-    pub fn keyed(&self, name: &str) -> Option<(Digest, TurnId)> {
+    pub fn turn_by_key(&self, name: &str) -> Option<(Digest, TurnId)> {
         match self.keyed.get(name)? {
-            (request, Keyed::Turn(turn)) => Some((*request, *turn)),
-            (_, Keyed::Message(_)) => None,
+            (request, KeyTarget::Turn(turn)) => Some((*request, *turn)),
+            (_, KeyTarget::Message(_)) => None,
         }
     }
 
     /// What was asked for under a key of that name, and the digest of the request.
-    pub fn key(&self, name: &str) -> Option<(Digest, Keyed)> {
+    pub fn key_target(&self, name: &str) -> Option<(Digest, KeyTarget)> {
         self.keyed.get(name).copied()
     }
 
@@ -332,7 +332,11 @@ impl State {
     }
 
     /// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.
-    pub fn without(&self, head: MessageId, checkpoint: CheckpointId) -> (Checkpoints, Alterations) {
+    pub fn without_checkpoint(
+        &self,
+        head: MessageId,
+        checkpoint: CheckpointId,
+    ) -> (Checkpoints, Alterations) {
         let (all, altered) = (&self.checkpoints, &self.alterations);
         restored(&self.tree, all, altered, head, checkpoint)
     }
@@ -343,7 +347,7 @@ impl State {
     }
 
     /// Whether whoever waits for what comes of a run waits for another open one, too.
-    pub(crate) fn is_waited_for_with_others(&self, run: RunId) -> bool {
+    pub(crate) fn has_awaited_siblings(&self, run: RunId) -> bool {
         let Some(run) = self.runs.get(&run) else {
             return false;
         };
@@ -369,7 +373,7 @@ impl State {
     }
 
     /// The turns that work on their branches: the first of each queue.
-    pub(crate) fn turns_at_work(&self) -> impl Iterator<Item = &Turn> {
+    pub(crate) fn active_turns(&self) -> impl Iterator<Item = &Turn> {
         let first = self.queues.values().filter_map(|queue| queue.front());
         first.filter_map(|id| self.turns.get(id))
     }

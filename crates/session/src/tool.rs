@@ -10,7 +10,7 @@ use unisono_context::AgentId;
 
 mod hooks;
 
-pub use hooks::{HookEvent, HookRule, Unanswered};
+pub use hooks::{HookEvent, HookFailurePolicy, HookRule};
 
 /// What a call of a tool does when it is made twice, and so what is done about one of which
 /// nobody knows whether it was made.
@@ -39,7 +39,7 @@ impl Contract {
     }
 
     /// The contract of that name.
-    pub fn named(name: &str) -> Option<Contract> {
+    pub fn from_name(name: &str) -> Option<Contract> {
         let mut all = Contract::ALL.into_iter();
         all.find(|contract| contract.name() == name)
     }
@@ -52,7 +52,7 @@ impl Contract {
 
 /// The rules of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct ToolRules {
     /// The contracts of its tools, by name; a tool that is missing is called at most once.
     pub contracts: Vec<(Arc<str>, Contract)>,
     /// Which calls wait for a person.
@@ -63,7 +63,7 @@ pub struct Rules {
     pub hooks: Vec<HookRule>,
 }
 
-impl Rules {
+impl ToolRules {
     /// The contract of a tool.
     pub fn contract(&self, tool: &str) -> Contract {
         let mut named = self.contracts.iter().filter(|(name, _)| **name == *tool);
@@ -73,17 +73,17 @@ impl Rules {
     }
 
     /// The hooks that are asked then, by their positions.
-    pub fn hooks_at(&self, event: HookEvent) -> impl Iterator<Item = u32> {
+    pub fn hooks_for(&self, event: HookEvent) -> impl Iterator<Item = u32> {
         let all = (0..).zip(&self.hooks);
-        let asked = all.filter(move |(_, hook)| hook.events.contains(&event));
-        asked.map(|(index, _)| index)
+        let due = all.filter(move |(_, hook)| hook.events.contains(&event));
+        due.map(|(index, _)| index)
     }
 
     /// The hooks that are asked before a call of that tool, by their positions.
     pub fn hooks_before(&self, tool: &str) -> Vec<u32> {
         let all = (0..).zip(&self.hooks);
-        let asked = all.filter(|(_, hook)| hook.is_about(tool));
-        asked.map(|(index, _)| index).collect()
+        let due = all.filter(|(_, hook)| hook.applies_to(tool));
+        due.map(|(index, _)| index).collect()
     }
 
     /// The first rule by which a call waits for a person. `fields` are its arguments, each value
@@ -95,7 +95,7 @@ impl Rules {
         fields: &[(Arc<str>, Arc<str>)],
     ) -> Option<&ApprovalRule> {
         let mut rules = self.approvals.iter();
-        rules.find(|rule| rule.is_about(agent, tool, fields))
+        rules.find(|rule| rule.applies_to(agent, tool, fields))
     }
 }
 
@@ -152,7 +152,7 @@ impl ApprovalRule {
         })
     }
 
-    fn is_about(&self, agent: &AgentId, tool: &str, fields: &[(Arc<str>, Arc<str>)]) -> bool {
+    fn applies_to(&self, agent: &AgentId, tool: &str, fields: &[(Arc<str>, Arc<str>)]) -> bool {
         let holds = |(name, pattern): &(Arc<str>, Arc<str>)| {
             let mut values = fields.iter().filter(|(field, _)| field == name);
             values.any(|(_, value)| matches(pattern, value))
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_not_allowed_again() {
+    fn an_excluded_tool_is_not_allowed_by_another_pattern() {
         let tools = ["recall", "files__*", "!files__delete*"].map(Arc::from);
         for (name, expected) in [
             ("recall", true),
@@ -282,12 +282,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_about_its_agent_its_tool_and_its_arguments() {
+    fn a_rule_applies_to_its_agent_tool_and_arguments() {
         let own = |agent: &str, text: &str| ApprovalRule {
             agent: Some(agent.into()),
             ..ApprovalRule::parse(text).unwrap()
         };
-        let rules = Rules {
+        let rules = ToolRules {
             contracts: vec![("files__read".into(), Contract::Pure)],
             approvals: vec![
                 own("intern", "files__*"),

@@ -12,7 +12,9 @@ use unisono_context::compaction::{Plan, Step as Planned};
 use unisono_context::{Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::agent::Definition;
-use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, Late, OpenedRun, Outcome, RunRole};
+use crate::event::{
+    AcceptedTurn, DelegatedCall, Event, Fact, LateOutput, OpenedRun, Outcome, RunRole,
+};
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
@@ -38,7 +40,7 @@ pub struct TurnTrace {
     /// The checkpoints that came of them, by number.
     pub checkpoints: Vec<u32>,
     /// What they made of the context; none where nothing was planned.
-    pub compacted: Option<Compacted>,
+    pub compacted: Option<CompactionTrace>,
     /// The frozen context.
     pub frozen: Option<(Moment, SnapshotId)>,
     /// Its runs in the order in which they were opened.
@@ -50,7 +52,7 @@ pub struct TurnTrace {
 /// What the compaction of a turn made of its context, in tokens of the budget that it was planned
 /// for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactionTrace {
     /// Before the first step.
     pub before: Tokens,
     /// After the newest one; none while that is not known.
@@ -61,7 +63,7 @@ pub struct Compacted {
 
 impl TurnTrace {
     fn planned(&mut self, now: Moment, plan: &Plan) {
-        let so_far = self.compacted.get_or_insert(Compacted {
+        let so_far = self.compacted.get_or_insert(CompactionTrace {
             before: plan.before,
             after: None,
             tightened: false,
@@ -111,7 +113,7 @@ impl TurnTrace {
         if let Outcome::Compacted { before, after } | Outcome::Restored { before, after } = outcome
         {
             let tightened = self.compacted.is_some_and(|so_far| so_far.tightened);
-            self.compacted = Some(Compacted {
+            self.compacted = Some(CompactionTrace {
                 before: *before,
                 after: Some(*after),
                 tightened,
@@ -137,14 +139,14 @@ pub struct RunTrace {
     /// How it ended.
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// What came of it after it was cancelled.
-    pub late: Vec<(Moment, Late)>,
+    pub late: Vec<(Moment, LateOutput)>,
     /// Runs that it gave tasks to and that have not ended.
     waits_for: u32,
 }
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
+pub enum RunStatus {
     /// It is worked on, or will be as soon as the session is.
     Running,
     /// For those it gave tasks to.
@@ -159,50 +161,52 @@ pub enum Status {
     Cancelled,
 }
 
-impl Status {
+impl RunStatus {
     /// All of them.
-    pub const ALL: [Status; 6] = [
-        Status::Running,
-        Status::Waiting,
-        Status::Done,
-        Status::Partial,
-        Status::Failed,
-        Status::Cancelled,
+    pub const ALL: [RunStatus; 6] = [
+        RunStatus::Running,
+        RunStatus::Waiting,
+        RunStatus::Done,
+        RunStatus::Partial,
+        RunStatus::Failed,
+        RunStatus::Cancelled,
     ];
 
     /// The stable word.
     pub const fn name(self) -> &'static str {
         match self {
-            Status::Running => "running",
-            Status::Waiting => "waiting",
-            Status::Done => "done",
-            Status::Partial => "partial",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Done => "done",
+            RunStatus::Partial => "partial",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
         }
     }
 
     /// The status of that name.
-    pub fn named(name: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|status| status.name() == name)
+    pub fn from_name(name: &str) -> Option<RunStatus> {
+        RunStatus::ALL
+            .into_iter()
+            .find(|status| status.name() == name)
     }
 
     /// Whether such a run has not ended.
     pub const fn is_open(self) -> bool {
-        matches!(self, Status::Running | Status::Waiting)
+        matches!(self, RunStatus::Running | RunStatus::Waiting)
     }
 }
 
 impl RunTrace {
     /// How far it has come.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> RunStatus {
         match self.ended.as_ref().map(|(_, ending)| &**ending) {
-            None if self.waits_for > 0 => Status::Waiting,
-            None => Status::Running,
-            Some(Ending::Finished { partial: None, .. }) => Status::Done,
-            Some(Ending::Finished { .. }) => Status::Partial,
-            Some(Ending::Failed { .. }) => Status::Failed,
-            Some(Ending::Cancelled) => Status::Cancelled,
+            None if self.waits_for > 0 => RunStatus::Waiting,
+            None => RunStatus::Running,
+            Some(Ending::Finished { partial: None, .. }) => RunStatus::Done,
+            Some(Ending::Finished { .. }) => RunStatus::Partial,
+            Some(Ending::Failed { .. }) => RunStatus::Failed,
+            Some(Ending::Cancelled) => RunStatus::Cancelled,
         }
     }
 
@@ -214,14 +218,14 @@ impl RunTrace {
             return usage;
         }
         let answered = self.late.iter().find_map(|(_, late)| match late {
-            Late::Answer { usage, .. } => Some(*usage),
-            Late::Reply(_) | Late::Spent(_) => None,
+            LateOutput::Answer { usage, .. } => Some(*usage),
+            LateOutput::Reply(_) | LateOutput::Spent(_) => None,
         });
         let steps = self.steps.iter().map(|(_, step)| step.usage());
         let late = self.late.iter().filter_map(|(_, late)| match late {
-            Late::Reply(reply) => Some(reply.usage),
-            Late::Spent(spent) => Some(spent.usage),
-            Late::Answer { .. } => None,
+            LateOutput::Reply(reply) => Some(reply.usage),
+            LateOutput::Spent(spent) => Some(spent.usage),
+            LateOutput::Answer { .. } => None,
         });
         let replied = steps.chain(late);
         answered.unwrap_or_else(|| replied.fold(Usage::NONE, |sum, usage| sum + usage))

@@ -14,7 +14,7 @@ use crate::event::{AcceptedTurn, Calibration, HookPlace, RunRole, Work};
 use crate::ids;
 use crate::reserve::Needs;
 use crate::state::{CallCap, Settings};
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 
 /// Something that follows from the journal and is kept only so as not to work it out again.
 /// Two states that differ in such a value are equal.
@@ -92,7 +92,7 @@ pub struct Turn {
     /// Messages it appended itself.
     pub messages_appended: u32,
     /// The rules about its tools, and its hooks.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<ToolRules>,
     /// Hooks that are to be asked about it, one after the other.
     pub hooks_due: Vec<HookPlace>,
     /// What hooks tell the summariser of the step under way.
@@ -107,7 +107,7 @@ pub struct Turn {
     pub prefixes: Cached<BTreeMap<Digest, Digest>>,
     /// What the frozen context leaves to each agent, by definition digest, once rendered; why it
     /// cannot be given to one that is too small.
-    pub rooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
+    pub headrooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
     /// What its agents need besides the context, once somebody asks.
     pub needs: Lazy<Needs>,
 }
@@ -192,7 +192,7 @@ impl Turn {
     }
 
     /// Whether its delegates work one after the other: they are the stages of its lead's pipeline.
-    pub fn in_order(&self) -> bool {
+    pub fn is_pipeline(&self) -> bool {
         !self.team.lead.pipeline.is_empty()
     }
 
@@ -265,8 +265,8 @@ impl Turn {
     }
 
     /// Why an agent cannot be given the frozen context.
-    pub(crate) fn too_small(&self, definition: Digest) -> Option<Arc<str>> {
-        let room = self.rooms.0.as_ref()?.get(&definition)?;
+    pub(crate) fn too_small_reason(&self, definition: Digest) -> Option<Arc<str>> {
+        let room = self.headrooms.0.as_ref()?.get(&definition)?;
         room.as_ref().err().cloned()
     }
 
@@ -285,9 +285,9 @@ impl Turn {
     /// Their definitions with their digests, the lead's first, each once.
     pub(crate) fn distinct_members(&self) -> impl Iterator<Item = (Digest, Arc<Definition>)> {
         let all = self.distinct_definitions().into_iter().enumerate();
-        let given =
+        let with_context =
             all.filter(|(at, (_, agent))| *at == 0 || agent.context == ContextMode::Snapshot);
-        given.map(|(_, each)| each)
+        with_context.map(|(_, each)| each)
     }
 
     /// The lead and every agent it may delegate to that gets the snapshot.

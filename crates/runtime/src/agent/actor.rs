@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef, ActorStatus};
 use tokio::sync::{Mutex, oneshot};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task};
 use crate::worker::{Job, Msg};
 
 /// How long an actor may take to stop.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What makes the actor and what it is started with.
 type Make<A> = dyn Fn() -> (A, <A as Actor>::Arguments) + Send + Sync;
@@ -46,7 +46,7 @@ impl<A: Actor<Msg = Msg>> ActorAgent<A> {
     /// The actor, started if there is none that works.
     async fn actor(&self) -> Result<ActorRef<Msg>, Failure> {
         let mut alive = self.alive.lock().await;
-        if let Some(actor) = alive.as_ref().filter(|actor| works(actor)) {
+        if let Some(actor) = alive.as_ref().filter(|actor| is_running(actor)) {
             return Ok(actor.clone());
         }
         let (actor, args) = (self.make)();
@@ -55,22 +55,22 @@ impl<A: Actor<Msg = Msg>> ActorAgent<A> {
                 "the actor of kind `{}` cannot be started: {error}",
                 self.kind
             );
-            Failure::new(Cause::Unavailable, reason)
+            Failure::new(RunCause::Unavailable, reason)
         })?;
         *alive = Some(actor.clone());
         Ok(actor)
     }
 
-    fn lost(&self) -> Failure {
+    fn lost_failure(&self) -> Failure {
         let reason = format!(
-            "the actor of kind `{}` ended or dropped the task before it said how that went",
+            "the actor of kind `{}` ended or dropped the task without a result",
             self.kind
         );
-        Failure::new(Cause::Panic, reason)
+        Failure::new(RunCause::Panic, reason)
     }
 }
 
-fn works(actor: &ActorRef<Msg>) -> bool {
+fn is_running(actor: &ActorRef<Msg>) -> bool {
     actor.get_status() < ActorStatus::Stopping
 }
 
@@ -79,9 +79,9 @@ impl<A: Actor<Msg = Msg>> Agent for ActorAgent<A> {
         let actor = self.actor().await?;
         let (reply, ended) = oneshot::channel();
         let job = Msg::Work(Box::new(Job::new(task, ctx, reply)));
-        actor.send_message(job).map_err(|_| self.lost())?;
+        actor.send_message(job).map_err(|_| self.lost_failure())?;
         // A task whose actor is gone is dropped with its reply.
-        ended.await.unwrap_or_else(|_| Err(self.lost()))
+        ended.await.unwrap_or_else(|_| Err(self.lost_failure()))
     }
 }
 
@@ -93,10 +93,10 @@ pub(crate) trait Stop: Send + Sync {
 impl<A: Actor<Msg = Msg>> Stop for ActorAgent<A> {
     fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
-            let Some(actor) = self.alive.lock().await.take().filter(works) else {
+            let Some(actor) = self.alive.lock().await.take().filter(is_running) else {
                 return;
             };
-            if actor.stop_and_wait(None, Some(PATIENCE)).await.is_err() {
+            if actor.stop_and_wait(None, Some(STOP_TIMEOUT)).await.is_err() {
                 let kind = &*self.kind;
                 tracing::warn!(kind, "the actor of a kind does not stop, and is killed");
                 actor.kill();

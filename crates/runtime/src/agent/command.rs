@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use unisono_session::agent::Command;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
 use crate::process::{self, Error, Finished, Job};
@@ -42,9 +42,9 @@ impl Agent for CommandAgent {
 
 pub(super) fn failure(error: Error) -> Failure {
     let cause = match error {
-        Error::Spawn { .. } => Cause::Spawn,
-        Error::Flooded { .. } => Cause::BadOutput,
-        Error::Lost { .. } => Cause::Exit,
+        Error::Spawn { .. } => RunCause::Spawn,
+        Error::Flooded { .. } => RunCause::BadOutput,
+        Error::Lost { .. } => RunCause::Exit,
     };
     Failure::new(cause, error.to_string())
 }
@@ -56,18 +56,18 @@ fn read(program: &str, finished: Finished) -> Result<Answer, Failure> {
         stdout,
         stderr,
     } = finished;
-    let said = match &*stderr {
+    let stderr_note = match &*stderr {
         "" => String::new(),
         stderr => format!("; its standard error ends: {stderr}"),
     };
     if !status.success() {
         // `ExitStatus` writes "exit status: 3" or "signal: 9 (SIGKILL)".
-        let reason = format!("`{program}` ended with {status}{said}");
-        return Err(Failure::new(Cause::Exit, reason));
+        let reason = format!("`{program}` ended with {status}{stderr_note}");
+        return Err(Failure::new(RunCause::Exit, reason));
     }
     parse(stdout).map_err(|wrong| {
-        let reason = format!("`{program}` gave no answer: {wrong}{said}");
-        Failure::new(Cause::BadOutput, reason)
+        let reason = format!("`{program}` gave no answer: {wrong}{stderr_note}");
+        Failure::new(RunCause::BadOutput, reason)
     })
 }
 

@@ -17,18 +17,18 @@ use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Spent, Step, ToolCall, ToolResult};
+use unisono_session::run::{RunCause, Spent, Step, ToolCall, ToolResult};
 
-use super::spending::Besides;
+use super::spending::AuxiliaryUsage;
 use super::waiting::Waiting;
 use super::{Failure, failure, llm, request};
 use crate::limit::Pause;
-use crate::reservation::{self, Call};
+use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
 use crate::tools;
 
 /// Bytes of a reply between two notes about its progress.
-const TOLD_EVERY: usize = 1_000;
+const PROGRESS_EVERY: usize = 1_000;
 
 /// What an agent works with. Cheap to clone; every clone is of the same attempt.
 ///
@@ -67,16 +67,16 @@ struct Inner {
     calls: AtomicU32,
     /// Rounds of tasks that its author's code has given to others in this attempt.
     rounds: AtomicU32,
-    besides: Besides,
+    besides: AuxiliaryUsage,
     /// Names of the steps this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
 
 /// A reply, and what was reserved for it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PaidReply {
     pub(crate) reply: Reply,
-    pub(crate) call: Call,
+    pub(crate) call: ReservedCall,
 }
 
 impl Ctx {
@@ -88,10 +88,10 @@ impl Ctx {
         models: Models,
         waiting: Waiting,
     ) -> Ctx {
-        let calls = AtomicU32::new(super::llm::replies(&assignment.steps));
+        let calls = AtomicU32::new(super::llm::reply_count(&assignment.steps));
         let inner = Inner {
             calls,
-            besides: Besides::of(&assignment.steps),
+            besides: AuxiliaryUsage::from_steps(&assignment.steps),
             unanswered: Mutex::default(),
             assignment,
             prefix,
@@ -168,7 +168,7 @@ impl Ctx {
     /// No such model is known.
     pub(crate) fn model(&self) -> Result<Arc<dyn LanguageModel>, Failure> {
         let model = self.inner.models.get(&self.definition().model);
-        model.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))
+        model.map_err(|error| Failure::new(RunCause::BadInput, error.to_string()))
     }
 
     /// Asks the definition's model about the frozen context: the shared prompt, the agent's
@@ -178,7 +178,7 @@ impl Ctx {
     /// The model is not known or fails, or the prompt is not the one that was recorded.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let asked = self.ask(self.request(task.into())).await?;
-        let Asked { reply, call } = asked.map_err(|error| failure::failed(&error))?;
+        let PaidReply { reply, call } = asked.map_err(|error| failure::model_failure(&error))?;
         call.ended(CallEnd::Used(reply.usage));
         Ok(reply)
     }
@@ -187,7 +187,7 @@ impl Ctx {
     pub(crate) fn request(&self, task: Arc<str>) -> Request {
         Request {
             listener: self.listener(),
-            ..request::of(self.assignment(), self.prefix().clone(), task)
+            ..request::for_task(self.assignment(), self.prefix().clone(), task)
         }
     }
 
@@ -197,8 +197,9 @@ impl Ctx {
     /// Its role and task alone do not fit.
     pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
         let count = |texts| self.count(texts);
-        let first = llm::handed::first(self.assignment(), self.prefix().clone(), count).await;
-        let first = first.map_err(|reason| Failure::new(Cause::Overflow, reason))?;
+        let first =
+            llm::results::first_request(self.assignment(), self.prefix().clone(), count).await;
+        let first = first.map_err(|reason| Failure::new(RunCause::Overflow, reason))?;
         Ok(Request {
             listener: self.listener(),
             ..first
@@ -209,10 +210,10 @@ impl Ctx {
     fn listener(&self) -> Listener {
         let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
         let listener = Listener::new(move |piece| {
-            ctx.inner.port.piece(ctx.run(), piece);
+            ctx.inner.port.text_delta(ctx.run(), piece);
             let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
             let after = before + piece.len();
-            if before / TOLD_EVERY != after / TOLD_EVERY {
+            if before / PROGRESS_EVERY != after / PROGRESS_EVERY {
                 ctx.progress(format!("replying, {} KB so far", after.div_ceil(1_000)));
             }
         });
@@ -231,7 +232,7 @@ impl Ctx {
     pub(crate) async fn ask(
         &self,
         mut request: Request,
-    ) -> Result<Result<Asked, language::Error>, Failure> {
+    ) -> Result<Result<PaidReply, language::Error>, Failure> {
         let model = self.model()?;
         self.check_prefix()?;
         let call = self.reserve(&request, &*model).await?;
@@ -240,7 +241,7 @@ impl Ctx {
         }
         let (ctx, number) = (self.clone(), call.number());
         request.listener = request.listener.with_paid(move |usage, fallback| {
-            ctx.paid(number, Spent { usage, fallback });
+            ctx.report_spent(number, Spent { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own limits bound the wait for it.
@@ -249,9 +250,9 @@ impl Ctx {
         let replied = complete_up_to_stop(&*model, request).await;
         drop(self.begun_to_reply());
         match replied {
-            Ok(reply) => Ok(Ok(Asked { reply, call })),
+            Ok(reply) => Ok(Ok(PaidReply { reply, call })),
             Err(error) => {
-                call.ended(reservation::paid(&error));
+                call.ended(reservation::call_end(&error));
                 Ok(Err(error))
             }
         }
@@ -270,7 +271,7 @@ impl Ctx {
         &self.inner.port
     }
 
-    pub(super) fn paid_besides(&self) -> &Besides {
+    pub(super) fn paid_besides(&self) -> &AuxiliaryUsage {
         &self.inner.besides
     }
 
@@ -308,7 +309,7 @@ impl Ctx {
         let calls = [call];
         let called = tools::call_all(&calls, round, self);
         let mut results = self.while_tools_work(called).await?;
-        let nothing = || Failure::new(Cause::Panic, "the tool gave no result");
+        let nothing = || Failure::new(RunCause::Panic, "the tool gave no result");
         results
             .pop()
             .map(|called| called.result)
@@ -328,15 +329,15 @@ impl Ctx {
     /// The definition does not name the tool `delegate`, the round was recorded with other
     /// tasks, or the session is gone.
     pub async fn delegate(&self, tasks: &[(&str, &str)]) -> Result<Vec<ToolResult>, Failure> {
-        tools::permitted(tools::DELEGATE, self)
-            .map_err(|denied| Failure::new(Cause::BadInput, denied))?;
+        tools::check_permitted(tools::DELEGATE, self)
+            .map_err(|denied| Failure::new(RunCause::BadInput, denied))?;
         let call = |(index, (agent, task)): (usize, &(&str, &str))| DelegateCall {
             call_id: format!("task_{}", index + 1).into(),
             agent: AgentId::from(*agent),
             task: (*task).into(),
         };
         let calls: Vec<DelegateCall> = tasks.iter().enumerate().map(call).collect();
-        self.hand_out(self.next_round(), calls).await
+        self.delegate_round(self.next_round(), calls).await
     }
 
     fn next_round(&self) -> u32 {
@@ -344,7 +345,7 @@ impl Ctx {
     }
 
     /// Gives the tasks of a round to others and waits for their results.
-    pub(crate) async fn hand_out(
+    pub(crate) async fn delegate_round(
         &self,
         round: u32,
         calls: Vec<DelegateCall>,
@@ -365,12 +366,12 @@ impl Ctx {
         if results.len() == count {
             return Ok(results);
         }
-        Err(other_round(round, results.len(), count))
+        Err(round_mismatch(round, results.len(), count))
     }
 
     /// Calls tools with effects outside and waits for what they come back with. The time limit
     /// does not run while a person is waited for.
-    pub(crate) async fn call_outside(
+    pub(crate) async fn call_external_tools(
         &self,
         round: u32,
         calls: Vec<NewCall>,
@@ -378,19 +379,19 @@ impl Ctx {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
-        let (tell, held) = watch::channel(false);
+        let (sender, held) = watch::channel(false);
         let count = calls.len();
         let called = self
             .inner
             .port
-            .call_tools(self.run(), self.attempt(), round, calls, tell);
+            .call_tools(self.run(), self.attempt(), round, calls, sender);
         // A tool has a time limit of its own: an agent that waits for it is not stuck.
         let _pause = self.inner.waiting.watchdog.pause();
         let results = self.inner.waiting.while_held(held, called).await?;
         if results.len() == count {
             return Ok(results);
         }
-        Err(other_round(round, results.len(), count))
+        Err(round_mismatch(round, results.len(), count))
     }
 
     /// A step whose result is journaled: `f` runs at most until its result is on disk, and after
@@ -405,7 +406,7 @@ impl Ctx {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, Failure>>,
     {
-        self.begin(name)?;
+        self.reserve_step_name(name)?;
         if let Some(result) = self.recorded(name) {
             let unreadable = |e| bad_step(name, "recorded result cannot be read", &e);
             return serde_json::from_str(&result).map_err(unreadable);
@@ -439,16 +440,16 @@ impl Ctx {
             rendered.short(),
             recorded.short()
         );
-        Err(Failure::new(Cause::SnapshotMismatch, reason))
+        Err(Failure::new(RunCause::SnapshotMismatch, reason))
     }
 
     /// A name used for two steps would give the second one the first one's result after a crash.
-    fn begin(&self, name: &str) -> Result<(), Failure> {
+    fn reserve_step_name(&self, name: &str) -> Result<(), Failure> {
         if lock(&self.inner.begun).insert(name.into()) {
             return Ok(());
         }
         let reason = format!("step {name:?} was run before; give each step a name of its own");
-        Err(Failure::new(Cause::BadInput, reason))
+        Err(Failure::new(RunCause::BadInput, reason))
     }
 
     fn recorded(&self, name: &str) -> Option<Arc<str>> {
@@ -467,11 +468,11 @@ impl Ctx {
 }
 
 /// A round that was recorded with something else.
-fn other_round(round: u32, recorded: usize, asked: usize) -> Failure {
+fn round_mismatch(round: u32, recorded: usize, asked: usize) -> Failure {
     let reason = format!(
         "round {round} was recorded with {recorded} calls, not {asked}; do the same in every attempt"
     );
-    Failure::new(Cause::BadInput, reason)
+    Failure::new(RunCause::BadInput, reason)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -479,5 +480,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn bad_step(name: &str, what: &str, error: &serde_json::Error) -> Failure {
-    Failure::new(Cause::BadOutput, format!("step {name:?}: {what}: {error}"))
+    Failure::new(
+        RunCause::BadOutput,
+        format!("step {name:?}: {what}: {error}"),
+    )
 }

@@ -19,9 +19,9 @@ use unisono_context::{
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
 use unisono_search::{Branch, Search};
-use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
-use unisono_session::assignment::{Delivered, RunAssignment};
-use unisono_session::budget::Ask;
+use unisono_session::agent::{AgentKind, Command, ContextMode, OnFailure, PrefixMode};
+use unisono_session::assignment::{DelegateResult, RunAssignment};
+use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
@@ -31,8 +31,8 @@ use unisono_store::{Journal, Memory};
 
 use super::{Ctx, Failure, Task, Waiting, group};
 use crate::limit::Limit;
-use crate::session::Place;
-use crate::session_port::{Later, Port, Recalled, SessionPort};
+use crate::session::MessagePlace;
+use crate::session_port::{Port, PortFuture, Recalled, SessionPort};
 use crate::watchdog::Watchdog;
 
 const SESSION: SessionId = SessionId::from_u128(1);
@@ -52,7 +52,7 @@ pub(crate) struct Attempt {
     pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
     pub(crate) client_options: ClientOptions,
     pub(crate) call_cap: CallCap,
-    pub(crate) results: Vec<Delivered>,
+    pub(crate) results: Vec<DelegateResult>,
     pub(crate) limit: Limit,
 }
 
@@ -70,7 +70,7 @@ struct Record {
     refuses: Mutex<Option<Failure>>,
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
     budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
-    asked: Mutex<Vec<Ask>>,
+    asked: Mutex<Vec<ReservationRequest>>,
     settled: Mutex<Vec<(u32, CallEnd)>>,
     spent: Mutex<Vec<Option<u32>>>,
 }
@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// The calls it was asked for, and those it was told the end of.
-    pub(crate) fn calls(&self) -> (Vec<Ask>, Vec<(u32, CallEnd)>) {
+    pub(crate) fn calls(&self) -> (Vec<ReservationRequest>, Vec<(u32, CallEnd)>) {
         let asked = self.0.asked.lock().unwrap().clone();
         (asked, self.0.settled.lock().unwrap().clone())
     }
@@ -129,7 +129,7 @@ impl Session {
 }
 
 impl SessionPort for Session {
-    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
+    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> PortFuture<'_, Result<(), Failure>> {
         let refused = self.0.refuses.lock().unwrap().clone();
         if refused.is_none() {
             self.0.steps.lock().unwrap().push(step);
@@ -144,7 +144,7 @@ impl SessionPort for Session {
         _: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
         let results = calls.iter().map(|call| {
             let is_error = call.agent.as_str() == "nobody";
             let content = if is_error {
@@ -164,7 +164,12 @@ impl SessionPort for Session {
     }
 
     /// As the test has prepared; without more, every call is the last.
-    fn reserve(&self, _: RunId, _: u32, ask: Ask) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+    fn reserve(
+        &self,
+        _: RunId,
+        _: u32,
+        ask: ReservationRequest,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
         let answer = self.0.budget.lock().unwrap().pop_front();
         self.0.asked.lock().unwrap().push(ask);
         Box::pin(async { answer.unwrap_or_else(|| Ok(Some("budget_exceeded".into()))) })
@@ -188,7 +193,7 @@ impl SessionPort for Session {
         round: u32,
         calls: Vec<NewCall>,
         _: tokio::sync::watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
         assert_eq!((run, attempt, round), (RunId::from_u128(3), 1, 1));
         let results = calls.into_iter().map(|call| ToolResult {
             call_id: call.call_id,
@@ -198,7 +203,7 @@ impl SessionPort for Session {
         Box::pin(std::future::ready(Ok(results.collect())))
     }
 
-    fn count(&self, texts: Vec<String>, _: Encoding) -> Later<'_, Vec<Count>> {
+    fn count(&self, texts: Vec<String>, _: Encoding) -> PortFuture<'_, Vec<Count>> {
         let counts = texts.iter().map(|text| Count::exact(text.len() as u64));
         let counts = counts.collect();
         Box::pin(async { counts })
@@ -208,13 +213,17 @@ impl SessionPort for Session {
         &self,
         _: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
+    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
         let messages = self.0.messages.lock().unwrap();
         let found = messages.iter().find(|m| m.ordinal == ordinal).cloned();
         Box::pin(async { Ok(found) })
     }
 
-    fn read_result(&self, _: RunId, name: String) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+    fn read_result(
+        &self,
+        _: RunId,
+        name: String,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
         let results = self.0.results.lock().unwrap();
         let found = results.get(&name).cloned();
         Box::pin(async { Ok(found) })
@@ -224,7 +233,7 @@ impl SessionPort for Session {
         &self,
         _: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
         let acts = self.0.acts.lock().unwrap();
         let steps = acts.get(&ordinal).cloned().unwrap_or_default();
         Box::pin(async { Ok(steps) })
@@ -235,7 +244,7 @@ impl SessionPort for Session {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
+    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>> {
         let messages = self.0.messages.lock().unwrap().clone();
         Box::pin(async move {
             let (journal, tree) = journaled(&messages).await;
@@ -250,7 +259,10 @@ impl SessionPort for Session {
         })
     }
 
-    fn read_elsewhere(&self, _: Place) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>> {
+    fn read_outside_message(
+        &self,
+        _: MessagePlace,
+    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>> {
         Box::pin(async { Ok(Err("only the branch can be read".to_owned())) })
     }
 
@@ -258,7 +270,7 @@ impl SessionPort for Session {
         self.0.progress.lock().unwrap().push(text);
     }
 
-    fn piece(&self, _: RunId, _: &str) {}
+    fn text_delta(&self, _: RunId, _: &str) {}
 }
 
 /// A session of these messages, and its tree.
@@ -290,7 +302,7 @@ async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
 impl Attempt {
     /// An attempt of an agent of that kind on a conversation of these texts, said by user and
     /// assistant in turn.
-    pub(crate) fn new(kind: Kind, texts: &[&str]) -> Attempt {
+    pub(crate) fn new(kind: AgentKind, texts: &[&str]) -> Attempt {
         let mut tree = Tree::default();
         for (index, text) in texts.iter().enumerate() {
             let role = if index % 2 == 0 {
@@ -329,7 +341,7 @@ impl Attempt {
         let view = View::new(&self.tree, &checkpoints, &alterations, &pinned, head, false);
         Snapshot::freeze(
             &view.unwrap(),
-            Preamble::new("be brief", crate::tools::specs(crate::Reach::Branch)),
+            Preamble::new("be brief", crate::tools::specs(crate::RecallScope::Branch)),
         )
     }
 
@@ -340,7 +352,7 @@ impl Attempt {
             description: "".into(),
             input_schema: r#"{"type":"object"}"#.into(),
         });
-        crate::tools::specs(crate::Reach::Branch)
+        crate::tools::specs(crate::RecallScope::Branch)
             .into_iter()
             .chain(client_options)
             .collect()
@@ -364,8 +376,8 @@ impl Attempt {
             results: self.results.clone(),
             colleagues: self.colleagues.clone(),
             prefix: prefix.digest(),
-            room: self.room,
-            handed: Tokens(self.room.0 / 10),
+            headroom: self.room,
+            results_reserve: Tokens(self.room.0 / 10),
             context: Tokens::ZERO,
             calibration: None,
             bounded: self.bounded,
@@ -377,7 +389,7 @@ impl Attempt {
             call_cap: self.call_cap,
             client_options: self.client_options.clone(),
             has_peers: false,
-            place: 0,
+            sibling_index: 0,
         };
         let sent = if self.tamper {
             Prefix::new("{\"unisono\":1")
@@ -420,7 +432,7 @@ pub(crate) fn task() -> Task {
     }
 }
 
-pub(crate) fn definition(kind: Kind) -> Definition {
+pub(crate) fn definition(kind: AgentKind) -> Definition {
     Definition {
         id: AgentId::new("risks"),
         description: "finds risks".into(),

@@ -15,7 +15,7 @@ use unisono_model::client::Post;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Http;
 use unisono_session::assignment::RunAssignment;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::command::{MAX_OUTPUT_BYTES, parse};
 use super::template::Template;
@@ -46,20 +46,20 @@ impl Agent for HttpAgent {
         let Server { settings, secrets } = server(assignment, &self.http, look)?;
         let origin = settings.address.origin();
         let post = Post::new(settings, &secrets);
-        let post = post.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))?;
+        let post = post.map_err(|error| Failure::new(RunCause::BadInput, error.to_string()))?;
         ctx.progress(format!("asking {origin}"));
         let document = request::document(assignment, ctx.prefix());
         let answered = post.send(document, &key(assignment)).await;
         let answered = answered.map_err(|failed| Failure {
             wait_ms: failed.class.retry_after_ms(),
             ..Failure::new(
-                failure::cause(failed.class),
+                failure::cause_of_class(failed.class),
                 format!("{origin}: {}", failed.reason),
             )
         })?;
         parse(answered).map_err(|wrong| {
             let reason = format!("{origin} gave no answer: {wrong}");
-            Failure::new(Cause::BadOutput, reason)
+            Failure::new(RunCause::BadOutput, reason)
         })
     }
 }
@@ -88,7 +88,7 @@ fn server(
     http: &Http,
     look: impl Fn(&str) -> Option<String>,
 ) -> Result<Server, Failure> {
-    let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+    let wrong = |reason: String| Failure::new(RunCause::BadInput, reason);
     let definition = &assignment.definition;
     let address = Address::endpoint(&http.url).map_err(|error| wrong(error.to_string()))?;
     let mut settings = Settings::of_endpoint(definition.id.as_str(), address);
@@ -108,7 +108,7 @@ pub(super) fn headers(
     written: &BTreeMap<Arc<str>, Arc<str>>,
     look: impl Fn(&str) -> Option<String>,
 ) -> Result<(Vec<Header>, Vec<String>), Failure> {
-    let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+    let wrong = |reason: String| Failure::new(RunCause::BadInput, reason);
     let (mut headers, mut secrets) = (Vec::new(), Vec::new());
     for (name, value) in written {
         let template = Template::parse(value).map_err(wrong)?;

@@ -12,17 +12,17 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 use unisono_model::language::{self, Class, Request};
 use unisono_session::run::tail::Masked;
-use unisono_session::run::{self, CUT_OFF, Cause, Next, Reply, Step, Stop, replied};
+use unisono_session::run::{self, CUT_OFF, NextAction, Reply, RunCause, Step, Stop, reply_usage};
 
-pub(crate) mod handed;
-pub(crate) mod scales;
+pub(crate) mod meter;
+pub(crate) mod results;
 mod summary;
 
-use super::failure::failed;
+use super::failure::model_failure;
 use super::request;
-use super::{Agent, Answer, Asked, Ctx, Failure, Task};
+use super::{Agent, Answer, Ctx, Failure, PaidReply, Task};
 use crate::{schema, tools};
-use scales::Scales;
+use meter::ExchangeMeter;
 
 /// Carries out definitions of kind `llm` with the model they name.
 #[derive(Clone, Copy, Debug)]
@@ -36,16 +36,16 @@ impl Agent for LlmAgent {
         if let Some(ended) = recorded_ending(&steps, &ctx) {
             return ended;
         }
-        let mut scales = Scales::new(&first);
-        let mut narrowed: Option<Narrowed> = None;
+        let mut scales = ExchangeMeter::new(&first);
+        let mut narrowed: Option<OversizedRequest> = None;
         loop {
-            scales.weigh(&steps, &ctx).await?;
-            let step = match run::next(&steps, scales.weights(), scales.bounds(max_turns)) {
-                Next::Done { text, .. } if text.trim().is_empty() => {
-                    return Err(silent(&ctx));
+            scales.measure_steps(&steps, &ctx).await?;
+            let step = match run::next_action(&steps, scales.weights(), scales.bounds(max_turns)) {
+                NextAction::Done { text, .. } if text.trim().is_empty() => {
+                    return Err(empty_reply_failure(&ctx));
                 }
-                Next::Done { text, partial } => {
-                    let usage = replied(&steps);
+                NextAction::Done { text, partial } => {
+                    let usage = reply_usage(&steps);
                     return Ok(Answer {
                         text,
                         partial,
@@ -53,44 +53,44 @@ impl Agent for LlmAgent {
                         ..Answer::default()
                     });
                 }
-                Next::CallModel { masked, wrap_up } => {
-                    let call = Call {
+                NextAction::CallModel { masked, wrap_up } => {
+                    let call = ModelRequest {
                         first: &first,
                         steps: &steps,
                         masked,
                         wrap_up,
                     };
                     match call.make(&mut narrowed, &mut scales, &ctx).await? {
-                        Called::Stepped(step) => step,
-                        Called::Ended { step, ended } => {
+                        ReplyOutcome::Stepped(step) => step,
+                        ReplyOutcome::Ended { step, ended } => {
                             if let Some(step) = step {
-                                take(&mut steps, step, &ctx).await?;
+                                record_step(&mut steps, step, &ctx).await?;
                             }
                             return ended;
                         }
                     }
                 }
-                Next::Overflow { reason } => {
+                NextAction::Overflow { reason } => {
                     return match narrowed {
-                        Some(refused) => overflowed(&steps, refused.error, &ctx),
-                        None => Err(Failure::new(Cause::Overflow, reason)),
+                        Some(refused) => overflow_answer(&steps, refused.error, &ctx),
+                        None => Err(Failure::new(RunCause::Overflow, reason)),
                     };
                 }
                 // These are apart, so that a run without them does not make room for them.
-                Next::Summarise { replaced, cap } => {
+                NextAction::Summarise { replaced, cap } => {
                     Box::pin(summary::step(&steps, replaced, cap, &ctx)).await?
                 }
-                Next::CallTools(reply) => {
+                NextAction::CallTools(reply) => {
                     Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
                 }
             };
-            take(&mut steps, step, &ctx).await?;
+            record_step(&mut steps, step, &ctx).await?;
         }
     }
 }
 
 /// A request to the run's model.
-struct Call<'r> {
+struct ModelRequest<'r> {
     first: &'r Request,
     steps: &'r [Arc<Step>],
     masked: Vec<Masked>,
@@ -98,7 +98,7 @@ struct Call<'r> {
 }
 
 /// What came of it.
-enum Called {
+enum ReplyOutcome {
     /// The run's next step: a reply with calls, or the room there is where it was too large.
     Stepped(Step),
     /// The run's end, after a last step where there is one.
@@ -108,28 +108,32 @@ enum Called {
     },
 }
 
-impl Called {
-    fn ended(ended: Result<Answer, Failure>) -> Called {
-        Called::Ended { step: None, ended }
+impl ReplyOutcome {
+    fn ended(ended: Result<Answer, Failure>) -> ReplyOutcome {
+        ReplyOutcome::Ended { step: None, ended }
     }
 }
 
-impl Call<'_> {
+impl ModelRequest<'_> {
     /// Makes it. `narrowed` is the request before it, where that was too large.
     async fn make(
         self,
-        narrowed: &mut Option<Narrowed>,
-        scales: &mut Scales,
+        narrowed: &mut Option<OversizedRequest>,
+        scales: &mut ExchangeMeter,
         ctx: &Ctx,
-    ) -> Result<Called, Failure> {
+    ) -> Result<ReplyOutcome, Failure> {
         let steps = self.steps;
         let request = request::after(self.first, steps, &self.masked, self.wrap_up.clone());
         if let Some(refused) = narrowed.take_if(|n| n.is_same(&request, &self.masked)) {
-            return Ok(Called::ended(overflowed(steps, refused.error, ctx)));
+            return Ok(ReplyOutcome::ended(overflow_answer(
+                steps,
+                refused.error,
+                ctx,
+            )));
         }
         match ctx.ask(request).await {
-            Err(failure) if failure.cause == Cause::Budget => {
-                Ok(Called::ended(out_of_budget(steps, failure)))
+            Err(failure) if failure.cause == RunCause::Budget => {
+                Ok(ReplyOutcome::ended(out_of_budget(steps, failure)))
             }
             Err(failure) => Err(failure),
             Ok(Ok(asked)) => {
@@ -138,37 +142,41 @@ impl Call<'_> {
             }
             Ok(Err(error)) => {
                 let Class::Overflow { limit } = error.class else {
-                    return Err(failed(&error));
+                    return Err(model_failure(&error));
                 };
                 if narrowed.is_some() {
-                    return Ok(Called::ended(overflowed(steps, error, ctx)));
+                    return Ok(ReplyOutcome::ended(overflow_answer(steps, error, ctx)));
                 }
                 let sent = request::after(self.first, steps, &self.masked, self.wrap_up);
                 let step = scales.narrowed(limit, (&sent, &self.masked), steps, ctx);
                 let step = step.await?;
-                *narrowed = Some(Narrowed {
+                *narrowed = Some(OversizedRequest {
                     summary: sent.summary,
                     masked: self.masked,
                     output: sent.max_output,
                     error,
                 });
-                Ok(Called::Stepped(step))
+                Ok(ReplyOutcome::Stepped(step))
             }
         }
     }
 
-    fn replied(self, Asked { reply, call }: Asked, ctx: &Ctx) -> Result<Called, Failure> {
+    fn replied(
+        self,
+        PaidReply { reply, call }: PaidReply,
+        ctx: &Ctx,
+    ) -> Result<ReplyOutcome, Failure> {
         let ended = ending(&reply, self.steps, call.wrap_up().cloned(), ctx);
         let is_last = self.wrap_up.is_some();
-        let ended = ended.or_else(|| unsaid(&reply, self.steps, is_last, ctx));
+        let ended = ended.or_else(|| unmade_calls_answer(&reply, self.steps, is_last, ctx));
         if let Some(Err(failure)) = ended {
-            ctx.paid_in_vain(&reply, call);
+            ctx.report_rejected_reply(&reply, call);
             return Err(failure);
         }
         call.recorded();
         Ok(match ended {
-            None => Called::Stepped(Step::Model(reply)),
-            Some(ended) => Called::Ended {
+            None => ReplyOutcome::Stepped(Step::Model(reply)),
+            Some(ended) => ReplyOutcome::Ended {
                 step: reply.fallback.is_some().then_some(Step::Model(reply)),
                 ended,
             },
@@ -184,16 +192,16 @@ fn ending(
     budget: Option<Arc<str>>,
     ctx: &Ctx,
 ) -> Option<Result<Answer, Failure>> {
-    if let Some(calls) = tools::handed_over(reply, replies(steps), ctx) {
+    if let Some(calls) = tools::client_calls(reply, reply_count(steps), ctx) {
         return Some(Ok(Answer {
             text: reply.text.clone(),
             calls,
-            usage: replied(steps) + reply.usage,
+            usage: reply_usage(steps) + reply.usage,
             ..Answer::default()
         }));
     }
     if let Some(budget) = budget {
-        return Some(last_words(reply.clone(), steps, budget, ctx));
+        return Some(wrap_up_answer(reply.clone(), steps, budget, ctx));
     }
     let ends = reply.calls.is_empty() || reply.stop == Stop::Refused;
     ends.then(|| answer(reply.clone(), steps, ctx))
@@ -208,24 +216,24 @@ fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Fail
     let budget = ctx.assignment().wrapped_up.as_ref();
     let budget = budget.filter(|(known, _)| {
         let since = before.get(*known..).unwrap_or_default();
-        replies(since) == 0
+        reply_count(since) == 0
     });
     ending(reply, before, budget.map(|(_, why)| why.clone()), ctx)
 }
 
 /// The reply to the last call that a budget allows: whatever it calls is not run.
-fn last_words(
+fn wrap_up_answer(
     reply: Reply,
     steps: &[Arc<Step>],
     budget: Arc<str>,
     ctx: &Ctx,
 ) -> Result<Answer, Failure> {
     let blank = reply.text.trim().is_empty();
-    let text = match run::said(steps) {
+    let text = match run::last_text(steps) {
         Some(said) if blank => said,
         _ => reply.text.clone(),
     };
-    let said = whole(Reply { text, ..reply }, steps, ctx)?;
+    let said = unchecked_answer(Reply { text, ..reply }, steps, ctx)?;
     Ok(Answer {
         partial: Some(budget),
         ..said
@@ -235,19 +243,19 @@ fn last_words(
 /// Not even a last call is within its budgets: what was said by then is the answer, if anything
 /// was.
 fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failure> {
-    let Some(text) = run::said(steps) else {
+    let Some(text) = run::last_text(steps) else {
         return Err(failure);
     };
     Ok(Answer {
         text,
         partial: Some(failure.cause.describe(&failure.reason)),
-        usage: replied(steps),
+        usage: reply_usage(steps),
         ..Answer::default()
     })
 }
 
 /// Takes a step: it is on disk before anything is done with it.
-async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), Failure> {
+async fn record_step(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), Failure> {
     let step = Arc::new(step);
     ctx.record(step.clone()).await?;
     steps.push(step);
@@ -256,14 +264,14 @@ async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), F
 
 /// A request that a provider found too large and that was counted to fit: what was left out of it,
 /// the longest reply it asked for, and what was said.
-struct Narrowed {
+struct OversizedRequest {
     summary: Option<Arc<str>>,
     masked: Vec<Masked>,
     output: Tokens,
     error: language::Error,
 }
 
-impl Narrowed {
+impl OversizedRequest {
     /// Whether another request would be the same again.
     fn is_same(&self, request: &Request, masked: &[Masked]) -> bool {
         self.masked == masked
@@ -274,24 +282,31 @@ impl Narrowed {
 
 /// The provider finds the request too large and nothing more can be left out of it: what was
 /// said by then is the answer, if anything was.
-fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<Answer, Failure> {
+fn overflow_answer(
+    steps: &[Arc<Step>],
+    error: language::Error,
+    ctx: &Ctx,
+) -> Result<Answer, Failure> {
     let limits = ctx.definition().limits;
-    let reason = format!("{error}; its window was taken for {} tokens", limits.window);
-    match run::said(steps) {
+    let reason = format!(
+        "{error}; its window was assumed to have {} tokens",
+        limits.window
+    );
+    match run::last_text(steps) {
         Some(text) => Ok(Answer {
             text,
-            partial: Some(Cause::Overflow.describe(&reason)),
-            usage: replied(steps),
+            partial: Some(RunCause::Overflow.describe(&reason)),
+            usage: reply_usage(steps),
             ..Answer::default()
         }),
-        None => Err(Failure::new(Cause::Overflow, reason)),
+        None => Err(Failure::new(RunCause::Overflow, reason)),
     }
 }
 
 /// The run's answer, from the reply that calls no tools. One that is whole fits the schema that
 /// its definition gives.
 fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
-    let said = whole(reply, steps, ctx)?;
+    let said = unchecked_answer(reply, steps, ctx)?;
     let schema = ctx.definition().output_schema.as_deref();
     let Some(schema) = schema.filter(|_| said.partial.is_none()) else {
         return Ok(said);
@@ -304,18 +319,18 @@ fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failur
         Err(fault) => {
             let model = &ctx.definition().model;
             let reason = format!("the answer of model {model} does not fit its schema: {fault}");
-            Err(Failure::new(Cause::BadOutput, reason))
+            Err(Failure::new(RunCause::BadOutput, reason))
         }
     }
 }
 
 /// What was said, whatever shape it has.
-fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
+fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
     if reply.stop == Stop::Refused {
-        return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
+        return Err(Failure::new(RunCause::Refused, refusal(&reply, ctx)));
     }
-    if reply.text.trim().is_empty() && !is_asked(&reply, ctx) {
-        return Err(silent(ctx));
+    if reply.text.trim().is_empty() && !may_be_empty(&reply, ctx) {
+        return Err(empty_reply_failure(ctx));
     }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
@@ -325,7 +340,7 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
     Ok(Answer {
         text: reply.text,
         partial: partial.map(Arc::from),
-        usage: replied(steps) + reply.usage,
+        usage: reply_usage(steps) + reply.usage,
         ..Answer::default()
     })
 }
@@ -334,29 +349,29 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
 async fn call_tools(
     reply: &Reply,
     steps: &[Arc<Step>],
-    scales: &mut Scales,
+    scales: &mut ExchangeMeter,
     ctx: &Ctx,
 ) -> Result<Step, Failure> {
-    let round = replies(steps);
+    let round = reply_count(steps);
     let called = ctx.while_tools_work(tools::call_all_of(reply, round, ctx));
-    handed::results(called.await?, (steps, round), scales, ctx).await
+    results::results(called.await?, (steps, round), scales, ctx).await
 }
 
 /// The end of a run whose last reply only calls what is not made any more, where nothing was said
 /// before either.
-fn unsaid(
+fn unmade_calls_answer(
     reply: &Reply,
     steps: &[Arc<Step>],
     is_last: bool,
     ctx: &Ctx,
 ) -> Option<Result<Answer, Failure>> {
-    let nothing = reply.text.trim().is_empty() && run::said(steps).is_none();
-    (is_last && nothing).then(|| Err(silent(ctx)))
+    let nothing = reply.text.trim().is_empty() && run::last_text(steps).is_none();
+    (is_last && nothing).then(|| Err(empty_reply_failure(ctx)))
 }
 
 /// Whether a reply may be empty because of what whoever asked wants: it ends at a text of theirs,
 /// which a provider leaves out, or has no more tokens than they allow.
-fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
+fn may_be_empty(reply: &Reply, ctx: &Ctx) -> bool {
     let client_options = &ctx.assignment().client_options;
     match reply.stop {
         Stop::Complete => !client_options.stop.is_empty() && reply.calls.is_empty(),
@@ -366,9 +381,9 @@ fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
 }
 
 /// An empty answer is none: the run is tried again.
-fn silent(ctx: &Ctx) -> Failure {
+fn empty_reply_failure(ctx: &Ctx) -> Failure {
     let reason = format!("model {} replied with nothing", ctx.definition().model);
-    Failure::new(Cause::BadOutput, reason)
+    Failure::new(RunCause::BadOutput, reason)
 }
 
 fn refusal(reply: &Reply, ctx: &Ctx) -> String {
@@ -380,7 +395,7 @@ fn refusal(reply: &Reply, ctx: &Ctx) -> String {
 }
 
 /// How many replies the run has had.
-pub(crate) fn replies(steps: &[Arc<Step>]) -> u32 {
+pub(crate) fn reply_count(steps: &[Arc<Step>]) -> u32 {
     let replies = steps
         .iter()
         .filter(|step| matches!(***step, Step::Model(_)));

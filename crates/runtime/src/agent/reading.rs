@@ -6,7 +6,7 @@ use unisono_context::{Message, Ordinal};
 use unisono_session::run::Step;
 
 use super::{Ctx, Failure};
-use crate::session::Place;
+use crate::session::MessagePlace;
 use crate::session_port::Recalled;
 
 impl Ctx {
@@ -63,10 +63,10 @@ impl Ctx {
     ///
     /// # Errors
     /// The session is gone.
-    pub(crate) async fn read_elsewhere(
+    pub(crate) async fn read_outside_message(
         &self,
-        place: Place,
+        place: MessagePlace,
     ) -> Result<Result<Arc<Message>, String>, Failure> {
-        self.port().read_elsewhere(place).await
+        self.port().read_outside_message(place).await
     }
 }

@@ -16,7 +16,7 @@ use super::{group, persona};
 use crate::tools;
 
 /// A request for a task on the frozen context, as the definition has it.
-pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> Request {
+pub(crate) fn for_task(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> Request {
     let definition = &assignment.definition;
     Request {
         prefix,
@@ -37,7 +37,7 @@ pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> 
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
         has_peers: assignment.has_peers,
-        place: assignment.place,
+        place: assignment.sibling_index,
         patience: None,
         bounded: assignment.bounded,
         listener: Listener::NONE,
@@ -48,7 +48,7 @@ pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> 
 pub(crate) fn first(assignment: &RunAssignment, prefix: Prefix) -> Request {
     Request {
         results: delegated(assignment).into(),
-        ..of(assignment, prefix, assignment.task.clone())
+        ..for_task(assignment, prefix, assignment.task.clone())
     }
 }
 
@@ -102,7 +102,9 @@ fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
         .skip(replaced)
         .filter_map(|(at, step)| match &**step {
             Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
-            Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
+            Step::Tools(results) => {
+                Some(Exchange::Results(tail::shown_results(at, results, masked)))
+            }
             Step::Named { .. }
             | Step::Narrowed { .. }
             | Step::Spent(_)

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_where_their_variables_do() {
+    fn variables_are_replaced_by_their_values() {
         let look = |name: &str| (name == "TOKEN").then(|| "s3cret".to_owned());
         let table = [
             ("plain", Ok("plain")),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_refused() {
+    fn an_invalid_variable_is_refused() {
         for text in [
             "$", "$TOKEN", "${}", "${TOKEN", "${2}", "${a b}", "x$ y", "$$$",
         ] {

@@ -11,10 +11,10 @@ use super::batch::Drafts;
 
 /// Kept for the summaries that need no model, or half of the time where there is less than twice
 /// as much.
-const RESERVE: Duration = Duration::from_secs(1);
+const FALLBACK_TIME: Duration = Duration::from_secs(1);
 /// A step that asks no model may take this long, or the whole deadline where that is shorter, even
 /// where the turn's time is over. It is done in a fraction of that, but on a machine that is busy.
-const ALONE: Duration = Duration::from_secs(5);
+const MODEL_FREE_TIME: Duration = Duration::from_secs(5);
 
 /// How long the compaction of a turn may take. Clones are one: what is set holds for those that
 /// begin later.
@@ -45,12 +45,12 @@ fn millis(deadline: Duration) -> u64 {
 /// When the compaction of a turn began, and what was written ahead in it. All its steps have clones
 /// of one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Began {
+pub(crate) struct CompactionStart {
     first: Arc<OnceLock<Instant>>,
     pub(super) drafts: Drafts,
 }
 
-impl Began {
+impl CompactionStart {
     /// With the first of its steps that is carried out.
     pub(super) fn at(&self, now: Instant) -> Instant {
         *self.first.get_or_init(|| now)
@@ -70,8 +70,8 @@ impl Allowance {
     /// That of a step that starts now, in a turn whose compaction began then and may take so long.
     pub(super) fn new(began: Instant, now: Instant, deadline: Duration) -> Allowance {
         Allowance {
-            models: began + deadline.saturating_sub(RESERVE).max(deadline / 2),
-            step: (began + deadline).max(now + ALONE.min(deadline)),
+            models: began + deadline.saturating_sub(FALLBACK_TIME).max(deadline / 2),
+            step: (began + deadline).max(now + MODEL_FREE_TIME.min(deadline)),
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_step_has_what_is_left_and_always_time_to_do_without_a_model() {
+    fn a_later_step_has_the_remaining_time_and_always_time_without_a_model() {
         let began = Instant::now();
         // After so many seconds of 30: what models may take, and the step.
         let rows = [
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_says_when_it_began() {
-        let (began, now) = (Began::default(), Instant::now());
+    fn the_first_step_sets_the_start() {
+        let (began, now) = (CompactionStart::default(), Instant::now());
         assert_eq!(began.at(now), now);
         assert_eq!(began.clone().at(now + SECOND), now);
     }

@@ -35,7 +35,7 @@ const ANCHORS_PART: u64 = 8;
 
 /// What a model is asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct SummaryRequest<'a> {
     pub(super) work: &'a Work,
     pub(super) chain: &'a Chain,
     pub(super) summariser: &'a Summariser,
@@ -52,15 +52,18 @@ pub(super) struct Asked<'a> {
 }
 
 /// Why a reply is asked for again.
-pub(super) struct Unfit {
+pub(super) struct RejectedReply {
     rejection: Rejection,
     /// How long the next one should be.
     target: Tokens,
 }
 
 /// The block of a summary that can be taken. What the replies cost is added to `spent`.
-pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, NoSummary> {
-    let Asked {
+pub(super) async fn request_summary(
+    asked: &SummaryRequest<'_>,
+    spent: &mut Option<Cost>,
+) -> Result<Block, NoSummary> {
+    let SummaryRequest {
         work, summariser, ..
     } = asked;
     let name = &summariser.model;
@@ -72,7 +75,7 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
     // The chain of summarisers says who is next. One that stood in for this would be asked with
     // what was divided for this one's window, and its success would be taken for this one's.
     let model = model.alone().unwrap_or(model);
-    if let Some(block) = batch::together(asked, &model, spent).await {
+    if let Some(block) = batch::request_batch(asked, &model, spent).await {
         return Ok(block);
     }
     let parts = plan(asked).await?;
@@ -80,20 +83,20 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
     let mut so_far: Option<String> = None;
     for index in 0..all {
         if all == 1 {
-            work.tell(format!("{name} summarises"));
+            work.report(format!("{name} summarises"));
         } else {
-            work.tell(format!("{name} summarises part {} of {all}", index + 1));
+            work.report(format!("{name} summarises part {} of {all}", index + 1));
         }
         match part(asked, &model, &parts, index, so_far.as_deref(), spent).await? {
-            Finished::SoFar(text) => so_far = Some(text),
-            Finished::Block(block) => return Ok(block),
+            PartResult::SoFar(text) => so_far = Some(text),
+            PartResult::Block(block) => return Ok(block),
         }
     }
     Err(format!("model {name}: no part to summarise").into())
 }
 
 /// What came of a part.
-pub(super) enum Finished {
+pub(super) enum PartResult {
     /// The summary so far.
     SoFar(String),
     /// The whole summary.
@@ -101,13 +104,13 @@ pub(super) enum Finished {
 }
 
 async fn part(
-    asked: &Asked<'_>,
+    asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
     parts: &Parts,
     index: usize,
     so_far: Option<&str>,
     spent: &mut Option<Cost>,
-) -> Result<Finished, NoSummary> {
+) -> Result<PartResult, NoSummary> {
     let mut target = parts.target;
     let mut rejection = None;
     for _ in 0..=asked.chain.retries {
@@ -117,12 +120,12 @@ async fn part(
         // Another model may have answered in place of the one that was asked.
         let by = reply.fallback.as_ref().map(|by| &by.model);
         let by = by.unwrap_or(&asked.summariser.model);
-        asked.work.used(by, reply.usage);
+        asked.work.report_usage(by, reply.usage);
         let last = index + 1 == parts.parts.len();
         let judged = match summary(&reply, style(&asked.work.job)) {
             Ok(text) if last => finished(asked, text, target, by).await?,
-            Ok(text) => carried(asked, text, target, parts.carried).await?,
-            Err(rejection) => Err(Unfit { rejection, target }),
+            Ok(text) => carry_forward(asked, text, target, parts.carried).await?,
+            Err(rejection) => Err(RejectedReply { rejection, target }),
         };
         match judged {
             Ok(finished) => return Ok(finished),
@@ -145,11 +148,11 @@ async fn part(
 
 /// The whole summary as its block, if it may stand in the context.
 pub(super) async fn finished(
-    asked: &Asked<'_>,
+    asked: &SummaryRequest<'_>,
     text: String,
     target: Tokens,
     by: &Arc<str>,
-) -> Result<Result<Finished, Unfit>, Arc<str>> {
+) -> Result<Result<PartResult, RejectedReply>, Arc<str>> {
     let job = &asked.work.job;
     let (body, block) = as_block(asked, &text);
     let counts = count_block(job, &block, &asked.work.tokenizer).await?;
@@ -162,13 +165,13 @@ pub(super) async fn finished(
     let tier = job.plan.step.tier();
     Ok(match accept(&draft, tier, asked.cap, asked.below) {
         Ok(()) => {
-            let (body, counts) = match anchored(asked, &text, block, tokens).await? {
+            let (body, counts) = match with_lost_facts(asked, &text, block, tokens).await? {
                 Some(anchored) => anchored,
                 None => (body, counts),
             };
             let block = block_text(&asked.cover.spans, &body, asked.key_facts);
             let coverage = extract::coverage(job, asked.cover, block, cost(job, counts)).await?;
-            Ok(Finished::Block(Block {
+            Ok(PartResult::Block(Block {
                 body,
                 key_facts: asked.key_facts.to_vec(),
                 counts,
@@ -181,12 +184,12 @@ pub(super) async fn finished(
             // Only the text can be shorter, not what stands beside it.
             let beside = asked.cap.minus(asked.room);
             let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
-            Err(Unfit { rejection, target })
+            Err(RejectedReply { rejection, target })
         }
     })
 }
 
-fn as_block(asked: &Asked<'_>, text: &str) -> (Body, String) {
+fn as_block(asked: &SummaryRequest<'_>, text: &str) -> (Body, String) {
     let body = Body::Summary(text.into());
     let block = block_text(&asked.cover.spans, &body, asked.key_facts);
     (body, block)
@@ -194,8 +197,8 @@ fn as_block(asked: &Asked<'_>, text: &str) -> (Body, String) {
 
 /// The summary with the days, names and ids that it lost listed under it, where it lost any and the
 /// cap has room for them. `block` has `tokens`.
-async fn anchored(
-    asked: &Asked<'_>,
+async fn with_lost_facts(
+    asked: &SummaryRequest<'_>,
     text: &str,
     block: String,
     tokens: Tokens,
@@ -213,21 +216,21 @@ async fn anchored(
 }
 
 /// The summary so far, if the next part has room for it.
-async fn carried(
-    asked: &Asked<'_>,
+async fn carry_forward(
+    asked: &SummaryRequest<'_>,
     text: String,
     target: Tokens,
     most: Tokens,
-) -> Result<Result<Finished, Unfit>, Arc<str>> {
+) -> Result<Result<PartResult, RejectedReply>, Arc<str>> {
     let encoding = asked.summariser.encoding;
     let counted = count(&asked.work.tokenizer, vec![text.clone()], encoding).await?;
     let tokens = asked.summariser.bound(counted.into_iter().sum());
     Ok(if tokens <= most {
-        Ok(Finished::SoFar(text))
+        Ok(PartResult::SoFar(text))
     } else {
         let target = shorter_than(target, tokens, most);
         let rejection = Rejection::OverCap { tokens, cap: most };
-        Err(Unfit { rejection, target })
+        Err(RejectedReply { rejection, target })
     })
 }
 
@@ -241,18 +244,18 @@ fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
 
 /// One reply, or why there is none.
 pub(super) async fn complete(
-    asked: &Asked<'_>,
+    asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
     task: &str,
     max_output: Tokens,
 ) -> Result<Reply, NoSummary> {
     let name = &asked.summariser.model;
-    let (told, asked_for) = (asked.work.listener.clone(), name.clone());
+    let (listener, model_name) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
     let mut request = Request {
         listener: Listener::NONE.with_paid(move |usage, by| {
-            let model = by.unwrap_or_else(|| asked_for.clone());
-            (told.0)(StepEvent::Used { model, usage });
+            let model = by.unwrap_or_else(|| model_name.clone());
+            (listener.0)(StepEvent::Used { model, usage });
         }),
         ..request
     };
@@ -273,7 +276,7 @@ pub(super) async fn complete(
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
-            reservation.ended(reservation::paid(&error));
+            reservation.ended(reservation::call_end(&error));
             let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
             let pause = retry::pause(failures, after, clock::new_id() as u64);
             Err(NoSummary {
@@ -286,7 +289,7 @@ pub(super) async fn complete(
 }
 
 /// Divides the conversation for the model's window.
-async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
+async fn plan(asked: &SummaryRequest<'_>) -> Result<Parts, Arc<str>> {
     let job = asked.work.job.clone();
     let (summariser, prompt) = (
         asked.summariser.clone(),
@@ -299,8 +302,8 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
     };
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).map_err(|error| error.to_string())?;
-        let said = said(&job, &job.messages);
-        let recent = self::said(&job, &job.recent);
+        let said = transcript(&job, &job.messages);
+        let recent = self::transcript(&job, &job.recent);
         let prior = prior(&job);
         let material = Material {
             said: &said,
@@ -319,7 +322,10 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
 }
 
 /// Messages as they stand in the context.
-pub(super) fn said<'j>(job: &'j CompactionJob, messages: &'j [Arc<Message>]) -> Vec<Said<'j>> {
+pub(super) fn transcript<'j>(
+    job: &'j CompactionJob,
+    messages: &'j [Arc<Message>],
+) -> Vec<Said<'j>> {
     let form = |message: &Message| {
         let altered = |alteration: &&Alteration| alteration.message == message.id;
         Some(job.alterations.iter().find(altered)?.form)

@@ -16,7 +16,7 @@ use unisono_model::language::LanguageModel;
 use unisono_model::summariser::{self, Batch, Limits, Topic, summaries};
 use unisono_model::tokenizer::Tokenizer;
 
-use super::ask::{Asked, Finished, complete, finished, said};
+use super::ask::{PartResult, SummaryRequest, complete, finished, transcript};
 use super::extract::Block;
 
 /// The topics of a turn that were asked for together with others. Clones are one. As many as the
@@ -73,18 +73,18 @@ impl Drafts {
 }
 
 /// The block of a text that was written ahead, if it may stand in the context.
-pub(super) async fn drafted(asked: &Asked<'_>) -> Option<Block> {
+pub(super) async fn block_of_draft(asked: &SummaryRequest<'_>) -> Option<Block> {
     let (text, by) = asked.work.drafts.take(asked.cover)?;
     match finished(asked, text, asked.room, &by).await {
-        Ok(Ok(Finished::Block(block))) => Some(block),
+        Ok(Ok(PartResult::Block(block))) => Some(block),
         Ok(_) | Err(_) => None,
     }
 }
 
 /// Asks for this topic and those ahead in one request, where there are any and none was asked for
 /// so before. The block of this one, if it may stand in the context.
-pub(super) async fn together(
-    asked: &Asked<'_>,
+pub(super) async fn request_batch(
+    asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
     spent: &mut Option<Cost>,
 ) -> Option<Block> {
@@ -101,24 +101,24 @@ pub(super) async fn together(
     let name = &asked.summariser.model;
     asked
         .work
-        .tell(format!("{name} summarises {} topics", covers.len()));
+        .report(format!("{name} summarises {} topics", covers.len()));
     // The other half is for asking for this one by itself.
     let now = Instant::now();
     let until = now + asked.until.saturating_duration_since(now) / 2;
-    let asked = &Asked { until, ..*asked };
+    let asked = &SummaryRequest { until, ..*asked };
     let request = complete(asked, model, &batch.task, batch.max_output);
     let reason = match timeout_at(until, request).await {
         Ok(Ok(reply)) => {
             *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
             let by = reply.fallback.as_ref().map(|by| &by.model);
             let by = by.unwrap_or(name);
-            asked.work.used(by, reply.usage);
+            asked.work.report_usage(by, reply.usage);
             for (cover, text) in covers.iter().zip(summaries(&reply, covers.len())) {
                 if let Some(text) = text {
                     drafts.keep(cover, text, by);
                 }
             }
-            return drafted(asked).await;
+            return block_of_draft(asked).await;
         }
         Ok(Err(failed)) => failed.reason,
         Err(_) => format!("model {name}: no summaries in time").into(),
@@ -128,7 +128,7 @@ pub(super) async fn together(
 }
 
 /// The request for as many topics as the model's window takes.
-async fn plan(asked: &Asked<'_>) -> Option<Batch> {
+async fn plan(asked: &SummaryRequest<'_>) -> Option<Batch> {
     let (job, drafts) = (asked.work.job.clone(), asked.work.drafts.clone());
     let summariser = asked.summariser.clone();
     let prompt = asked.chain.prompt(Tier::Topic).clone();
@@ -144,11 +144,11 @@ async fn plan(asked: &Asked<'_>) -> Option<Batch> {
         // Key facts are taken to need the same part of each cap.
         let ahead = ahead.take_while(|topic| !drafts.is_tried(&topic.due.cover));
         let ahead = ahead.map(|topic| Topic {
-            said: said(&job, &topic.messages),
+            said: transcript(&job, &topic.messages),
             cap: Tokens(topic.due.cap.0.saturating_mul(room.0) / cap.0.max(1)),
         });
         let own = Topic {
-            said: said(&job, &job.messages),
+            said: transcript(&job, &job.messages),
             cap: room,
         };
         let topics: Vec<Topic<'_>> = std::iter::once(own).chain(ahead).collect();

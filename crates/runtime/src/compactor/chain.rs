@@ -77,7 +77,7 @@ impl Chains {
     /// Has every other chain made when it is asked for: agents may be defined while the program
     /// works. It must not block.
     #[must_use]
-    pub fn made_by(
+    pub fn with_maker(
         mut self,
         maker: impl Fn(&str, Option<&str>, &Settings) -> Option<Chain> + Send + Sync + 'static,
     ) -> Chains {

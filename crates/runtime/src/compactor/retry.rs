@@ -33,7 +33,7 @@ impl<T: Into<Arc<str>>> From<T> for NoSummary {
 
 /// What follows a try that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum RetryDecision {
     /// Another one, not before this.
     Again(Instant),
     /// None: there is no time left.
@@ -43,12 +43,16 @@ pub(super) enum Next {
 }
 
 /// What follows, where another try is wished for.
-pub(super) fn next(failed: &NoSummary, allowance: &Allowance, now: Instant) -> Next {
+pub(super) fn decide_retry(
+    failed: &NoSummary,
+    allowance: &Allowance,
+    now: Instant,
+) -> RetryDecision {
     let at = failed.not_before.map_or(now, |at| at.max(now));
     match (allowance.has_time(now), allowance.has_time(at)) {
-        (false, _) => Next::OutOfTime,
-        (true, false) => Next::Unreachable(at - now),
-        (true, true) => Next::Again(at),
+        (false, _) => RetryDecision::OutOfTime,
+        (true, false) => RetryDecision::Unreachable(at - now),
+        (true, true) => RetryDecision::Again(at),
     }
 }
 
@@ -77,19 +81,25 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_comes_back_in_time_is_waited_for_and_no_other() {
+    fn a_provider_is_awaited_only_if_it_returns_in_time() {
         let now = Instant::now();
         let allowance = Allowance::new(now, now, 30 * SECOND);
         let failed = |wait: Option<Duration>| NoSummary {
             reason: "broken".into(),
             not_before: wait.map(|wait| now + wait),
         };
-        assert_eq!(next(&failed(None), &allowance, now), Next::Again(now));
-        let waited = next(&failed(Some(5 * SECOND)), &allowance, now);
-        assert_eq!(waited, Next::Again(now + 5 * SECOND));
-        let refused = next(&failed(Some(40 * SECOND)), &allowance, now);
-        assert_eq!(refused, Next::Unreachable(40 * SECOND));
+        assert_eq!(
+            decide_retry(&failed(None), &allowance, now),
+            RetryDecision::Again(now)
+        );
+        let waited = decide_retry(&failed(Some(5 * SECOND)), &allowance, now);
+        assert_eq!(waited, RetryDecision::Again(now + 5 * SECOND));
+        let refused = decide_retry(&failed(Some(40 * SECOND)), &allowance, now);
+        assert_eq!(refused, RetryDecision::Unreachable(40 * SECOND));
         let late = now + 29 * SECOND;
-        assert_eq!(next(&failed(None), &allowance, late), Next::OutOfTime);
+        assert_eq!(
+            decide_retry(&failed(None), &allowance, late),
+            RetryDecision::OutOfTime
+        );
     }
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use unisono_context::Tokens;
 use unisono_model::language::{LanguageModel, Request};
-use unisono_session::budget::Ask;
-use unisono_session::run::Cause;
+use unisono_session::budget::ReservationRequest;
+use unisono_session::run::RunCause;
 
 use super::carry_out::count;
 use super::chain::Summariser;
 use super::{StepEvent, Work};
-use crate::agent::llm::scales;
-use crate::reservation::{Call, FRAME};
+use crate::agent::llm::meter;
+use crate::reservation::{FRAME, ReservedCall};
 
 impl Work {
     /// Reserves what a request may take, where the turn has budgets. Waits for others where it
@@ -26,15 +26,15 @@ impl Work {
         summariser: &Summariser,
         model: &dyn LanguageModel,
         request: &Request,
-    ) -> Result<Call, Arc<str>> {
+    ) -> Result<ReservedCall, Arc<str>> {
         if !self.job.bounded {
-            return Ok(Call::unbounded());
+            return Ok(ReservedCall::unbounded());
         }
-        let (assignment, _) = scales::assignment(request);
+        let (assignment, _) = meter::assignment(request);
         let counted = count(&self.tokenizer, vec![assignment], summariser.encoding).await?;
         let input = summariser.bound(counted.into_iter().sum()) + Tokens(FRAME);
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let ask = Ask {
+        let ask = ReservationRequest {
             call,
             model: summariser.model.clone(),
             tokens: input + request.max_output,
@@ -43,14 +43,14 @@ impl Work {
             short: None,
         };
         let (reply, granted) = oneshot::channel();
-        (self.listener.0)(StepEvent::Asks { ask, reply });
+        (self.listener.0)(StepEvent::Reserve { ask, reply });
         let granted = granted.await.map_err(|_| "the session is gone")?;
         let wrap_up = granted.map_err(|failure| match failure.cause {
-            Cause::Budget => failure.cause.describe(&failure.reason),
+            RunCause::Budget => failure.cause.describe(&failure.reason),
             _ => failure.reason,
         })?;
         let listener = self.listener.clone();
         let settle = move |end| (listener.0)(StepEvent::CallEnded { call, end });
-        Ok(Call::reservation(call, wrap_up, settle))
+        Ok(ReservedCall::reservation(call, wrap_up, settle))
     }
 }

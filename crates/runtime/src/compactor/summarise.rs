@@ -14,14 +14,14 @@ use unisono_context::checkpoint::{Kind, Writer};
 use unisono_context::compaction::Cover;
 use unisono_context::cost::Cost;
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_session::event::Unwritten;
+use unisono_session::event::SummaryFallback;
 use unisono_session::machine::Written;
 
-use super::ask::{self, Asked};
+use super::ask::{self, SummaryRequest};
 use super::batch;
 use super::chain::{Chain, Summariser};
 use super::extract::{self, Block};
-use super::retry::{self, Next, NoSummary};
+use super::retry::{self, NoSummary, RetryDecision};
 use super::{Failure, Work};
 
 /// A block that fits its cap, with all that is recorded of its making.
@@ -35,24 +35,24 @@ pub(super) async fn summarise(
     let chain = chain(work).filter(|_| writer == Writer::Model);
     let unwritten = work.job.writing.unwritten;
     let mut spent = Some(Cost::ZERO);
-    let limits = Headroom {
+    let limits = BlockLimits {
         cap,
         below: cover.original,
     };
     let by_model = match &chain {
-        Some(chain) => Some(by_models(work, chain, cover, limits, &mut spent).await),
+        Some(chain) => Some(summarise_with_models(work, chain, cover, limits, &mut spent).await),
         None => None,
     };
     let (block, writer) = match by_model {
         Some(Ok(block)) => (block, Writer::Model),
         Some(Err(failed))
-            if work.job.kind == Kind::Manual && unwritten != Unwritten::Extractive =>
+            if work.job.kind == Kind::Manual && unwritten != SummaryFallback::Extractive =>
         {
-            return Err(not_written(work, failed).await);
+            return Err(unwritten_failure(work, failed).await);
         }
         by_nobody => {
             if by_nobody.is_some() {
-                work.tell("quotes are taken instead".to_owned());
+                work.report("quotes are taken instead".to_owned());
             }
             let block = extract::extracted(&work.job, cover, cap, &work.tokenizer).await?;
             (block, Writer::Deterministic)
@@ -66,27 +66,27 @@ pub(super) async fn summarise(
 
 /// The failure of a summary that a person asked for. Where they wish for another try, it is told
 /// when that may succeed: a try that only finds its provider closed is none.
-async fn not_written(work: &Work, failed: NoSummary) -> Failure {
+async fn unwritten_failure(work: &Work, failed: NoSummary) -> Failure {
     let unchanged = |reason: &str| Failure {
         reason: format!("{reason}; nothing was changed").into(),
-        again: false,
+        is_retryable: false,
     };
     let reason = &failed.reason;
-    if work.job.writing.unwritten != Unwritten::Retry || !work.job.has_another_try() {
+    if work.job.writing.unwritten != SummaryFallback::Retry || !work.job.has_another_try() {
         return unchanged(reason);
     }
-    match retry::next(&failed, &work.allowance, Instant::now()) {
-        Next::OutOfTime => unchanged(reason),
-        Next::Unreachable(wait) => unchanged(&format!(
+    match retry::decide_retry(&failed, &work.allowance, Instant::now()) {
+        RetryDecision::OutOfTime => unchanged(reason),
+        RetryDecision::Unreachable(wait) => unchanged(&format!(
             "{reason}; not asked again: that is of no use for {:.1} s, longer than this \
              compaction may still take (compaction.deadline_seconds)",
             wait.as_secs_f64()
         )),
-        Next::Again(at) => {
-            work.tell("a pause before the next try".to_owned());
+        RetryDecision::Again(at) => {
+            work.report("a pause before the next try".to_owned());
             sleep_until(at).await;
             Failure {
-                again: true,
+                is_retryable: true,
                 ..unchanged(reason)
             }
         }
@@ -98,7 +98,7 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
     let started = Instant::now();
     let failure = |reason: Arc<str>| Failure {
         reason: format!("{reason}; the summary stays as it is").into(),
-        again: false,
+        is_retryable: false,
     };
     let Some(chain) = chain(work) else {
         let reason = "no model is configured that writes summaries of this conversation";
@@ -107,7 +107,8 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
     let mut spent = Some(Cost::ZERO);
     // It may be longer than the one it replaces.
     let below = Tokens(u64::MAX);
-    let by_model = by_models(work, &chain, cover, Headroom { cap, below }, &mut spent).await;
+    let by_model =
+        summarise_with_models(work, &chain, cover, BlockLimits { cap, below }, &mut spent).await;
     let block = by_model.map_err(|failed| failure(failed.reason))?;
     Ok(written(block, Writer::Model, spent, started, false))
 }
@@ -142,7 +143,7 @@ fn written(
 
 /// How long a block may be.
 #[derive(Clone, Copy)]
-struct Headroom {
+struct BlockLimits {
     /// The most tokens it may have.
     cap: Tokens,
     /// It must have fewer than this.
@@ -150,16 +151,17 @@ struct Headroom {
 }
 
 /// The first summary that can be taken; or why there is none.
-async fn by_models(
+async fn summarise_with_models(
     work: &Work,
     chain: &Chain,
     cover: &Cover,
-    limits: Headroom,
+    limits: BlockLimits,
     spent: &mut Option<Cost>,
 ) -> Result<Block, NoSummary> {
     // A person's own request is not put off.
-    let rests =
-        |model: &Summariser| work.job.kind == Kind::Auto && work.resting.contains(&model.model);
+    let rests = |model: &Summariser| {
+        work.job.kind == Kind::Auto && work.cooling_down.contains(&model.model)
+    };
     let (resting, asked): (Vec<_>, Vec<_>) = chain.models.iter().partition(|model| rests(model));
     let mut reasons: Vec<Arc<str>> = resting
         .iter()
@@ -171,9 +173,9 @@ async fn by_models(
             .into()
         })
         .collect();
-    let Headroom { cap, below } = limits;
+    let BlockLimits { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
-    let request = |summariser, until| Asked {
+    let request = |summariser, until| SummaryRequest {
         work,
         chain,
         summariser,
@@ -187,7 +189,7 @@ async fn by_models(
     let first = chain.models.first();
     if let Some(summariser) = first.filter(|_| work.drafts.has(cover)) {
         let drafted = request(summariser, Instant::now());
-        if let Some(block) = batch::drafted(&drafted).await {
+        if let Some(block) = batch::block_of_draft(&drafted).await {
             return Ok(block);
         }
     }
@@ -200,14 +202,14 @@ async fn by_models(
         };
         left -= 1;
         let asked = request(summariser, share);
-        let written = match timeout_at(share, ask::ask(&asked, spent)).await {
+        let written = match timeout_at(share, ask::request_summary(&asked, spent)).await {
             Ok(written) => written,
             Err(_) => Err(NoSummary::from(format!(
                 "model {}: no summary in time",
                 summariser.model
             ))),
         };
-        work.note(&summariser.model, written.is_ok());
+        work.record_outcome(&summariser.model, written.is_ok());
         match written {
             Ok(block) => return Ok(block),
             Err(NoSummary { reason, not_before }) => {
@@ -217,7 +219,7 @@ async fn by_models(
                     %reason,
                     "no summary that can be taken"
                 );
-                work.warn(format!("no summary that can be taken: {reason}"));
+                work.report_problem(format!("no summary that can be taken: {reason}"));
                 reasons.push(reason);
                 tries.push(not_before);
             }
@@ -237,6 +239,6 @@ fn out_of_time(work: &Work, next: &Summariser) -> Arc<str> {
         "model {} was not asked: the {deadline:.1} s that one compaction may take are over",
         next.model
     );
-    work.warn(format!("no summary that can be taken: {reason}"));
+    work.report_problem(format!("no summary that can be taken: {reason}"));
     reason.into()
 }

@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, ServiceError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use unisono_session::assignment::ToolJob;
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
 
 use super::{Server, names, output};
@@ -29,11 +29,11 @@ const KEY: &str = "idempotencyKey";
 
 /// What went wrong with a connection, told once and seen by all who wait.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trouble(Arc<OnceLock<String>>);
+pub(super) struct ConnectionError(Arc<OnceLock<String>>);
 
-impl Trouble {
+impl ConnectionError {
     /// Tells of it; the first to tell is heard.
-    pub(super) fn tell(&self, what: impl Into<String>) {
+    pub(super) fn set(&self, what: impl Into<String>) {
         let _ = self.0.set(what.into());
     }
 
@@ -45,9 +45,9 @@ impl Trouble {
 
 /// Who we are to a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Us;
+pub(crate) struct ClientIdentity;
 
-impl ClientHandler for Us {
+impl ClientHandler for ClientIdentity {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), us)
@@ -60,7 +60,7 @@ impl ClientHandler for Us {
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     tools: Arc<Mutex<Arc<[Tool]>>>,
-    trouble: Trouble,
+    trouble: ConnectionError,
 }
 
 impl fmt::Debug for Connection {
@@ -70,7 +70,7 @@ impl fmt::Debug for Connection {
 }
 
 /// A connection, and what carries it until it is cancelled or lost.
-pub(crate) type Opened = (Connection, RunningService<RoleClient, Us>);
+pub(crate) type Opened = (Connection, RunningService<RoleClient, ClientIdentity>);
 
 /// Agrees on a revision of the protocol with a server: the current one, or the one before it.
 /// One that takes no question before the handshake is asked the old way only (`plainly`).
@@ -79,15 +79,15 @@ pub(crate) type Opened = (Connection, RunningService<RoleClient, Us>);
 /// Why there is no connection, and whether the old way may work.
 pub(super) async fn open<T, E, A>(
     transport: T,
-    trouble: Trouble,
-    plainly: bool,
+    trouble: ConnectionError,
+    use_legacy_handshake: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let lifecycle = if plainly {
+    let lifecycle = if use_legacy_handshake {
         ClientLifecycleMode::Initialize
     } else {
         ClientLifecycleMode::Auto {
@@ -95,7 +95,8 @@ where
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         }
     };
-    let served = serve_client_with_lifecycle_and_ct(Us, transport, lifecycle, cancelled).await;
+    let served =
+        serve_client_with_lifecycle_and_ct(ClientIdentity, transport, lifecycle, cancelled).await;
     match served {
         Ok(service) => {
             let connection = Connection {
@@ -108,14 +109,14 @@ where
         Err(error) => {
             let closed = matches!(error, ClientInitializeError::ConnectionClosed(_));
             let reason = trouble.or(|| format!("could not be spoken to: {}", chain(&error)));
-            Err((reason, closed && !plainly))
+            Err((reason, closed && !use_legacy_handshake))
         }
     }
 }
 
 impl Connection {
     /// What went wrong with it.
-    pub(super) fn trouble(&self) -> String {
+    pub(super) fn error_text(&self) -> String {
         self.trouble.or(|| "closed the connection".to_owned())
     }
 
@@ -156,7 +157,7 @@ impl Connection {
         let known = |tools: &[Tool]| {
             let mut offered = tools.iter().filter(|tool| server.offers(&tool.name));
             offered
-                .find(|tool| names::shown(&server.name, &tool.name) == shown)
+                .find(|tool| names::model_name(&server.name, &tool.name) == shown)
                 .cloned()
         };
         let listed = self
@@ -179,7 +180,7 @@ impl Connection {
     ///
     /// # Errors
     /// What the server did instead of answering.
-    pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<Output, String> {
+    pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<CallOutput, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
         if let Value::Object(arguments) = arguments {
@@ -192,7 +193,7 @@ impl Connection {
             params.meta = Some(RequestMetaObject(meta));
         }
         match self.peer.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => Ok(output::of(result)),
+            Ok(CallToolResponse::Complete(result)) => Ok(output::from_result(result)),
             Ok(CallToolResponse::InputRequired(_)) => {
                 Err("asks for input of its own, which nobody here can give".to_owned())
             }
@@ -200,7 +201,7 @@ impl Connection {
                 Err("answered with a task to be waited for, which is not supported".to_owned())
             }
             // The server's own words about the call: an answer, and not a broken server.
-            Err(ServiceError::McpError(error)) => Ok(Output {
+            Err(ServiceError::McpError(error)) => Ok(CallOutput {
                 content: format!("[failed: {}]", error.message).into(),
                 is_error: true,
             }),
@@ -210,7 +211,7 @@ impl Connection {
 
     fn describe_failure(&self, what: &str, error: &ServiceError) -> String {
         match error {
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.trouble(),
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.error_text(),
             // Without the name of the type that sent it.
             ServiceError::TransportSend(sent) => {
                 let why = || format!("{what}: {}", chain(sent.error.as_ref()));

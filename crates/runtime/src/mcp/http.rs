@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use unisono_model::client;
 use unisono_model::provider::{Address, Header, Key};
 
-use super::connection::{self, Opened, Trouble};
+use super::connection::{self, ConnectionError, Opened};
 
 /// The longest event that a server may send, in bytes.
 const EVENT_MAX: usize = 8 * 1024 * 1024;
@@ -22,8 +22,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// As [`connection::open`].
 pub(super) async fn open(
     (url, headers, token): (&Address, &[Header], Option<&Key>),
-    trouble: Trouble,
-    plainly: bool,
+    trouble: ConnectionError,
+    use_legacy_handshake: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)> {
     let client = client::plain(url, token, headers, CONNECT).map_err(|reason| (reason, false))?;
@@ -32,5 +32,5 @@ pub(super) async fn open(
     // A call in a session that the server has forgotten was not taken: it is sent again.
     config.reinit_on_expired_session = true;
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    connection::open(transport, trouble, plainly, cancelled).await
+    connection::open(transport, trouble, use_legacy_handshake, cancelled).await
 }

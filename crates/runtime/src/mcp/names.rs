@@ -5,7 +5,7 @@ use unisono_context::digest::Hasher;
 use unisono_context::snapshot::ToolSpec;
 use unisono_session::tool::Contract;
 
-use super::{Offer, Server};
+use super::{Server, ToolOffer};
 
 /// Between a server's name and its tool's.
 pub const SEPARATOR: &str = "__";
@@ -33,7 +33,7 @@ pub fn is_server_name(name: &str) -> bool {
 
 /// What a model knows a tool as: it follows from the two names alone. One that providers would
 /// not take is changed, and marked with digits of a digest of what it was.
-pub(super) fn shown(server: &str, tool: &str) -> String {
+pub(super) fn model_name(server: &str, tool: &str) -> String {
     let name = format!("{server}{SEPARATOR}{tool}");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.len() <= LONGEST_NAME && name.chars().all(fits) && !tool.is_empty() {
@@ -48,16 +48,16 @@ pub(super) fn shown(server: &str, tool: &str) -> String {
 }
 
 /// The tools that a server offers, by name, each once.
-pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<Offer> {
+pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<ToolOffer> {
     let offered = tools.iter().filter(|tool| server.offers(&tool.name));
-    let mut offers: Vec<Offer> = offered
-        .map(|tool| Offer {
+    let mut offers: Vec<ToolOffer> = offered
+        .map(|tool| ToolOffer {
             spec: ToolSpec {
-                name: shown(&server.name, &tool.name).into(),
+                name: model_name(&server.name, &tool.name).into(),
                 description: tool.description.as_deref().unwrap_or_default().into(),
                 input_schema: schema(tool).into(),
             },
-            contract: server.contract(&tool.name, said(tool)),
+            contract: server.contract(&tool.name, declared_contract(tool)),
         })
         .collect();
     offers.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
@@ -71,7 +71,7 @@ fn schema(tool: &Tool) -> String {
 }
 
 /// What the server says of a repeated call.
-fn said(tool: &Tool) -> Contract {
+fn declared_contract(tool: &Tool) -> Contract {
     let hints = tool.annotations.as_ref();
     let read_only = hints.and_then(|hints| hints.read_only_hint);
     let idempotent = hints.and_then(|hints| hints.idempotent_hint);
@@ -89,19 +89,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_follows_from_server_and_tool_alone() {
-        assert_eq!(shown("files", "read"), "files__read");
-        assert_eq!(shown("files", "a/b.c"), "files__a_b_c_17965c1b");
-        assert_ne!(shown("files", "a/b.c"), shown("files", "a.b/c"));
+    fn a_tool_name_depends_only_on_server_and_tool() {
+        assert_eq!(model_name("files", "read"), "files__read");
+        assert_eq!(model_name("files", "a/b.c"), "files__a_b_c_17965c1b");
+        assert_ne!(model_name("files", "a/b.c"), model_name("files", "a.b/c"));
         let long = "x".repeat(100);
-        assert_eq!(shown("files", &long).len(), LONGEST_NAME);
-        assert_ne!(shown("files", &long), shown("files", &"x".repeat(101)));
+        assert_eq!(model_name("files", &long).len(), LONGEST_NAME);
+        assert_ne!(
+            model_name("files", &long),
+            model_name("files", &"x".repeat(101))
+        );
         assert_eq!(server_of("files__a__b"), Some("files"));
         assert_eq!(server_of("recall"), None);
     }
 
     #[test]
-    fn a_server_is_told_from_its_tool() {
+    fn the_server_is_parsed_from_a_tool_name() {
         for (name, expected) in [
             ("files", true),
             ("my-files_2", true),

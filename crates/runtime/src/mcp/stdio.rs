@@ -14,14 +14,14 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use unisono_session::agent::Command;
 
-use super::connection::Trouble;
+use super::connection::ConnectionError;
 use crate::process::lines::{Lines, preview};
 
 /// A program that speaks the protocol.
 pub(super) struct Program {
     stdin: Arc<tokio::sync::Mutex<ChildStdin>>,
     lines: Lines,
-    trouble: Trouble,
+    trouble: ConnectionError,
 }
 
 impl Program {
@@ -29,7 +29,7 @@ impl Program {
     ///
     /// # Errors
     /// Why it cannot be started.
-    pub(super) fn start(command: &Command, trouble: Trouble) -> Result<Program, String> {
+    pub(super) fn start(command: &Command, trouble: ConnectionError) -> Result<Program, String> {
         let (lines, stdin) = Lines::start(command).map_err(|error| error.to_string())?;
         Ok(Program {
             stdin: Arc::new(tokio::sync::Mutex::new(stdin)),
@@ -52,7 +52,9 @@ fn message(line: &[u8]) -> Result<Option<ServerJsonRpcMessage>, String> {
         Err(_) if is_notification(line) => Ok(None),
         Err(error) => {
             let shown = preview(line);
-            Err(format!("sent what is not JSON-RPC ({error}): {shown}"))
+            Err(format!(
+                "sent a line that is not JSON-RPC ({error}): {shown}"
+            ))
         }
     }
 }
@@ -82,7 +84,7 @@ impl Transport<RoleClient> for Program {
                 Ok(Some(message)) => return Some(message),
                 Ok(None) => {}
                 Err(wrong) => {
-                    self.trouble.tell(wrong);
+                    self.trouble.set(wrong);
                     return None;
                 }
             }

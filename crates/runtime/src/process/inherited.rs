@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_passed_on_by_name_alone() {
+    fn secrets_are_inherited_only_by_name() {
         let variables = [
             "PATH",
             "LC_ALL",

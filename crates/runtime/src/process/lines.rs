@@ -28,7 +28,7 @@ const PREVIEW_CHARS: usize = 80;
 
 /// Why there is no next line.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Silent {
+pub(crate) enum NoLine {
     /// It is too long.
     #[error("sent a message of more than {} MiB", LINE_MAX / (1024 * 1024))]
     Long,
@@ -44,13 +44,13 @@ pub(crate) enum Silent {
 pub(crate) struct Lines {
     stdout: ChildStdout,
     group: Group,
-    said: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
     /// What keeps that.
-    listens: JoinHandle<()>,
+    stderr_reader: JoinHandle<()>,
     /// Read, and not yet given on.
     read: Vec<u8>,
     /// How much of it holds no end of a line.
-    looked_at: usize,
+    searched: usize,
 }
 
 impl Lines {
@@ -65,15 +65,15 @@ impl Lines {
             stdout,
             stderr,
         } = pipes;
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let listens = tokio::spawn(listen(stderr, said.clone()));
+        let collected = Arc::new(Mutex::new(Vec::new()));
+        let stderr_reader = tokio::spawn(read_stderr(stderr, collected.clone()));
         let lines = Lines {
             stdout,
             group,
-            said,
-            listens,
+            stderr: collected,
+            stderr_reader,
             read: Vec::new(),
-            looked_at: 0,
+            searched: 0,
         };
         Ok((lines, stdin))
     }
@@ -82,24 +82,24 @@ impl Lines {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) async fn next(&mut self) -> Result<Vec<u8>, Silent> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<u8>, NoLine> {
         loop {
-            let mut unseen = self.read[self.looked_at..].iter();
+            let mut unseen = self.read[self.searched..].iter();
             if let Some(at) = unseen.position(|byte| *byte == b'\n') {
-                let end = at + self.looked_at;
+                let end = at + self.searched;
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                self.looked_at = 0;
+                self.searched = 0;
                 return Ok(line.trim_ascii().to_vec());
             }
-            self.looked_at = self.read.len();
+            self.searched = self.read.len();
             if self.read.len() > LINE_MAX {
-                return Err(Silent::Long);
+                return Err(NoLine::Long);
             }
             self.read.reserve(READ);
             match self.stdout.read_buf(&mut self.read).await {
-                Ok(0) => return Err(Silent::Ended(self.ended().await)),
+                Ok(0) => return Err(NoLine::Ended(self.ended().await)),
                 Ok(_) => {}
-                Err(error) => return Err(Silent::Lost(error)),
+                Err(error) => return Err(NoLine::Lost(error)),
             }
         }
     }
@@ -112,20 +112,20 @@ impl Lines {
             Err(_) => "closed its standard output".to_owned(),
         };
         // What it wrote last may not be read yet.
-        if !self.listens.is_finished() {
-            let _ = timeout(EXIT, &mut self.listens).await;
+        if !self.stderr_reader.is_finished() {
+            let _ = timeout(EXIT, &mut self.stderr_reader).await;
         }
-        let said = self.said();
-        match &*said {
+        let tail = self.stderr_tail();
+        match &*tail {
             "" => ended,
-            said => format!("{ended}; its standard error ends: {said}"),
+            tail => format!("{ended}; its standard error ends: {tail}"),
         }
     }
 
     /// The end of its standard error.
-    pub(crate) fn said(&self) -> String {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let tail = &said[said.len().saturating_sub(STDERR_TAIL)..];
+    pub(crate) fn stderr_tail(&self) -> String {
+        let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = &stderr[stderr.len().saturating_sub(STDERR_TAIL)..];
         String::from_utf8_lossy(tail).trim().to_owned()
     }
 
@@ -135,13 +135,13 @@ impl Lines {
     }
 }
 
-async fn listen(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) {
+async fn read_stderr(mut stderr: ChildStderr, collected: Arc<Mutex<Vec<u8>>>) {
     let mut read = Vec::with_capacity(READ);
     while stderr.read_buf(&mut read).await.is_ok_and(|n| n > 0) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.append(&mut read);
-        let old = said.len().saturating_sub(2 * STDERR_TAIL);
-        said.drain(..old);
+        let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
+        collected.append(&mut read);
+        let old = collected.len().saturating_sub(2 * STDERR_TAIL);
+        collected.drain(..old);
     }
 }
 

@@ -136,9 +136,9 @@ fn reap(
             .args(arguments)
             .spawn()?;
         let child = child.id();
-        let_go_of_pipes();
+        close_pipes();
         loop {
-            if let Family::Led(status) = reap_ended(child)? {
+            if let ReapResult::ProgramEnded(status) = reap_ended(child)? {
                 end_all();
                 return Ok(Some(status));
             }
@@ -163,13 +163,13 @@ async fn orphaned(parent: i32) {
 }
 
 /// What became of those that ended.
-enum Family {
+enum ReapResult {
     /// The program itself has ended like that.
-    Led(WaitStatus),
+    ProgramEnded(WaitStatus),
     /// Others, and some are left.
-    Left,
+    OthersEnded,
     /// Nobody is left.
-    Gone,
+    NoneLeft,
 }
 
 /// Asks all to end, and ends those that have not after a while.
@@ -179,30 +179,30 @@ async fn stopped(child: u32, ended: &mut Signals) -> Option<WaitStatus> {
     signal_all(Signal::TERM);
     loop {
         match reap_ended(child) {
-            Ok(Family::Led(found)) => status = Some(found),
-            Ok(Family::Left) => {
+            Ok(ReapResult::ProgramEnded(found)) => status = Some(found),
+            Ok(ReapResult::OthersEnded) => {
                 if timeout_at(until, ended.recv()).await.is_err() {
                     end_all();
                     return status;
                 }
             }
-            Ok(Family::Gone) | Err(_) => return status,
+            Ok(ReapResult::NoneLeft) | Err(_) => return status,
         }
     }
 }
 
 /// Takes note of all that have ended, up to the program itself.
-fn reap_ended(child: u32) -> io::Result<Family> {
+fn reap_ended(child: u32) -> io::Result<ReapResult> {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status)))
                 if i64::from(pid.as_raw_nonzero().get()) == i64::from(child) =>
             {
-                return Ok(Family::Led(status));
+                return Ok(ReapResult::ProgramEnded(status));
             }
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(Family::Left),
-            Err(Errno::CHILD) => return Ok(Family::Gone),
+            Ok(None) => return Ok(ReapResult::OthersEnded),
+            Err(Errno::CHILD) => return Ok(ReapResult::NoneLeft),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -267,7 +267,7 @@ fn parent(stat: &str) -> Option<i32> {
 }
 
 /// Holds none of the program's pipes open: whoever is at their other ends is to see it close them.
-fn let_go_of_pipes() {
+fn close_pipes() {
     let Ok(nothing) = std::fs::File::options()
         .read(true)
         .write(true)
@@ -307,7 +307,7 @@ mod tests {
     use super::parent;
 
     #[test]
-    fn a_name_may_hold_what_it_likes() {
+    fn a_process_name_may_contain_any_character() {
         for (stat, expected) in [
             ("12 (sh) S 7 12 12 0", Some(7)),
             ("12 (a) Z 1 (b)) R 9 12", Some(9)),

@@ -140,7 +140,7 @@ fn the_end_of_the_runtime_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_program_that_exits_may_leave_nobody_behind() {
+async fn a_program_that_exits_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
     // The sleeping child keeps the output open; the answer does not wait for it.
@@ -153,7 +153,7 @@ async fn a_program_that_exits_may_leave_nobody_behind() {
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_the_group_does_not_hold_up_the_answer() {
+async fn a_process_that_leaves_the_group_does_not_delay_the_answer() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pid");
     let escaped = format!(
@@ -172,7 +172,7 @@ async fn a_process_that_leaves_the_group_does_not_hold_up_the_answer() {
 }
 
 #[tokio::test]
-async fn a_flood_is_stopped_at_the_cap() {
+async fn excessive_output_is_stopped_at_the_cap() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
     let error = ended(&family(&file, "yes"), input()).await.unwrap_err();
@@ -185,7 +185,7 @@ async fn a_flood_is_stopped_at_the_cap() {
 }
 
 #[tokio::test]
-async fn output_of_exactly_the_cap_is_taken() {
+async fn output_of_exactly_the_cap_is_accepted() {
     let finished = ended(&sh("head -c 65536 /dev/zero"), input())
         .await
         .unwrap();
@@ -202,7 +202,7 @@ async fn the_end_of_standard_error_is_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_named_with_its_place() {
+async fn a_program_that_cannot_be_started_is_named_with_its_directory() {
     let mut command = sh("");
     command.program = "/no/such/program".into();
     let error = ended(&command, input()).await.unwrap_err().to_string();

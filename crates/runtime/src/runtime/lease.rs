@@ -30,7 +30,7 @@ pub(super) async fn follow(env: Arc<Env>, supervisor: ActorRef<Msg>) {
             return;
         }
         if let Err(error) = open_own(&env, &supervisor).await {
-            tracing::error!(%error, "open turns of own sessions go on when they are asked for");
+            tracing::error!(%error, "open turns of own sessions continue when the sessions are opened");
         }
     }
 }

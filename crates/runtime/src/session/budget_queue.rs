@@ -7,12 +7,14 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 use unisono_context::{RunId, TurnId};
-use unisono_session::budget::{Amount, Ask, Level, Reservation, SessionUse, Verdict};
-use unisono_session::run::Cause;
+use unisono_session::budget::{
+    Amount, Level, Reservation, ReservationRequest, SessionUse, Verdict,
+};
+use unisono_session::run::RunCause;
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
 use crate::agent::Failure;
-use crate::budget_broker::{self, Refused};
+use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::runtime::Error;
 
@@ -22,17 +24,17 @@ use super::{Live, Msg, Phase, State};
 pub(crate) type Reply = oneshot::Sender<Result<Option<Arc<str>>, Failure>>;
 
 /// A call that would be made.
-pub(crate) struct Asking {
+pub(crate) struct QueuedCall {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
-    pub(crate) ask: Ask,
+    pub(crate) ask: ReservationRequest,
     pub(crate) reply: Reply,
 }
 
 /// Calls that wait, and what of the daemon's budget the session holds.
 #[derive(Default)]
 pub(super) struct BudgetQueue {
-    asking: Queue,
+    queue: Queue,
     /// Told when the journal is on disk up to that event.
     granted: Vec<(u64, Reply, Option<Arc<str>>)>,
     /// The most the session may have in use.
@@ -45,7 +47,7 @@ pub(super) struct BudgetQueue {
     recalled: bool,
     /// What the budget broker was told last: what is used, and whether something will be freed. None
     /// where it may have taken no notice.
-    told: Option<(SessionUse, bool)>,
+    last_reported: Option<(SessionUse, bool)>,
 }
 
 /// Calls that wait: those of runs that have begun before others, each in the order in which they
@@ -53,32 +55,32 @@ pub(super) struct BudgetQueue {
 #[derive(Default)]
 struct Queue {
     begun: usize,
-    calls: VecDeque<Asking>,
+    calls: VecDeque<QueuedCall>,
     /// How many calls of a run wait.
     runs: BTreeMap<RunId, u32>,
 }
 
 impl Queue {
-    fn push(&mut self, asking: Asking, begun: bool) {
-        *self.runs.entry(asking.run).or_default() += 1;
+    fn push(&mut self, queued: QueuedCall, begun: bool) {
+        *self.runs.entry(queued.run).or_default() += 1;
         if begun {
-            self.calls.insert(self.begun, asking);
+            self.calls.insert(self.begun, queued);
             self.begun += 1;
         } else {
-            self.calls.push_back(asking);
+            self.calls.push_back(queued);
         }
     }
 
-    fn remove(&mut self, at: usize) -> Option<Asking> {
-        let asking = self.calls.remove(at)?;
+    fn remove(&mut self, at: usize) -> Option<QueuedCall> {
+        let queued = self.calls.remove(at)?;
         self.begun -= usize::from(at < self.begun);
-        if let Some(waiting) = self.runs.get_mut(&asking.run) {
+        if let Some(waiting) = self.runs.get_mut(&queued.run) {
             *waiting -= 1;
             if *waiting == 0 {
-                self.runs.remove(&asking.run);
+                self.runs.remove(&queued.run);
             }
         }
-        Some(asking)
+        Some(queued)
     }
 
     fn waits(&self, run: RunId) -> bool {
@@ -92,7 +94,7 @@ impl Queue {
 }
 
 /// What becomes of a call that waits.
-enum Next {
+enum QueueDecision {
     Grant(Reservation),
     /// Not before the daemon has granted more.
     Raise(Amount),
@@ -103,35 +105,35 @@ enum Next {
 
 impl State {
     /// Takes a call; the reply is given once it is reserved on disk, or cannot be.
-    pub(super) fn on_reserve(&mut self, myself: &ActorRef<Msg>, asking: Asking) {
+    pub(super) fn on_reserve(&mut self, myself: &ActorRef<Msg>, queued: QueuedCall) {
         match &mut self.phase {
             Phase::Live(live) => {
-                let begun = live.machine.state().budget().keeps(asking.run);
-                live.budget_queue.asking.push(asking, begun);
+                let begun = live.machine.state().budget().keeps_last_call(queued.run);
+                live.budget_queue.queue.push(queued, begun);
             }
             Phase::Broken(error) => {
-                let failure = Failure::new(Cause::Panic, error.to_string());
+                let failure = Failure::new(RunCause::Panic, error.to_string());
                 // The attempt may have been given up.
-                let _ = asking.reply.send(Err(failure));
+                let _ = queued.reply.send(Err(failure));
                 return;
             }
-            Phase::Shown(shown) => {
-                let failure = Failure::new(Cause::Panic, shown.why.to_string());
+            Phase::ReadOnly(shown) => {
+                let failure = Failure::new(RunCause::Panic, shown.why.to_string());
                 // The attempt may have been given up.
-                let _ = asking.reply.send(Err(failure));
+                let _ = queued.reply.send(Err(failure));
                 return;
             }
             Phase::Loading => return,
         }
-        self.spend(myself);
+        self.grant_waiting(myself);
     }
 
     /// The daemon has granted more, or has not.
-    pub(super) fn on_raised(
+    pub(super) fn on_grant_answered(
         &mut self,
         myself: &ActorRef<Msg>,
         number: u64,
-        raised: Result<Amount, Refused>,
+        raised: Result<Amount, BudgetRefusal>,
     ) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -144,7 +146,7 @@ impl State {
             return;
         }
         live.budget_queue.raised(raised);
-        self.spend(myself);
+        self.grant_waiting(myself);
     }
 
     /// Another session needs what is granted to this one and not used.
@@ -155,9 +157,9 @@ impl State {
                 self.give_back();
             }
             // Nothing comes back of it before it is opened again.
-            Phase::Broken(_) | Phase::Shown(_) => {
+            Phase::Broken(_) | Phase::ReadOnly(_) => {
                 let budget_broker = self.args.budget_broker.iter();
-                budget_broker.for_each(|budget_broker| budget_broker.gone(self.args.id));
+                budget_broker.for_each(|budget_broker| budget_broker.session_gone(self.args.id));
             }
             Phase::Loading => {}
         }
@@ -171,8 +173,8 @@ impl State {
         };
         let (session_use, spending) = live.session_use();
         live.budget_queue.ceiling = session_use.in_use;
-        live.budget_queue.told = Some((session_use, spending));
-        budget_broker.lower(budget_broker::Back {
+        live.budget_queue.last_reported = Some((session_use, spending));
+        budget_broker.lower(budget_broker::ReturnedGrant {
             session: self.args.id,
             session_use,
             spending,
@@ -181,12 +183,12 @@ impl State {
     }
 
     /// Grants what can be granted, in order.
-    pub(super) fn spend(&mut self, myself: &ActorRef<Msg>) {
+    pub(super) fn grant_waiting(&mut self, myself: &ActorRef<Msg>) {
         self.grant_in_order(myself);
         if self.args.budget_broker.is_some()
             && let Phase::Live(live) = &self.phase
             && (live.budget_queue.recalled || live.budget_queue.raising.is_some())
-            && live.budget_queue.told != Some(live.session_use())
+            && live.budget_queue.last_reported != Some(live.session_use())
         {
             self.give_back();
         }
@@ -199,15 +201,15 @@ impl State {
                 return;
             };
             let (state, budget_queue) = (live.machine.state(), &mut live.budget_queue);
-            let Some(asking) = budget_queue.asking.calls.get(at) else {
+            let Some(queued) = budget_queue.queue.calls.get(at) else {
                 return;
             };
-            if asking.reply.is_closed() {
+            if queued.reply.is_closed() {
                 // Nobody waits for it any more.
-                budget_queue.asking.remove(at);
+                budget_queue.queue.remove(at);
                 continue;
             }
-            let turn = state.budget().turn_of(asking.run);
+            let turn = state.budget().turn_of(queued.run);
             if turn.is_some_and(|turn| blocked.contains(&turn)) {
                 at += 1;
                 continue;
@@ -217,21 +219,21 @@ impl State {
                 .budget_broker
                 .as_ref()
                 .map(|_| budget_queue.ceiling);
-            match next(state, asking, &budget_queue.asking, ceiling) {
-                Next::Wait(Level::Session | Level::Daemon) => return,
-                Next::Wait(Level::Turn) => {
+            match decide(state, queued, &budget_queue.queue, ceiling) {
+                QueueDecision::Wait(Level::Session | Level::Daemon) => return,
+                QueueDecision::Wait(Level::Turn) => {
                     blocked.extend(turn);
                     at += 1;
                 }
-                Next::Wait(Level::Run) => at += 1,
-                Next::Raise(needed) => return self.raise(myself, at, needed),
-                Next::Refuse(failure) => {
-                    if let Some(asking) = budget_queue.asking.remove(at) {
+                QueueDecision::Wait(Level::Run) => at += 1,
+                QueueDecision::Raise(needed) => return self.raise(myself, at, needed),
+                QueueDecision::Refuse(failure) => {
+                    if let Some(queued) = budget_queue.queue.remove(at) {
                         // The attempt may have been given up.
-                        let _ = asking.reply.send(Err(failure));
+                        let _ = queued.reply.send(Err(failure));
                     }
                 }
-                Next::Grant(reservation) => self.grant(myself, at, reservation),
+                QueueDecision::Grant(reservation) => self.grant(myself, at, reservation),
             }
         }
     }
@@ -240,13 +242,13 @@ impl State {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let Some(asking) = live.budget_queue.asking.remove(at) else {
+        let Some(queued) = live.budget_queue.queue.remove(at) else {
             return;
         };
-        let (run, attempt) = (asking.run, asking.attempt);
-        let ask = Ask {
+        let (run, attempt) = (queued.run, queued.attempt);
+        let ask = ReservationRequest {
             short: reservation.wrap_up.clone(),
-            ..asking.ask
+            ..queued.ask
         };
         let decided = self.decide(Input::Reserve { run, attempt, ask });
         let refused = match decided {
@@ -257,17 +259,17 @@ impl State {
                 };
                 let tree = live.machine.state().budget();
                 if tree.reserved(run, reservation.call).is_some() {
-                    let told = (live.decided, asking.reply, reservation.wrap_up);
-                    live.budget_queue.granted.push(told);
-                    live.budget_queue.durable(live.outbox.durable());
+                    let reply = (live.decided, queued.reply, reservation.wrap_up);
+                    live.budget_queue.granted.push(reply);
+                    live.budget_queue.on_durable(live.outbox.durable());
                     return;
                 }
-                Failure::new(Cause::Budget, "the time for the call is up")
+                Failure::new(RunCause::Budget, "the time for the call is up")
             }
-            Err(error) => Failure::new(Cause::Panic, error.to_string()),
+            Err(error) => Failure::new(RunCause::Panic, error.to_string()),
         };
         // The attempt may have been given up.
-        let _ = asking.reply.send(Err(refused));
+        let _ = queued.reply.send(Err(refused));
     }
 
     fn raise(&mut self, myself: &ActorRef<Msg>, at: usize, needed: Amount) {
@@ -275,81 +277,81 @@ impl State {
         else {
             return;
         };
-        let Some(asking) = live.budget_queue.asking.calls.get(at) else {
+        let Some(queued) = live.budget_queue.queue.calls.get(at) else {
             return;
         };
         // One that goes before it takes the place of what was asked for, which is forgotten.
-        let of = |(run, call, _)| (run, call) == (asking.run, asking.ask.call);
-        if live.budget_queue.raising.is_some_and(of) {
+        let is_same = |(run, call, _)| (run, call) == (queued.run, queued.ask.call);
+        if live.budget_queue.raising.is_some_and(is_same) {
             return;
         }
         live.budget_queue.raises += 1;
         live.budget_queue.recalled = false;
-        live.budget_queue.raising = Some((asking.run, asking.ask.call, live.budget_queue.raises));
+        live.budget_queue.raising = Some((queued.run, queued.ask.call, live.budget_queue.raises));
         // Until it is answered nothing is granted that was granted before: it counts as given back.
         let (session_use, spending) = live.session_use();
         live.budget_queue.ceiling = session_use.in_use;
-        live.budget_queue.told = Some((session_use, spending));
+        live.budget_queue.last_reported = Some((session_use, spending));
         let recalled = myself.clone();
         let raised = budget_broker.raise(budget_broker::Request {
             session: self.args.id,
             number: live.budget_queue.raises,
             session_use,
             needed,
-            begun: at < live.budget_queue.asking.begun,
+            begun: at < live.budget_queue.queue.begun,
             spending,
             recall: budget_broker::Recall::new(move || recalled.send_message(Msg::Recall).is_ok()),
         });
         let (myself, number) = (myself.clone(), live.budget_queue.raises);
         tokio::spawn(async move {
             // A session that died meanwhile asks again when it returns.
-            let _ = myself.send_message(Msg::Raised(number, raised.await));
+            let _ = myself.send_message(Msg::GrantAnswered(number, raised.await));
         });
     }
 }
 
 impl Live {
     /// Whether nobody waits for anything here.
-    pub(super) fn owes_nothing(&self) -> bool {
-        self.budget_queue.asking.calls.is_empty() && self.budget_queue.granted.is_empty()
+    pub(super) fn has_no_waiting_calls(&self) -> bool {
+        self.budget_queue.queue.calls.is_empty() && self.budget_queue.granted.is_empty()
     }
 
     /// What is used, and whether something of it will be freed by itself.
     fn session_use(&self) -> (SessionUse, bool) {
         let (state, waits) = (self.machine.state(), |run| {
-            self.budget_queue.asking.waits(run)
+            self.budget_queue.queue.waits(run)
         });
         (state.session_use(), state.is_spending(waits))
     }
 }
 
 impl BudgetQueue {
-    fn raised(&mut self, raised: Result<Amount, Refused>) {
-        let asked = self.raising.take();
-        self.told = None;
+    fn raised(&mut self, raised: Result<Amount, BudgetRefusal>) {
+        let request = self.raising.take();
+        self.last_reported = None;
         match raised {
             Ok(ceiling) => self.ceiling = ceiling,
             Err(refused) => {
-                let at = asked.and_then(|(run, call, _)| self.asking.position(run, call));
+                let at = request.and_then(|(run, call, _)| self.queue.position(run, call));
                 let Some(at) = at else { return };
-                if let (Refused::Short(short), Some(asking)) =
-                    (&refused, self.asking.calls.get_mut(at))
-                    && asking.ask.last.is_some()
-                    && asking.ask.short.is_none()
+                if let (BudgetRefusal::Short(short), Some(queued)) =
+                    (&refused, self.queue.calls.get_mut(at))
+                    && queued.ask.last.is_some()
+                    && queued.ask.short.is_none()
                 {
                     // What was kept for its last words is granted already.
-                    asking.ask.short = Some(Cause::Budget.describe(short));
+                    queued.ask.short = Some(RunCause::Budget.describe(short));
                     return;
                 }
-                if let Some(asking) = self.asking.remove(at) {
-                    let _ = asking.reply.send(Err(refused.into()));
+                if let Some(queued) = self.queue.remove(at) {
+                    let _ = queued.reply.send(Err(refused.into()));
                 }
             }
         }
     }
 
     /// The journal is on disk up to there: tells those whose call is.
-    pub(super) fn durable(&mut self, durable: u64) {
+    pub(super) fn on_durable(&mut self, durable: u64) {
         if self.granted.is_empty() {
             return;
         }
@@ -363,37 +365,44 @@ impl BudgetQueue {
     /// Fails everybody who waits.
     pub(super) fn refuse(&mut self, error: &Error) {
         let granted = self.granted.drain(..).map(|(_, reply, _)| reply);
-        let asking = std::mem::take(&mut self.asking).calls;
-        for reply in granted.chain(asking.into_iter().map(|asking| asking.reply)) {
-            let failure = Failure::new(Cause::Panic, error.to_string());
+        let queued = std::mem::take(&mut self.queue).calls;
+        for reply in granted.chain(queued.into_iter().map(|queued| queued.reply)) {
+            let failure = Failure::new(RunCause::Panic, error.to_string());
             let _ = reply.send(Err(failure));
         }
     }
 }
 
 /// What becomes of a call now. `ceiling`: where the daemon's budget is bounded.
-fn next(state: &SessionState, asking: &Asking, queue: &Queue, ceiling: Option<Amount>) -> Next {
-    let (of, waits) = ((asking.run, asking.attempt), |run| queue.waits(run));
-    let verdict = state.afford(of, &asking.ask, waits, clock::now());
+fn decide(
+    state: &SessionState,
+    queued: &QueuedCall,
+    queue: &Queue,
+    ceiling: Option<Amount>,
+) -> QueueDecision {
+    let (attempt, waits) = ((queued.run, queued.attempt), |run| queue.waits(run));
+    let verdict = state.afford(attempt, &queued.ask, waits, clock::now());
     let reservation = match verdict {
         None => {
-            let gone = Failure::new(Cause::Panic, "the run is not under way any more");
-            return Next::Refuse(gone);
+            let gone = Failure::new(RunCause::Panic, "the run has ended");
+            return QueueDecision::Refuse(gone);
         }
-        Some(Verdict::Waits(short)) => return Next::Wait(short.level),
-        Some(Verdict::Refused(why)) => return Next::Refuse(Failure::new(Cause::Budget, why)),
+        Some(Verdict::Waits(short)) => return QueueDecision::Wait(short.level),
+        Some(Verdict::Refused(why)) => {
+            return QueueDecision::Refuse(Failure::new(RunCause::Budget, why));
+        }
         Some(Verdict::Granted(reservation)) => reservation,
     };
     let Some(ceiling) = ceiling else {
-        return Next::Grant(reservation);
+        return QueueDecision::Grant(reservation);
     };
-    let account = state.budget().run(asking.run);
-    let own = account.map_or(Amount::ZERO, |account| account.kept);
-    let added = (reservation.amount + reservation.keep) - own;
+    let account = state.budget().run(queued.run);
+    let kept = account.map_or(Amount::ZERO, |account| account.kept);
+    let added = (reservation.amount + reservation.keep) - kept;
     if (state.session_use().in_use + added).is_within(ceiling) {
-        Next::Grant(reservation)
+        QueueDecision::Grant(reservation)
     } else {
-        Next::Raise(added)
+        QueueDecision::Raise(added)
     }
 }
 
@@ -416,11 +425,11 @@ pub(super) fn frees(events: &[Event]) -> bool {
     })
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Failure {
+impl From<BudgetRefusal> for Failure {
+    fn from(refused: BudgetRefusal) -> Failure {
         match refused {
-            Refused::Short(short) => Failure::new(Cause::Budget, short),
-            Refused::Failed(reason) => Failure::new(Cause::Panic, reason),
+            BudgetRefusal::Short(short) => Failure::new(RunCause::Budget, short),
+            BudgetRefusal::Failed(reason) => Failure::new(RunCause::Panic, reason),
         }
     }
 }

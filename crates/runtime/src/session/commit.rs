@@ -17,9 +17,9 @@ use crate::concurrency::ConcurrencyLimits;
 use crate::runtime::Error;
 
 use super::budget_queue::BudgetQueue;
+use super::read_only::{ReadOnlySession, can_be_read};
 use super::rounds::Rounds;
-use super::shown::{Shown, can_be_read};
-use super::{Busy, Live, Msg, Phase, State};
+use super::{DrainGuard, Live, Msg, Phase, State};
 
 /// Events read at a time when a journal is folded.
 const PAGE: usize = 4_096;
@@ -28,9 +28,9 @@ const PAGE: usize = 4_096;
 pub(super) enum Loaded {
     Live(Box<Live>, Reaction),
     /// The store takes no writes.
-    Shown(Box<Shown>),
+    ReadOnly(Box<ReadOnlySession>),
     /// It takes none as before.
-    Still,
+    Unchanged,
 }
 
 /// Claims a session and folds its journal; an empty one is a session to be created. Where the store
@@ -38,12 +38,12 @@ pub(super) enum Loaded {
 pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Result<Loaded, Error> {
     let claim = match journal.claim(id).await {
         Err(error) if can_be_read(&error) => {
-            if matches!(now, Phase::Shown(_)) {
-                return Ok(Loaded::Still);
+            if matches!(now, Phase::ReadOnly(_)) {
+                return Ok(Loaded::Unchanged);
             }
             let (machine, _) = recover(journal, id, None).await?;
             let why = error.into();
-            return Ok(Loaded::Shown(Box::new(Shown { machine, why })));
+            return Ok(Loaded::ReadOnly(Box::new(ReadOnlySession { machine, why })));
         }
         claim => claim?,
     };
@@ -67,7 +67,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         runs: HashMap::new(),
         calls: HashMap::new(),
         hooks: HashMap::new(),
-        telling: None,
+        end_hooks: None,
         compactions: HashMap::new(),
         wakes: JoinSet::new(),
         compacting: HashMap::new(),
@@ -139,16 +139,16 @@ impl State {
     }
 
     /// Hands all that is pending to the store, and keeps `busy` until it is there.
-    pub(super) fn on_drain(&mut self, myself: &ActorRef<Msg>, busy: Busy) {
+    pub(super) fn on_drain(&mut self, myself: &ActorRef<Msg>, busy: DrainGuard) {
         if let Phase::Live(live) = &mut self.phase {
             live.held = false;
             live.drained = Some(busy);
         }
         self.start_append(myself);
-        self.tell_drained();
+        self.notify_drained();
     }
 
-    fn tell_drained(&mut self) {
+    fn notify_drained(&mut self) {
         if let Phase::Live(live) = &mut self.phase
             && live.in_flight.is_empty()
         {
@@ -172,17 +172,17 @@ impl State {
                 let committed = std::mem::take(&mut live.in_flight);
                 self.args.feed.committed(seq, &committed);
                 let observer = &self.args.env.options.observer;
-                observer.tell(self.args.id, &committed);
+                observer.notify(self.args.id, &committed);
                 let search = &self.args.env.search;
                 let state = live.machine.state();
                 live.indexed.committed(search, self.args.id, seq, state);
                 let ready = live.outbox.committed(seq);
                 live.acknowledge();
-                live.tell_ended(&committed);
+                live.notify_ended(&committed);
                 self.start_append(myself);
                 self.carry_out(myself, ready);
                 self.weigh();
-                self.tell_drained();
+                self.notify_drained();
                 Ok(())
             }
             Err(error) => {
@@ -223,21 +223,21 @@ impl Live {
             // The client may have given up.
             let _ = reply.send(Ok(()));
         }
-        self.rounds.durable(durable);
-        self.budget_queue.durable(durable);
+        self.rounds.on_durable(durable);
+        self.budget_queue.on_durable(durable);
     }
 
     /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
-    fn tell_ended(&mut self, committed: &[Event]) {
+    fn notify_ended(&mut self, committed: &[Event]) {
         for event in committed {
             let Fact::TurnEnded { turn, .. } = &event.fact else {
                 continue;
             };
             self.prefixes.retain(|(of, _), _| of != turn);
-            self.concurrency_limits.ended(*turn);
+            self.concurrency_limits.turn_ended(*turn);
             self.compactions.remove(turn);
             self.compacting.remove(turn);
-            let Some(ended) = self.machine.state().ended(*turn) else {
+            let Some(ended) = self.machine.state().ended_turn(*turn) else {
                 continue;
             };
             for reply in self.waits.remove(turn).unwrap_or_default() {
@@ -257,7 +257,7 @@ impl Live {
     ) {
         let on_its_way = self.pending.iter().chain(self.in_flight.iter());
         let durable = !on_its_way.into_iter().any(|event| ends(event, turn));
-        match self.machine.state().ended(turn) {
+        match self.machine.state().ended_turn(turn) {
             Some(ended) if durable => drop(reply.send(Ok(ended.clone()))),
             None if self.machine.state().turn(turn).is_none() => {
                 let unknown = unisono_session::Refusal::UnknownTurn(turn);
@@ -286,7 +286,7 @@ impl Live {
         let nothing_open = !self.machine.state().has_work();
         quiet
             && nothing_open
-            && self.owes_nothing()
+            && self.has_no_waiting_calls()
             && self.pending.is_empty()
             && self.in_flight.is_empty()
     }

@@ -9,7 +9,7 @@ use unisono_session::{Input, ids};
 
 use crate::compactor::{self, StepEvent};
 
-use super::budget_queue::Asking;
+use super::budget_queue::QueuedCall;
 use super::effects::feed;
 use super::{Args, Live, Msg, Progress};
 
@@ -37,11 +37,14 @@ pub(super) fn compact(
         };
         let input = match end {
             Ok(result) => Input::StepDone { turn, step, result },
-            Err(compactor::Failure { reason, again }) => Input::StepFailed {
+            Err(compactor::Failure {
+                reason,
+                is_retryable: again,
+            }) => Input::StepFailed {
                 turn,
                 step,
                 reason,
-                again,
+                is_retryable: again,
             },
         };
         feed(&myself, input);
@@ -53,15 +56,15 @@ pub(super) fn compact(
 fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
     let (turn, step) = (job.turn, job.step);
     let (followers, myself) = (args.feed.clone(), myself.clone());
-    compactor::Listener(Arc::new(move |told| {
-        let (text, trouble) = match told {
-            StepEvent::Doing(text) => (text, false),
-            StepEvent::Trouble(text) => (text, true),
+    compactor::Listener(Arc::new(move |event| {
+        let (text, trouble) = match event {
+            StepEvent::Progress(text) => (text, false),
+            StepEvent::Problem(text) => (text, true),
             StepEvent::Used { model, usage } => {
                 return feed(&myself, Input::SummariserUsed { turn, model, usage });
             }
-            StepEvent::Asks { ask, reply } => {
-                let asking = Asking {
+            StepEvent::Reserve { ask, reply } => {
+                let asking = QueuedCall {
                     run: ids::summaries(turn),
                     attempt: step,
                     ask,
@@ -81,7 +84,7 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
                 return feed(&myself, ended);
             }
         };
-        followers.say(|| Progress::Compaction {
+        followers.publish_progress(|| Progress::Compaction {
             turn,
             text,
             trouble,

@@ -10,13 +10,13 @@ use unisono_session::assignment::{HookJob, RunAssignment, ToolJob};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 use unisono_session::{Effect, Input};
 
 use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::measure;
-use crate::pool::Reply;
+use crate::pool::AttemptReply;
 use crate::session_port::Port;
 use crate::supervisor;
 use crate::tokenizer;
@@ -120,7 +120,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     let (run, number) = (assignment.run, assignment.attempt);
     let myself = myself.clone();
     let session = myself.clone();
-    let reply = Reply::new(move |end| {
+    let reply = AttemptReply::new(move |end| {
         let ended = Input::RunEnded {
             run,
             attempt: number,
@@ -131,7 +131,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     let key = (assignment.turn, assignment.definition_digest);
     let Some(prefix) = live.prefixes.get(&key).cloned() else {
         let reason = "its context was not rendered";
-        return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, reason));
+        return reply.send(AttemptEnd::failed(RunCause::SnapshotMismatch, reason));
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
@@ -139,15 +139,15 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     let definition = assignment.definition.clone();
     let concurrency_limits = live
         .concurrency_limits
-        .of(assignment.turn, args.env.options.live_runs);
+        .for_turn(assignment.turn, args.env.options.live_runs);
     let attempt = Attempt {
         assignment,
         prefix,
         port: Port::new(port),
         cancelled,
-        own: RunPermits::default(),
+        turn_permits: RunPermits::default(),
     };
-    let pool = args.env.pools.of(&definition);
+    let pool = args.env.pools.get(&definition);
     if let Some(pool) = pool.filter(|_| concurrency_limits.is_empty()) {
         return pool.dispatch(attempt, reply);
     }
@@ -155,12 +155,12 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     tokio::spawn(async move {
         // One that is cancelled here ends as soon as it starts.
         let entered = attempt
-            .own
+            .turn_permits
             .begin(&concurrency_limits, attempt.assignment.session);
         attempt.cancelled.run_until_cancelled(entered).await;
         match supervisor::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
-            Err(error) => reply.send(AttemptEnd::failed(Cause::Panic, error.to_string())),
+            Err(error) => reply.send(AttemptEnd::failed(RunCause::Panic, error.to_string())),
         }
     });
 }
@@ -169,7 +169,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
 fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
     let cancelled = CancellationToken::new();
     live.calls.insert(job.place, cancelled.clone().drop_guard());
-    args.feed.say(|| Progress::Run {
+    args.feed.publish_progress(|| Progress::Run {
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });

@@ -25,7 +25,7 @@ const PAGE: usize = 1_024;
 /// What `recall` may search and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reach {
+pub enum RecallScope {
     /// The branch of the context, up to where it was frozen.
     #[default]
     Branch,
@@ -37,7 +37,7 @@ pub enum Reach {
 
 /// A message that is not on the branch.
 #[derive(Clone, Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OutsideMessage {
     /// Another session with its title; none: another branch of this one.
     pub(crate) session: Option<(SessionId, Arc<str>)>,
     /// A branch that it is on; none: no branch leads to it any more.
@@ -50,7 +50,7 @@ pub(crate) struct Elsewhere {
 
 /// Where a message is to be read that is not on the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct MessagePlace {
     /// Another session; none: this one.
     pub(crate) session: Option<SessionId>,
     /// One of its branches.
@@ -61,21 +61,21 @@ pub(crate) struct Place {
 
 /// What may be read, of a session that was looked at.
 #[derive(Clone, Debug)]
-pub(super) struct Allowed {
+pub(super) struct ReadAccess {
     session: SessionId,
     scope: Scope,
 }
 
-impl Allowed {
+impl ReadAccess {
     /// What this reach opens to a session; none: nothing but the branch.
-    pub(super) fn of(reach: Reach, session: SessionId, state: &State) -> Option<Allowed> {
+    pub(super) fn new(reach: RecallScope, session: SessionId, state: &State) -> Option<ReadAccess> {
         let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
         let scope = match (reach, owner) {
-            (Reach::Branch, _) => return None,
-            (Reach::Owner, Some(owner)) => Scope::Owner(owner.clone()),
+            (RecallScope::Branch, _) => return None,
+            (RecallScope::Owner, Some(owner)) => Scope::Owner(owner.clone()),
             _ => Scope::Session(session),
         };
-        Some(Allowed { session, scope })
+        Some(ReadAccess { session, scope })
     }
 
     fn has(&self, session: SessionId, state: &State) -> bool {
@@ -90,20 +90,20 @@ impl Allowed {
 /// or why they cannot be searched.
 pub(super) async fn find(
     (env, search): (&Weak<Env>, &Search),
-    allowed: Allowed,
+    allowed: ReadAccess,
     head: MessageId,
     text: &str,
     limit: usize,
-) -> Result<Vec<Elsewhere>, String> {
+) -> Result<Vec<OutsideMessage>, String> {
     let found = search.recall_in(allowed.scope.clone(), text, LOOKED_AT);
     let found = found.await.map_err(|error| error.to_string())?;
     let mut read: HashMap<SessionId, Option<State>> = HashMap::new();
-    let mut given = Vec::new();
+    let mut messages = Vec::new();
     for Found {
         session, message, ..
     } in found
     {
-        if given.len() == limit {
+        if messages.len() == limit {
             break;
         }
         if !read.contains_key(&session) {
@@ -116,22 +116,22 @@ pub(super) async fn find(
         }
         let state = read.get(&session).and_then(Option::as_ref);
         let state = state.filter(|state| !is_on(state, head, message));
-        given.extend(state.and_then(|state| elsewhere(state, &allowed, session, message)));
+        messages.extend(state.and_then(|state| elsewhere(state, &allowed, session, message)));
     }
-    Ok(given)
+    Ok(messages)
 }
 
 fn elsewhere(
     state: &State,
-    allowed: &Allowed,
+    allowed: &ReadAccess,
     session: SessionId,
     message: MessageId,
-) -> Option<Elsewhere> {
+) -> Option<OutsideMessage> {
     let node = state.tree().get(message)?;
     let mut branches = state.tree().branches();
     let branch = branches.find(|(_, head)| is_on(state, *head, message));
     let before = node.message.parent.and_then(|id| state.tree().get(id));
-    Some(Elsewhere {
+    Some(OutsideMessage {
         session: (session != allowed.session).then(|| (session, state.title().into())),
         branch: branch.map(|(name, _)| name.into()),
         before: before.map(|node| node.message.clone()),
@@ -149,8 +149,8 @@ fn is_on(state: &State, head: MessageId, message: MessageId) -> bool {
 /// The message at a place; or why there is none.
 pub(super) async fn read(
     env: &Weak<Env>,
-    allowed: Allowed,
-    place: Place,
+    allowed: ReadAccess,
+    place: MessagePlace,
 ) -> Result<Arc<Message>, String> {
     let session = place.session.unwrap_or(allowed.session);
     let state = folded(&journal(env)?, session).await;

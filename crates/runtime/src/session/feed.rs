@@ -24,7 +24,7 @@ pub(crate) struct Feed {
     /// Up to where the journal is on disk.
     durable: watch::Sender<u64>,
     /// Made for the first follower: its places take memory.
-    progress: OnceLock<broadcast::Sender<Said>>,
+    progress: OnceLock<broadcast::Sender<ProgressUpdate>>,
     recent: Recent,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Feed {
 pub(crate) struct Following {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
-    pub(super) progress: broadcast::Receiver<Said>,
+    pub(super) progress: broadcast::Receiver<ProgressUpdate>,
 }
 
 /// What is being done, and when that was said.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct ProgressUpdate {
     /// The event that was the last one on disk then: who follows the events as well has it told after
     /// this one.
     pub after: u64,
@@ -74,7 +74,7 @@ impl Feed {
     }
 
     /// The journal is on disk up to that event at least.
-    pub(crate) fn is_durable(&self, seq: u64) {
+    pub(crate) fn set_durable(&self, seq: u64) {
         self.durable.send_if_modified(|durable| {
             let grows = *durable < seq;
             *durable = seq.max(*durable);
@@ -88,15 +88,15 @@ impl Feed {
             true => self.recent.extend(last, events),
             false => self.recent.clear(),
         }
-        self.is_durable(last);
+        self.set_durable(last);
     }
 
     /// Tells what is being done, if anybody follows.
-    pub(super) fn say(&self, progress: impl FnOnce() -> Progress) {
+    pub(super) fn publish_progress(&self, progress: impl FnOnce() -> Progress) {
         if let Some(followers) = self.progress.get()
             && followers.receiver_count() > 0
         {
-            let said = Said {
+            let said = ProgressUpdate {
                 after: *self.durable.borrow(),
                 progress: progress(),
             };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_events_are_kept_without_a_gap_and_only_while_somebody_follows() {
+    fn the_newest_events_are_kept_without_a_gap_while_there_are_followers() {
         let feed = Feed::new();
         feed.committed(3, &events(1..=3));
         assert_eq!(numbers(&feed.recent), [0; 0], "nobody follows");
@@ -243,17 +243,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_never_goes_back() {
+    fn the_durable_position_never_decreases() {
         let feed = Feed::new();
-        feed.is_durable(7);
-        feed.is_durable(4);
+        feed.set_durable(7);
+        feed.set_durable(4);
         assert_eq!(*feed.durable.borrow(), 7);
     }
 
     #[test]
-    fn progress_costs_nothing_where_nobody_follows() {
+    fn progress_costs_nothing_without_followers() {
         let feed = Feed::new();
-        feed.say(|| unreachable!("nobody follows"));
+        feed.publish_progress(|| unreachable!("nobody follows"));
         assert!(feed.progress.get().is_none());
     }
 }

@@ -9,7 +9,7 @@ use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
 use unisono_session::append::Appended;
 use unisono_session::event::{RequestKey, Work};
 use unisono_session::machine::{Append, Import, NewTurn, Preceding};
-use unisono_session::run::calls::Decision;
+use unisono_session::run::calls::CallDecision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
 
@@ -17,10 +17,10 @@ use crate::address::ActorAddress;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 
-use super::{Events, Following, Msg, Said};
+use super::{Events, Following, Msg, ProgressUpdate};
 
 /// A session that leaves memory or dies this often over one request is not to be had.
-const ASKED_AT_MOST: u32 = 8;
+const REQUEST_TRIES: u32 = 8;
 
 /// What is being done.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub enum Progress {
         text: Arc<str>,
     },
     /// A piece of the reply that the model of a run is giving.
-    Piece {
+    TextDelta {
         /// The run.
         run: RunId,
         /// What comes next of it.
@@ -91,7 +91,7 @@ impl Handle {
     /// Waits until the session has left memory, and its supervisor has forgotten it.
     #[cfg(test)]
     pub(crate) async fn left_memory(&self) {
-        self.address.given_up().await;
+        self.address.closed().await;
     }
 
     pub(crate) async fn import(&self, import: Import) -> Result<(), Error> {
@@ -104,7 +104,7 @@ impl Handle {
     /// The turn is refused, too many requests or runs of its agents wait, or the store fails.
     pub async fn accept(&self, turn: NewTurn) -> Result<(), Error> {
         if matches!(turn.work, Work::Answer { .. }) {
-            self.has_room(&turn)?;
+            self.check_queues(&turn)?;
         }
         self.request(Input::Accept(Box::new(turn))).await
     }
@@ -116,12 +116,12 @@ impl Handle {
     /// Something else was asked for under the key, or as [`Handle::accept`].
     pub async fn accept_keyed(&self, key: RequestKey, turn: NewTurn) -> Result<TurnId, Error> {
         if matches!(turn.work, Work::Answer { .. }) {
-            self.has_room(&turn)?;
+            self.check_queues(&turn)?;
         }
         let (id, name) = (turn.id, key.name.clone());
         let turn = Box::new(turn);
         self.request(Input::AcceptKeyed { key, turn }).await?;
-        self.kept(id, name).await
+        self.kept_turn(id, name).await
     }
 
     /// Hands in a turn behind messages that are appended with it, under a key or without. All of it
@@ -136,7 +136,7 @@ impl Handle {
         key: Option<RequestKey>,
         turn: NewTurn,
     ) -> Result<TurnId, Error> {
-        self.has_room(&turn)?;
+        self.check_queues(&turn)?;
         let (id, name) = (turn.id, key.as_ref().map(|key| key.name.clone()));
         let turn = Box::new(turn);
         self.request(Input::AcceptAfter {
@@ -146,14 +146,14 @@ impl Handle {
         })
         .await?;
         match name {
-            Some(name) => self.kept(id, name).await,
+            Some(name) => self.kept_turn(id, name).await,
             None => Ok(id),
         }
     }
 
     /// The turn that a key stands for, else the one of that id.
-    async fn kept(&self, id: TurnId, name: Arc<str>) -> Result<TurnId, Error> {
-        let look = move |state: &State| state.keyed(&name).map(|(_, turn)| turn);
+    async fn kept_turn(&self, id: TurnId, name: Arc<str>) -> Result<TurnId, Error> {
+        let look = move |state: &State| state.turn_by_key(&name).map(|(_, turn)| turn);
         Ok(self.inspect(look).await?.unwrap_or(id))
     }
 
@@ -161,9 +161,9 @@ impl Handle {
     ///
     /// # Errors
     /// Something else was asked for under the key, or the session cannot be opened.
-    pub async fn keyed(&self, key: &RequestKey) -> Result<Option<TurnId>, Error> {
+    pub async fn turn_by_key(&self, key: &RequestKey) -> Result<Option<TurnId>, Error> {
         let name = key.name.clone();
-        let look = move |state: &State| state.keyed(&name);
+        let look = move |state: &State| state.turn_by_key(&name);
         match self.inspect(look).await? {
             Some((request, _)) if request != key.request => {
                 Err(Refusal::KeyReused(key.name.clone()).into())
@@ -173,11 +173,11 @@ impl Handle {
     }
 
     /// Whether the agents that surely work in a turn take more runs.
-    fn has_room(&self, turn: &NewTurn) -> Result<(), Error> {
+    fn check_queues(&self, turn: &NewTurn) -> Result<(), Error> {
         let delegates = turn.team.delegates.iter().map(|delegate| &delegate.agent);
         let mut agents = std::iter::once(&turn.team.lead).chain(delegates);
         let full = agents.find_map(|agent| {
-            let pool = self.env.pools.of(agent)?;
+            let pool = self.env.pools.get(agent)?;
             Some((agent.id.clone(), pool.gauge.full_for()?))
         });
         full.map_or(Ok(()), |(agent, wait)| {
@@ -221,7 +221,7 @@ impl Handle {
     ///
     /// # Errors
     /// No such call waits, it was decided about before, or the store fails.
-    pub async fn decide(&self, call: CallId, decision: Decision) -> Result<(), Error> {
+    pub async fn decide(&self, call: CallId, decision: CallDecision) -> Result<(), Error> {
         self.request(Input::Decide { call, decision }).await
     }
 
@@ -280,7 +280,8 @@ impl Handle {
     /// # Errors
     /// There is no such turn, or the session is gone.
     pub async fn wait(&self, turn: TurnId) -> Result<EndedTurn, Error> {
-        self.ask(|reply| Msg::Wait { turn, reply }).await?
+        self.request_reply(|reply| Msg::Wait { turn, reply })
+            .await?
     }
 
     /// Looks at the session's state, inside its actor: keep it short. It is told what was seen once
@@ -301,7 +302,7 @@ impl Handle {
             };
             Msg::Inspect(Box::new(look), reply)
         };
-        self.ask(make).await??;
+        self.request_reply(make).await??;
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.take().ok_or(Error::Unavailable("session"))
     }
@@ -319,14 +320,17 @@ impl Handle {
     ///
     /// # Errors
     /// There is no such session any more, or the store fails.
-    pub async fn follow(&self, after: u64) -> Result<(Events, broadcast::Receiver<Said>), Error> {
+    pub async fn follow(
+        &self,
+        after: u64,
+    ) -> Result<(Events, broadcast::Receiver<ProgressUpdate>), Error> {
         let (feed, following) = supervisor::follow(&self.supervisor, self.id).await?;
         if *following.durable.borrow() == 0 {
             // It is not in memory, or is being loaded.
             let engine = self.env.journal.engine();
             let known = engine.session(self.id.into()).await?;
             let known = known.ok_or(Error::UnknownSession(self.id))?;
-            feed.is_durable(known.last_seq);
+            feed.set_durable(known.last_seq);
         }
         let Following {
             durable,
@@ -340,7 +344,7 @@ impl Handle {
     async fn request(&self, input: Input) -> Result<(), Error> {
         let permit = self.permits.try_acquire();
         let _permit = permit.map_err(|_| Error::Busy(self.id))?;
-        self.ask(|reply| Msg::Request {
+        self.request_reply(|reply| Msg::Request {
             input: input.clone(),
             reply,
         })
@@ -349,9 +353,9 @@ impl Handle {
 
     /// Asks the session. One that left memory, or died over the question, is brought back and
     /// asked again: every request may be made twice.
-    async fn ask<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
+    async fn request_reply<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
         let mut address = self.address.clone();
-        for _ in 0..ASKED_AT_MOST {
+        for _ in 0..REQUEST_TRIES {
             let (reply, answer) = oneshot::channel();
             if address.send(make(reply)).await.is_ok()
                 && let Ok(answer) = answer.await

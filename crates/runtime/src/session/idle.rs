@@ -17,7 +17,7 @@ impl State {
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         match &self.phase {
             Phase::Live(live) => live.is_idle(limit),
-            Phase::Shown(shown) => !shown.is_kept(),
+            Phase::ReadOnly(shown) => !shown.is_kept(),
             Phase::Broken(_) => true,
             Phase::Loading => false,
         }
@@ -29,8 +29,8 @@ impl State {
             return;
         };
         let residence = &self.args.residence;
-        residence.holds(live.weight.update(live.machine.state().tree()));
-        residence.works(live.machine.state().has_work());
+        residence.set_bytes(live.weight.update(live.machine.state().tree()));
+        residence.set_working(live.machine.state().has_work());
         let env = &self.args.env;
         if env.resident.bytes() > env.options.resident.bytes {
             // A tree that is stopping has no more room to make.

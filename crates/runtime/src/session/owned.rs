@@ -15,7 +15,7 @@ impl State {
 
     /// Whether others may take this program to be gone. If they do, it is about to forget its sessions,
     /// and to open those again that are still its own.
-    pub(super) fn may_be_elsewhere(&self) -> bool {
+    pub(super) fn may_be_taken_over(&self) -> bool {
         let cluster = self.args.env.journal.cluster();
         cluster.is_some_and(|cluster| !cluster.holds_lease())
     }

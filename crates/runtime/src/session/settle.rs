@@ -25,8 +25,8 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
     }
     let (mut live, recovered) = match commit::load(journal, session, &Phase::Loading).await? {
         Loaded::Live(live, recovered) => (live, recovered),
-        Loaded::Shown(shown) => return Err(shown.why),
-        Loaded::Still => return Err(Error::Unavailable("session")),
+        Loaded::ReadOnly(shown) => return Err(shown.why),
+        Loaded::Unchanged => return Err(Error::Unavailable("session")),
     };
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();

@@ -36,8 +36,10 @@ impl State {
             return;
         }
         let live = self.sessions.iter();
-        let live: Vec<_> = live.map(|(id, one)| (*id, one.residence.look())).collect();
-        for id in residence::leaving(&live, bounds) {
+        let live: Vec<_> = live
+            .map(|(id, one)| (*id, one.residence.to_resident()))
+            .collect();
+        for id in residence::select_leaving(&live, bounds) {
             if let Some(live) = self.sessions.get(&id) {
                 // One that is gone has left already.
                 let _ = live.registration.address().send_now(session::Msg::Leave);
@@ -70,7 +72,7 @@ impl State {
     }
 
     /// A session has left memory.
-    pub(super) fn on_left(&mut self, id: SessionId) {
+    pub(super) fn on_session_left(&mut self, id: SessionId) {
         self.sessions.remove(&id);
         if self.feeds.get(&id).is_some_and(|feed| !feed.is_followed()) {
             self.feeds.remove(&id);

@@ -11,7 +11,7 @@ use unisono_session::run::ToolCall;
 use crate::schema::faults;
 
 /// The call, if its arguments fit the tool's schema; or what is wrong with them.
-pub(super) fn checked(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, String> {
+pub(super) fn check_call(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, String> {
     let name = &call.name;
     // Some models write nothing where there are no arguments.
     let text = match call.arguments.trim() {
@@ -79,11 +79,11 @@ mod tests {
             description: "".into(),
             input_schema: schema.into(),
         };
-        checked(&call, &tool)
+        check_call(&call, &tool)
     }
 
     #[test]
-    fn what_does_not_fit_is_told_to_the_model() {
+    fn invalid_arguments_are_reported_to_the_model() {
         for (arguments, says) in [
             ("{", "are not JSON"),
             ("[1]", "are not a JSON object"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_cannot_be_used_lets_all_pass() {
+    fn an_unusable_schema_accepts_everything() {
         for schema in [
             "",
             "7",

@@ -7,7 +7,7 @@ use unisono_context::{AgentId, CallId, RunId, SessionId, TurnId};
 
 use crate::event::{HookPlace, HookPoint, Outcome, Work};
 use crate::ids;
-use crate::run::calls::{CallPlace, Status};
+use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::State;
 use crate::tool::{HookEvent, HookRule};
 use crate::turn::Phase;
@@ -84,7 +84,7 @@ impl State {
     }
 
     /// Whether hooks are still to be told of turns that have ended.
-    pub fn tells_hooks(&self) -> bool {
+    pub fn has_pending_end_hooks(&self) -> bool {
         !self.ended_hooks.is_empty()
     }
 
@@ -145,7 +145,7 @@ impl State {
             }
             HookPoint::Turn { event, step, .. } => match event {
                 HookEvent::TurnEnded => {
-                    let ended = self.ended(turn)?;
+                    let ended = self.ended_turn(turn)?;
                     let error = match &ended.outcome {
                         Outcome::Failed { reason, .. } => Some(reason.clone()),
                         _ => None,
@@ -195,9 +195,9 @@ impl State {
 }
 
 /// The hook that a call waits for.
-pub(crate) fn hook_of_call(call: CallPlace, status: &Status) -> Option<HookPlace> {
+pub(crate) fn hook_of_call(call: CallPlace, status: &CallStatus) -> Option<HookPlace> {
     match status {
-        Status::Asked { rule, .. } => Some(HookPlace {
+        CallStatus::HookPending { rule, .. } => Some(HookPlace {
             point: HookPoint::Call(call),
             rule: *rule,
         }),
@@ -218,7 +218,7 @@ fn id_of(turn: TurnId, place: HookPlace) -> CallId {
     let rule = u128::from(place.rule);
     match place.point {
         HookPoint::Turn { event, step, .. } => {
-            ids::question(turn, event.name(), &[rule, u128::from(step)])
+            ids::hook_question(turn, event.name(), &[rule, u128::from(step)])
         }
         HookPoint::Call(call) => {
             let about = [
@@ -227,7 +227,7 @@ fn id_of(turn: TurnId, place: HookPlace) -> CallId {
                 u128::from(call.round),
                 u128::from(call.index),
             ];
-            ids::question(turn, HookEvent::BeforeToolCall.name(), &about)
+            ids::hook_question(turn, HookEvent::BeforeToolCall.name(), &about)
         }
     }
 }

@@ -50,19 +50,19 @@ pub struct Broker {
     period: u64,
     grants: BTreeMap<SessionId, Grant>,
     /// The sum over the grants: ceilings less bases.
-    leased: Amount,
+    granted: Amount,
 }
 
 /// What the daemon may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct DaemonBudget {
     /// In a period.
     pub caps: Caps,
     /// Hours of a period, counted from 1970; none: all times are one.
     pub period_hours: Option<u32>,
 }
 
-impl Rules {
+impl DaemonBudget {
     /// The period of a time.
     pub fn period(&self, now: Timestamp) -> u64 {
         let Some(hours) = self.period_hours else {
@@ -75,7 +75,7 @@ impl Rules {
 
 impl Broker {
     /// The fold of a journal.
-    pub fn of<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
+    pub fn from_grants<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
         let mut broker = Broker::default();
         for grant in grants {
             broker.apply(grant);
@@ -86,16 +86,16 @@ impl Broker {
     /// Folds one entry.
     pub fn apply(&mut self, grant: &Grant) {
         if grant.period > self.period {
-            self.begin(grant.period);
+            self.begin_period(grant.period);
         }
         let before = self.grants.insert(grant.session, *grant);
         let before = before.map_or(Amount::ZERO, |before| before.ceiling - before.base);
-        self.leased = self.leased + (grant.ceiling - grant.base) - before;
+        self.granted = self.granted + (grant.ceiling - grant.base) - before;
     }
 
     /// What is granted in this period: spent, reserved, or granted and not used.
-    pub fn leased(&self) -> Amount {
-        self.leased
+    pub fn granted(&self) -> Amount {
+        self.granted
     }
 
     /// A session's grant.
@@ -120,19 +120,19 @@ impl Broker {
     /// There is not enough left.
     pub fn raise(
         &self,
-        rules: &Rules,
+        rules: &DaemonBudget,
         session: SessionId,
         (session_use, needed): (SessionUse, Amount),
         now: Timestamp,
     ) -> Result<Grant, Shortage> {
-        let broker = self.at(rules, now);
+        let broker = self.in_period_of(rules, now);
         let known = broker.grants.get(&session);
         // What it was granted in an earlier period counted there.
         let current = known.filter(|known| known.period == broker.period);
         let base = current.map_or(session_use.spent, |known| known.base);
         let own = known.map_or(Amount::ZERO, |known| known.ceiling - known.base);
         let used = session_use.in_use;
-        let in_use = broker.leased - own + (used - base);
+        let in_use = broker.granted - own + (used - base);
         if let Some(short) = rules.caps.shortage(Level::Daemon, in_use, needed) {
             return Err(short);
         }
@@ -156,10 +156,10 @@ impl Broker {
     }
 
     /// The budget broker in the period of a time.
-    pub(super) fn at(&self, rules: &Rules, now: Timestamp) -> Cow<'_, Broker> {
+    pub(super) fn in_period_of(&self, rules: &DaemonBudget, now: Timestamp) -> Cow<'_, Broker> {
         let mut broker = Cow::Borrowed(self);
         if rules.period(now) > self.period {
-            broker.to_mut().begin(rules.period(now));
+            broker.to_mut().begin_period(rules.period(now));
         }
         broker
     }
@@ -168,7 +168,7 @@ impl Broker {
     /// has. None where that is known.
     pub fn lower(
         &self,
-        rules: &Rules,
+        rules: &DaemonBudget,
         session: SessionId,
         session_use: SessionUse,
         now: Timestamp,
@@ -197,7 +197,7 @@ impl Broker {
 
     /// As [`Broker::lower`] of a session that is no more, or cannot be read: all it held is spent,
     /// for all that is known. It counts in this period, and in none after it.
-    pub fn close(&self, rules: &Rules, session: SessionId, now: Timestamp) -> Option<Grant> {
+    pub fn close(&self, rules: &DaemonBudget, session: SessionId, now: Timestamp) -> Option<Grant> {
         let held = self.grants.get(&session)?.ceiling;
         let session_use = SessionUse {
             spent: held,
@@ -207,13 +207,13 @@ impl Broker {
     }
 
     /// What was used before does not count any more; who holds nothing is forgotten.
-    fn begin(&mut self, period: u64) {
+    fn begin_period(&mut self, period: u64) {
         self.period = period;
         self.grants.retain(|_, grant| grant.ceiling != grant.used);
-        self.leased = Amount::ZERO;
+        self.granted = Amount::ZERO;
         for grant in self.grants.values_mut() {
             grant.base = grant.used;
-            self.leased = self.leased + (grant.ceiling - grant.base);
+            self.granted = self.granted + (grant.ceiling - grant.base);
         }
     }
 }

@@ -10,16 +10,16 @@ use unisono_context::{Digest, RunId, Tokens, TurnId};
 use super::{Amount, Caps, Level, Shortage, TurnCaps, describe_shortage, unknown_price};
 use crate::ids;
 
-/// What one level has in use.
+/// The amounts that one level has in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Charged.
     pub spent: Amount,
-    /// Reserved for calls that are under way.
+    /// Reserved for calls in progress.
     pub open: Amount,
     /// Reserved for the last calls of runs that have begun.
     pub kept: Amount,
-    /// Milliseconds of what has ended below it.
+    /// Milliseconds of everything below it that has ended.
     pub time_ms: u64,
 }
 
@@ -32,7 +32,7 @@ impl Account {
 
 /// What a run would like to ask its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ReservationRequest {
     /// Its number among the calls of the run, from 1; another number for each that is under way.
     pub call: u32,
     /// The model.
@@ -81,15 +81,15 @@ struct RunAccount {
     /// Calls under way, by number.
     calls: BTreeMap<u32, Reservation>,
     /// What was charged because somebody said so, not because nobody did.
-    told: Amount,
+    reported: Amount,
 }
 
 /// What was charged for a cancelled run of which something may come yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Lost {
+struct CancelledCharge {
     turn: TurnId,
     charged: Amount,
-    told: Amount,
+    reported: Amount,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +105,7 @@ pub struct Tree {
     account: Account,
     turns: BTreeMap<TurnId, TurnAccount>,
     runs: BTreeMap<RunId, RunAccount>,
-    lost: BTreeMap<RunId, Lost>,
+    lost: BTreeMap<RunId, CancelledCharge>,
 }
 
 impl Tree {
@@ -121,7 +121,7 @@ impl Tree {
     /// A run was opened.
     pub fn open(&mut self, turn: TurnId, run: RunId, definition: Digest) {
         let caps = self.turns.get(&turn).map(|turn| &turn.caps);
-        let caps = caps.map_or(Caps::NONE, |caps| caps.of_run(definition));
+        let caps = caps.map_or(Caps::NONE, |caps| caps.for_run(definition));
         self.runs.insert(run, RunAccount::new(turn, caps));
     }
 
@@ -165,7 +165,7 @@ impl Tree {
     /// Whether a call may be made now. One that does not fit beside what is reserved waits for
     /// that; where so much is spent that waiting does not help, or its run was told not to wait
     /// ([`Ask::short`]), it is the last one, for which a run that has begun has kept enough.
-    pub fn afford(&self, run: RunId, ask: &Ask) -> Verdict {
+    pub fn afford(&self, run: RunId, ask: &ReservationRequest) -> Verdict {
         let Some(known) = self.runs.get(&run) else {
             return Verdict::Refused("the run is not open".into());
         };
@@ -192,14 +192,14 @@ impl Tree {
         };
         let short = match (&ask.short, self.fits(run, own, amount + keep)) {
             (Some(short), _) => short.clone(),
-            (None, Fit::Fits) => return granted(keep, None),
-            (None, Fit::Later(short)) => return Verdict::Waits(short),
-            (None, Fit::Never(short)) => describe_shortage(&short),
+            (None, BudgetFit::Fits) => return granted(keep, None),
+            (None, BudgetFit::Later(short)) => return Verdict::Waits(short),
+            (None, BudgetFit::Never(short)) => describe_shortage(&short),
         };
         match self.fits(run, own, amount) {
-            Fit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),
-            Fit::Later(short) => Verdict::Waits(short),
-            Fit::Never(short) => Verdict::Refused(short.to_string().into()),
+            BudgetFit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),
+            BudgetFit::Later(short) => Verdict::Waits(short),
+            BudgetFit::Never(short) => Verdict::Refused(short.to_string().into()),
         }
     }
 
@@ -211,7 +211,7 @@ impl Tree {
         let before = known.calls.insert(reservation.call, reservation.clone());
         let before = before.map_or(Amount::ZERO, |before| before.amount);
         let (amount, keep, kept) = (reservation.amount, reservation.keep, known.account.kept);
-        self.each(run, |account| {
+        self.change_accounts(run, |account| {
             account.open = account.open + amount - before;
             account.kept = account.kept + keep - kept;
         });
@@ -219,14 +219,14 @@ impl Tree {
 
     /// A call has ended: charges what it used, and frees what was reserved for it. `told` is
     /// false where nobody said what it used.
-    pub fn settle(&mut self, run: RunId, call: u32, used: Amount, told: bool) {
+    pub fn settle(&mut self, run: RunId, call: u32, used: Amount, reported: bool) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
         let freed = known.calls.remove(&call);
         let freed = freed.map_or(Amount::ZERO, |call| call.amount);
-        if told {
-            known.told = known.told + used;
+        if reported {
+            known.reported = known.reported + used;
         }
         self.charge(run, used, freed);
     }
@@ -237,12 +237,12 @@ impl Tree {
     }
 
     /// Whether a call of a run is under way.
-    pub fn is_asking(&self, run: RunId) -> bool {
+    pub fn has_call_under_way(&self, run: RunId) -> bool {
         self.runs.get(&run).is_some_and(|run| !run.calls.is_empty())
     }
 
     /// Whether a run that has begun keeps something for its last call.
-    pub fn keeps(&self, run: RunId) -> bool {
+    pub fn keeps_last_call(&self, run: RunId) -> bool {
         let kept = self.runs.get(&run).map(|run| run.account.kept);
         kept.is_some_and(|kept| kept != Amount::ZERO)
     }
@@ -267,13 +267,13 @@ impl Tree {
 
     /// A reply of the run's model is recorded. One whose provider did not say what it used is
     /// charged at its worst case.
-    pub fn replied(&mut self, run: RunId, usage: &Usage) {
+    pub fn charge_reply(&mut self, run: RunId, usage: &Usage) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
         let freed = known.take_calls();
-        let used = known_or(usage, freed);
-        known.told = known.told + Amount::of(usage);
+        let used = usage_or_worst_case(usage, freed);
+        known.reported = known.reported + Amount::from_usage(usage);
         self.charge(run, used, freed);
     }
 
@@ -287,21 +287,21 @@ impl Tree {
 
     /// A run has ended: what is not charged yet is, and nothing stays reserved for it. Calls
     /// under way of which nobody said how they ended count as their worst case.
-    pub fn end(&mut self, run: RunId, how: End<'_>) {
+    pub fn end(&mut self, run: RunId, how: RunEnd<'_>) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
         let freed = known.take_calls();
         let used = match how {
-            End::Finished(all) => {
-                let rest = Amount::of(all) - known.told;
+            RunEnd::Finished(all) => {
+                let rest = Amount::from_usage(all) - known.reported;
                 Amount {
                     // Where the cost is not told, it is that of the last call at worst.
                     cost: all.cost.map_or(freed.cost, |_| rest.cost),
                     ..rest
                 }
             }
-            End::Failed | End::Cancelled => freed,
+            RunEnd::Failed | RunEnd::Cancelled => freed,
         };
         self.charge(run, used, freed);
         let Some(known) = self.runs.remove(&run) else {
@@ -309,11 +309,11 @@ impl Tree {
         };
         let kept = known.account.kept;
         self.above(known.turn, |account| account.kept = account.kept - kept);
-        if matches!(how, End::Cancelled) {
-            let lost = Lost {
+        if matches!(how, RunEnd::Cancelled) {
+            let lost = CancelledCharge {
                 turn: known.turn,
                 charged: freed,
-                told: known.told,
+                reported: known.reported,
             };
             self.lost.insert(run, lost);
         }
@@ -321,17 +321,17 @@ impl Tree {
 
     /// Something came of a run after it was cancelled: what it used takes the place of the worst
     /// case. `whole`: of all calls of the run.
-    pub fn late(&mut self, run: RunId, usage: &Usage, whole: bool) {
+    pub fn charge_late(&mut self, run: RunId, usage: &Usage, whole: bool) {
         let Some(lost) = self.lost.get_mut(&run) else {
             return;
         };
-        let mut used = Amount::of(usage);
+        let mut used = Amount::from_usage(usage);
         if whole {
-            used = used - lost.told;
+            used = used - lost.reported;
         }
         let (turn, refund) = (lost.turn, lost.charged);
         lost.charged = Amount::ZERO;
-        lost.told = lost.told + used;
+        lost.reported = lost.reported + used;
         self.above(turn, |account| {
             account.spent = account.spent + used - refund
         });
@@ -339,47 +339,47 @@ impl Tree {
 
     /// A part of what a call of a run used that was cancelled meanwhile: what is left of its worst
     /// case stays charged.
-    pub fn late_in_part(&mut self, run: RunId, usage: &Usage) {
+    pub fn charge_late_part(&mut self, run: RunId, usage: &Usage) {
         let Some(lost) = self.lost.get_mut(&run) else {
             return;
         };
-        let used = Amount::of(usage);
+        let used = Amount::from_usage(usage);
         let rest = lost.charged - used;
         let (turn, refund) = (lost.turn, lost.charged - rest);
         lost.charged = rest;
-        lost.told = lost.told + used;
+        lost.reported = lost.reported + used;
         self.above(turn, |account| {
             account.spent = account.spent + used - refund
         });
     }
 
     /// A model has replied to a request for a summary.
-    pub fn summarised(&mut self, turn: TurnId, usage: &Usage) {
+    pub fn charge_summary(&mut self, turn: TurnId, usage: &Usage) {
         let summaries = ids::summaries(turn);
         if self.runs.contains_key(&summaries) {
-            return self.replied(summaries, usage);
+            return self.charge_reply(summaries, usage);
         }
         // The turn has ended meanwhile.
-        let used = Amount::of(usage);
+        let used = Amount::from_usage(usage);
         self.above(turn, |account| account.spent = account.spent + used);
     }
 
     /// A turn has ended, after so many milliseconds; its runs have before.
     pub fn end_turn(&mut self, turn: TurnId, time_ms: u64) {
-        self.end(ids::summaries(turn), End::Failed);
+        self.end(ids::summaries(turn), RunEnd::Failed);
         self.turns.remove(&turn);
         self.account.time_ms = self.account.time_ms.saturating_add(time_ms);
     }
 
     fn charge(&mut self, run: RunId, used: Amount, freed: Amount) {
-        self.each(run, |account| {
+        self.change_accounts(run, |account| {
             account.spent = account.spent + used;
             account.open = account.open - freed;
         });
     }
 
     /// Changes the account of a run, and those above it in the same way.
-    fn each(&mut self, run: RunId, change: impl Fn(&mut Account)) {
+    fn change_accounts(&mut self, run: RunId, change: impl Fn(&mut Account)) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
@@ -416,24 +416,24 @@ impl Tree {
     }
 
     /// Whether so much fits at every level, in place of what the run has kept.
-    fn fits(&self, run: RunId, own: Amount, needed: Amount) -> Fit {
+    fn fits(&self, run: RunId, own: Amount, needed: Amount) -> BudgetFit {
         let mut later = None;
         for (level, account, caps) in self.levels(run).into_iter().flatten() {
             let Some(short) = caps.shortage(level, account.in_use() - own, needed) else {
                 continue;
             };
             if let Some(short) = caps.shortage(level, account.spent, needed) {
-                return Fit::Never(short);
+                return BudgetFit::Never(short);
             }
             later = Some(short);
         }
-        later.map_or(Fit::Fits, Fit::Later)
+        later.map_or(BudgetFit::Fits, BudgetFit::Later)
     }
 }
 
 /// How a run ended, as far as its account is concerned.
 #[derive(Clone, Copy, Debug)]
-pub enum End<'u> {
+pub enum RunEnd<'u> {
     /// With a result; all of its calls used so much.
     Finished(&'u Usage),
     /// Without one.
@@ -442,7 +442,7 @@ pub enum End<'u> {
     Cancelled,
 }
 
-enum Fit {
+enum BudgetFit {
     Fits,
     /// Once something that is reserved was freed.
     Later(Shortage),
@@ -457,7 +457,7 @@ impl RunAccount {
             caps,
             account: Account::default(),
             calls: BTreeMap::new(),
-            told: Amount::ZERO,
+            reported: Amount::ZERO,
         }
     }
 
@@ -470,8 +470,8 @@ impl RunAccount {
 }
 
 /// What a call used; where its provider did not say so, its worst case.
-fn known_or(usage: &Usage, worst: Amount) -> Amount {
-    let used = Amount::of(usage);
+fn usage_or_worst_case(usage: &Usage, worst: Amount) -> Amount {
+    let used = Amount::from_usage(usage);
     Amount {
         tokens: if used.tokens == Tokens::ZERO {
             worst.tokens

@@ -14,7 +14,8 @@ use super::RequestKey;
 use crate::budget::TurnCaps;
 
 /// What an agent is to do whose calls were answered by whoever asked.
-const GO_ON: &str = "The tools that you called have answered. Go on with what you were asked.";
+const CONTINUE_TEXT: &str =
+    "The tools that you called have answered. Go on with what you were asked.";
 
 /// What a turn is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,28 +122,28 @@ impl Calibration {
 
 /// How a summary is written that a person asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Writing {
+pub struct SummaryOptions {
     /// What its writer is told.
     pub instructions: Option<Arc<str>>,
     /// Who writes it, as `provider/model` or `extractive`; none: those that are configured.
     pub summariser: Option<Arc<str>>,
     /// What is done where no model writes one that can be taken.
-    pub unwritten: Unwritten,
+    pub unwritten: SummaryFallback,
 }
 
-impl Writing {
+impl SummaryOptions {
     /// By those that are configured, who are told this.
-    pub fn with_instructions(instructions: Option<impl Into<Arc<str>>>) -> Writing {
-        Writing {
+    pub fn with_instructions(instructions: Option<impl Into<Arc<str>>>) -> SummaryOptions {
+        SummaryOptions {
             instructions: instructions.map(Into::into),
-            ..Writing::default()
+            ..SummaryOptions::default()
         }
     }
 }
 
 /// What is done where no model writes the summary that a person asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unwritten {
+pub enum SummaryFallback {
     /// Nothing: the context stays as it is.
     #[default]
     Leave,
@@ -152,22 +153,28 @@ pub enum Unwritten {
     Extractive,
 }
 
-impl Unwritten {
+impl SummaryFallback {
     /// All of them.
-    pub const ALL: [Unwritten; 3] = [Unwritten::Retry, Unwritten::Extractive, Unwritten::Leave];
+    pub const ALL: [SummaryFallback; 3] = [
+        SummaryFallback::Retry,
+        SummaryFallback::Extractive,
+        SummaryFallback::Leave,
+    ];
 
     /// A word for it.
     pub const fn name(self) -> &'static str {
         match self {
-            Unwritten::Leave => "leave",
-            Unwritten::Retry => "retry",
-            Unwritten::Extractive => "extractive",
+            SummaryFallback::Leave => "leave",
+            SummaryFallback::Retry => "retry",
+            SummaryFallback::Extractive => "extractive",
         }
     }
 
     /// The one of that name.
-    pub fn from_name(name: &str) -> Option<Unwritten> {
-        Unwritten::ALL.into_iter().find(|way| way.name() == name)
+    pub fn from_name(name: &str) -> Option<SummaryFallback> {
+        SummaryFallback::ALL
+            .into_iter()
+            .find(|way| way.name() == name)
     }
 }
 
@@ -186,14 +193,14 @@ pub enum Work {
         /// What stays; none: all from the newest user message on.
         keep: Option<Keep>,
         /// How the summary is written.
-        writing: Writing,
+        writing: SummaryOptions,
     },
     /// Makes one part of the context smaller on a person's request.
     CompactPart {
         /// Which.
         part: ContextPart,
         /// How the summary is written, where there is one.
-        writing: Writing,
+        writing: SummaryOptions,
     },
     /// Takes a checkpoint back on a person's request.
     Restore {
@@ -205,7 +212,7 @@ pub enum Work {
         /// Which.
         checkpoint: CheckpointId,
         /// How the summary is written.
-        writing: Writing,
+        writing: SummaryOptions,
     },
     /// Puts a person's text in place of a checkpoint's.
     Edit {
@@ -230,7 +237,7 @@ impl Work {
     }
 
     /// How the person wants the summary written who asked for it.
-    pub const fn writing(&self) -> Option<&Writing> {
+    pub const fn writing(&self) -> Option<&SummaryOptions> {
         match self {
             Work::Compact { writing, .. }
             | Work::CompactPart { writing, .. }
@@ -255,11 +262,11 @@ impl Work {
             return None;
         };
         if input.role == Role::Tool {
-            return Some(GO_ON.into());
+            return Some(CONTINUE_TEXT.into());
         }
-        let brought = |part: &&Part| matches!(part, Part::ToolResult { .. });
-        let said = input.parts.iter().filter(|part| !brought(part));
-        let texts = said.map(Part::countable_text);
+        let is_result = |part: &&Part| matches!(part, Part::ToolResult { .. });
+        let parts = input.parts.iter().filter(|part| !is_result(part));
+        let texts = parts.map(Part::countable_text);
         Some(texts.collect::<Vec<_>>().join("\n").into())
     }
 }

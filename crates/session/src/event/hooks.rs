@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use unisono_context::{MessageId, Ordinal, TurnId};
 
-use crate::run::calls::{CallPlace, Output};
-use crate::tool::{HookEvent, HookRule, Unanswered};
+use crate::run::calls::{CallOutput, CallPlace};
+use crate::tool::{HookEvent, HookFailurePolicy, HookRule};
 
 /// What a hook is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,14 +42,14 @@ pub struct HookReply {
     /// Why it denies; none: it does not.
     pub deny: Option<Arc<str>>,
     /// Messages that are to be pinned.
-    pub pin: Vec<PinnedBy>,
+    pub pin: Vec<MessageReference>,
     /// What the summariser is told besides.
     pub instructions: Option<Arc<str>>,
 }
 
 /// How a hook names a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PinnedBy {
+pub enum MessageReference {
     /// By its number on the branch.
     Number(Ordinal),
     /// By its id.
@@ -69,12 +69,12 @@ pub struct HookAnswer {
 
 impl HookAnswer {
     /// What a model is told of a call that was denied; none: it was not.
-    pub(crate) fn denied(&self, hook: &str) -> Option<Output> {
+    pub(crate) fn denial_output(&self, hook: &str) -> Option<CallOutput> {
         let reason = self.denied.as_ref()?;
         let content = format!(
             "[denied: the hook `{hook}` did not allow this call; it was not made. It said: {reason}]"
         );
-        Some(Output {
+        Some(CallOutput {
             content: content.into(),
             is_error: true,
         })
@@ -82,11 +82,11 @@ impl HookAnswer {
 }
 
 /// What came of asking: the answer by what is asked about, and by what a failure stands for.
-pub(crate) fn settled(
+pub(crate) fn from_reply(
     rule: &HookRule,
     event: HookEvent,
     reply: Result<HookReply, Arc<str>>,
-) -> (HookAnswer, Vec<PinnedBy>) {
+) -> (HookAnswer, Vec<MessageReference>) {
     match reply {
         Ok(reply) if reply.deny.is_some() && !event.may_deny() => {
             let failed = format!("{} cannot be denied", event.name());
@@ -106,7 +106,7 @@ pub(crate) fn settled(
             (answer, reply.pin)
         }
         Err(reason) => {
-            let denies = rule.on_failure == Unanswered::Deny && event.may_deny();
+            let denies = rule.on_failure == HookFailurePolicy::Deny && event.may_deny();
             let denied = denies.then(|| format!("it gave no answer: {reason}").into());
             let answer = HookAnswer {
                 denied,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_denies_only_what_can_be_denied() {
+    fn a_hook_denies_only_deniable_events() {
         let rule = |on_failure| HookRule {
             name: "guard".into(),
             events: HookEvent::ALL.to_vec(),
@@ -139,28 +139,31 @@ mod tests {
             })
         };
         let fails = || Err(Arc::from("it hung"));
-        let (ignore, deny) = (rule(Unanswered::Ignore), rule(Unanswered::Deny));
+        let (ignore, deny) = (
+            rule(HookFailurePolicy::Ignore),
+            rule(HookFailurePolicy::Deny),
+        );
         for event in HookEvent::ALL {
-            let is_denied = |rule, reply| settled(rule, event, reply).0.denied.is_some();
+            let is_denied = |rule, reply| from_reply(rule, event, reply).0.denied.is_some();
             assert_eq!(is_denied(&ignore, denies()), event.may_deny());
             assert_eq!(is_denied(&deny, fails()), event.may_deny());
             assert!(!is_denied(&ignore, fails()));
             assert!(!is_denied(&deny, Ok(HookReply::default())));
-            let (answer, _) = settled(&ignore, event, fails());
+            let (answer, _) = from_reply(&ignore, event, fails());
             assert_eq!(answer.failed.as_deref(), Some("it hung"));
-            let noted = settled(&ignore, event, denies()).0.failed.is_some();
+            let noted = from_reply(&ignore, event, denies()).0.failed.is_some();
             assert_eq!(noted, !event.may_deny());
         }
-        assert!(deny.is_about("files__write") && !deny.is_about("shell__run"));
+        assert!(deny.applies_to("files__write") && !deny.applies_to("shell__run"));
         let all = HookRule {
             tools: Vec::new(),
-            ..rule(Unanswered::Deny)
+            ..rule(HookFailurePolicy::Deny)
         };
-        assert!(all.is_about("shell__run"));
+        assert!(all.applies_to("shell__run"));
         let other = HookRule {
             events: vec![HookEvent::TurnEnded],
             ..all
         };
-        assert!(!other.is_about("shell__run"));
+        assert!(!other.applies_to("shell__run"));
     }
 }

@@ -9,8 +9,8 @@ use unisono_context::{MessageId, RunId, Timestamp, Tokens, TurnId};
 use crate::assignment;
 use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
-use crate::run::{Ending, Round, Run};
-use crate::state::{Acts, State};
+use crate::run::{DelegationRound, Ending, Run};
+use crate::state::{State, StepLocation};
 use crate::turn::Phase;
 
 use super::Error;
@@ -62,7 +62,7 @@ impl State {
                 is_error,
             };
             let written = self.append_own((id, Role::Tool), vec![result], usage, at)?;
-            self.acted(written, run);
+            self.record_step_location(written, run);
         }
         Ok(())
     }
@@ -75,15 +75,15 @@ impl State {
         calls: &[DelegatedCall],
         at: Timestamp,
     ) -> Result<(), Error> {
-        let round = Round::new(number, calls);
+        let round = DelegationRound::new(number, calls);
         let (unopened, open) = (round.unopened, round.open);
         let run = self.run_mut(id)?;
         let (turn, shown) = (run.turn, run.role == RunRole::Lead);
-        let said = run.said(number).cloned();
+        let text = run.reply_text(number).cloned();
         run.rounds.push(round);
         self.turn_mut(turn)?.unopened += unopened;
         if shown {
-            let said = said.filter(|text| !text.trim().is_empty()).map(Part::Text);
+            let text = text.filter(|text| !text.trim().is_empty()).map(Part::Text);
             let calls = calls
                 .iter()
                 .enumerate()
@@ -92,7 +92,7 @@ impl State {
                     name: "delegate".into(),
                     arguments: assignment::delegate_arguments(&call.agent, Some(&call.task)).into(),
                 });
-            let parts = said.into_iter().chain(calls).collect();
+            let parts = text.into_iter().chain(calls).collect();
             self.append_own((turn, Role::Assistant), parts, None, at)?;
         }
         if open == 0 {
@@ -165,25 +165,29 @@ impl State {
         for (result, child) in results.collect::<Vec<_>>() {
             let usage = self.reported_usage(Some(child));
             let written = self.append_own((turn, Role::Tool), vec![result], usage, at)?;
-            self.acted(written, Some(child));
+            self.record_step_location(written, Some(child));
         }
         Ok(())
     }
 
     /// Remembers where the journal has what the agent did that wrote a message.
-    pub(super) fn acted(&mut self, message: MessageId, run: Option<RunId>) {
+    pub(super) fn record_step_location(&mut self, message: MessageId, run: Option<RunId>) {
         let run = run.and_then(|run| self.runs.get(&run));
         if let Some(run) = run.filter(|run| !run.steps.is_empty()) {
-            let acts = Acts {
+            let acts = StepLocation {
                 run: run.id,
                 first: run.opened_as,
                 last: self.events + 1,
             };
-            Arc::make_mut(&mut self.acts).insert(message, acts);
+            Arc::make_mut(&mut self.step_locations).insert(message, acts);
         }
     }
 
-    fn round_mut(&mut self, run: RunId, number: u32) -> Result<(TurnId, &mut Round), Error> {
+    fn round_mut(
+        &mut self,
+        run: RunId,
+        number: u32,
+    ) -> Result<(TurnId, &mut DelegationRound), Error> {
         let run: &mut Run = self.runs.get_mut(&run).ok_or(Error::UnknownRun(run))?;
         let (turn, id) = (run.turn, run.id);
         let round = run.round_mut(number).ok_or(Error::UnknownRun(id))?;

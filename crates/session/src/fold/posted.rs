@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_context::message::NewMessage;
 
 use crate::event::RequestKey;
-use crate::state::{Keyed, State};
+use crate::state::{KeyTarget, State};
 
 use super::Error;
 
@@ -19,7 +19,7 @@ impl State {
     ) -> Result<(), Error> {
         if let Some(key) = key {
             let keyed = Arc::make_mut(&mut self.keyed);
-            let stands_for = Keyed::Message(message.id);
+            let stands_for = KeyTarget::Message(message.id);
             keyed.insert(key.name.clone(), (key.request, stands_for));
         }
         if self.queues.contains_key(branch) {

@@ -11,7 +11,7 @@ use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens
 use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{self, Ending, Run};
-use crate::state::{EndedTurn, Keyed, State, joined};
+use crate::state::{EndedTurn, KeyTarget, State, full_system_text};
 use crate::tool::{self, HookEvent};
 use crate::turn::{Cached, Lazy, Phase, Turn};
 
@@ -21,11 +21,14 @@ impl State {
     pub(super) fn accept(&mut self, accepted: &AcceptedTurn, at: Timestamp) -> Result<(), Error> {
         let team = self.team(accepted)?;
         if matches!(accepted.work, Work::Answer { .. }) {
-            self.told = accepted.tools.clone();
+            self.newest_tools = accepted.tools.clone();
         }
         if let Some(key) = &accepted.key {
             let keyed = Arc::make_mut(&mut self.keyed);
-            keyed.insert(key.name.clone(), (key.request, Keyed::Turn(accepted.id)));
+            keyed.insert(
+                key.name.clone(),
+                (key.request, KeyTarget::Turn(accepted.id)),
+            );
         }
         let queue = self.queues.entry(accepted.branch.clone()).or_default();
         queue.push_back(accepted.id);
@@ -52,7 +55,7 @@ impl State {
             messages_appended: 0,
             snapshot: Cached(None),
             prefixes: Cached(None),
-            rooms: Cached(None),
+            headrooms: Cached(None),
             needs: Lazy::default(),
             rules: self.tool_rules.clone(),
             hooks_due: Vec::new(),
@@ -88,24 +91,24 @@ impl State {
     }
 
     pub(super) fn start(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
-        let system = joined(&self.system, &self.instructions);
+        let system = full_system_text(&self.system, &self.instructions);
         let turn = self.turn_in(id, "start", |phase| *phase == Phase::Queued)?;
         turn.phase = Phase::Preparing;
         turn.started_at = at;
         turn.counts_from = at;
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         turn.needs = Lazy::default();
-        if hooks::are_asked_about(&turn.accepted.work) {
-            turn.ask_hooks(HookEvent::TurnAccepted);
+        if hooks::has_turn_hooks(&turn.accepted.work) {
+            turn.schedule_hooks(HookEvent::TurnAccepted);
         }
         let branch = turn.accepted.branch.clone();
         if let Work::Answer { input, .. } = &turn.accepted.work {
             let mut input = input.clone();
             if input.role == Role::User {
                 // What tools came back with stands before what is said next.
-                let brought = |part: &Part| matches!(part, Part::ToolResult { .. });
-                let (results, said) = input.parts.into_iter().partition(brought);
-                input.parts = said;
+                let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+                let (results, texts) = input.parts.into_iter().partition(is_result);
+                input.parts = texts;
                 if !results.is_empty() {
                     self.append_own((id, Role::Tool), results, None, input.at)?;
                 }
@@ -125,7 +128,7 @@ impl State {
         turn.phase = Phase::Compacting(Box::new(plan.clone()));
         turn.hook_instructions.clear();
         if plan.step.cover().is_some() {
-            turn.ask_hooks(HookEvent::BeforeCompaction);
+            turn.schedule_hooks(HookEvent::BeforeCompaction);
         }
         Ok(())
     }
@@ -209,7 +212,7 @@ impl State {
             checkpoints.note_tightened(checkpoint.id);
         }
         if let Some(turn) = turn.and_then(|turn| self.turns.get_mut(&turn)) {
-            turn.ask_hooks(HookEvent::AfterCompaction);
+            turn.schedule_hooks(HookEvent::AfterCompaction);
         }
         Ok(())
     }
@@ -246,7 +249,7 @@ impl State {
         turn.tokens_before = Some(before);
         let branch = turn.accepted.branch.clone();
         if let Some(head) = self.tree.head(&branch) {
-            let (checkpoints, alterations) = self.without(head, checkpoint);
+            let (checkpoints, alterations) = self.without_checkpoint(head, checkpoint);
             (self.checkpoints, self.alterations) = (checkpoints.into(), alterations.into());
         }
         Ok(())
@@ -327,18 +330,18 @@ impl State {
         let branch = turn.accepted.branch.clone();
         let mut answer = None;
         if *outcome == Outcome::Answered {
-            let parts = self.answer_of(id)?;
+            let parts = self.answer_parts(id)?;
             let lead = self.turn_mut(id)?.lead_run;
             let usage = self.reported_usage(lead);
             let written = self.append_own((id, Role::Assistant), parts, usage, at)?;
-            self.acted(written, lead);
+            self.record_step_location(written, lead);
             answer = Some(written);
         }
         if let Some(turn) = self.turns.remove(&id) {
             for run in &turn.runs {
                 self.runs.remove(run);
             }
-            self.ask_of_end(&turn);
+            self.schedule_end_hooks(&turn);
         }
         let mut worked = true;
         if let Some(queue) = self.queues.get_mut(&branch) {
@@ -358,13 +361,13 @@ impl State {
     }
 
     /// What the lead said, and the calls it left to whoever asked.
-    fn answer_of(&self, id: TurnId) -> Result<Vec<Part>, Error> {
+    fn answer_parts(&self, id: TurnId) -> Result<Vec<Part>, Error> {
         let turn = self.turns.get(&id).ok_or(Error::UnknownTurn(id))?;
         let lead = turn.run(RunRole::Lead).and_then(|run| self.runs.get(&run));
         match lead.and_then(|run| run.ending.as_deref()) {
             Some(Ending::Finished { text, calls, .. }) => {
-                let said = calls.is_empty() || !text.trim().is_empty();
-                let text = said.then(|| Part::Text(text.clone()));
+                let has_text = calls.is_empty() || !text.trim().is_empty();
+                let text = has_text.then(|| Part::Text(text.clone()));
                 let calls = calls.iter().map(|call| Part::ToolCall {
                     id: call.id.clone(),
                     name: call.name.clone(),

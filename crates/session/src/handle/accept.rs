@@ -9,7 +9,7 @@ use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
 use crate::machine::{NewTurn, Preceding, Refusal};
-use crate::state::{Keyed, MAIN, State};
+use crate::state::{KeyTarget, MAIN, State};
 
 use super::{Recorder, append, restore};
 
@@ -21,7 +21,7 @@ pub(super) fn handle(
     new: NewTurn,
 ) -> Result<(), Refusal> {
     if let Some(key) = &key
-        && is_given(recorder.state, key)?
+        && is_repeated(recorder.state, key)?
     {
         return Ok(());
     }
@@ -78,17 +78,17 @@ pub(super) fn handle(
 
 /// Messages come before the turn. Whatever could refuse either is looked at before anything is
 /// recorded.
-pub(super) fn after(
+pub(super) fn handle_after(
     recorder: &mut Recorder<'_>,
     preceding: Preceding,
     key: Option<RequestKey>,
     new: NewTurn,
 ) -> Result<(), Refusal> {
-    let given = key
+    let repeated = key
         .as_ref()
-        .map(|key| is_given(recorder.state, key))
+        .map(|key| is_repeated(recorder.state, key))
         .transpose()?;
-    if given == Some(true) || is_known(recorder, new.id) {
+    if repeated == Some(true) || is_known(recorder, new.id) {
         return Ok(());
     }
     let input = match &new.work {
@@ -108,9 +108,9 @@ pub(super) fn after(
 }
 
 /// Whether a turn was given under the key before, for the same request.
-fn is_given(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
-    match state.key(&key.name) {
-        Some((request, Keyed::Turn(_))) if request == key.request => Ok(true),
+fn is_repeated(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
+    match state.key_target(&key.name) {
+        Some((request, KeyTarget::Turn(_))) if request == key.request => Ok(true),
         Some(_) => Err(Refusal::KeyReused(key.name.clone())),
         None => Ok(false),
     }
@@ -134,7 +134,7 @@ fn check(
         Work::Answer { input, .. } => {
             check_input(input)?;
             check_ids(recorder, new.id, input.id)?;
-            if input.parts.iter().any(brought) {
+            if input.parts.iter().any(is_tool_result) {
                 let open = open.map_or_else(|| open_calls(recorder, new), Ok)?;
                 return check_results(open, new, input);
             }
@@ -153,28 +153,32 @@ fn check(
 }
 
 /// What a tool came back with.
-fn brought(part: &Part) -> bool {
+fn is_tool_result(part: &Part) -> bool {
     matches!(part, Part::ToolResult { .. })
 }
 
 /// What a person says, after what tools came back with or alone, or that alone.
 fn check_input(input: &NewMessage) -> Result<(), Refusal> {
-    let results = input.parts.iter().take_while(|part| brought(part)).count();
-    let said = &input.parts[results..];
+    let results = input
+        .parts
+        .iter()
+        .take_while(|part| is_tool_result(part))
+        .count();
+    let others = &input.parts[results..];
     match input.role {
-        Role::User if said.iter().all(is_said) && (results == 0 || !said.is_empty()) => {}
+        Role::User if others.iter().all(is_user_part) && (results == 0 || !others.is_empty()) => {}
         // A tool may well come back with nothing.
-        Role::Tool if results > 0 && said.is_empty() => return Ok(()),
+        Role::Tool if results > 0 && others.is_empty() => return Ok(()),
         _ => return Err(Refusal::NotAnInput(input.id)),
     }
     let blank = |part: &Part| part.countable_text().trim().is_empty();
-    if said.iter().all(blank) {
+    if others.iter().all(blank) {
         return Err(Refusal::EmptyTask);
     }
     Ok(())
 }
 
-fn is_said(part: &Part) -> bool {
+fn is_user_part(part: &Part) -> bool {
     matches!(part, Part::Text(_) | Part::Attachment { .. })
 }
 

@@ -12,7 +12,7 @@ use unisono_context::{MessageId, Snapshot, Timestamp, Tokens, TurnId};
 
 use crate::event::{Fact, Outcome, Work};
 use crate::fold;
-use crate::headroom::Results;
+use crate::headroom::ResultsShare;
 use crate::ids;
 use crate::measure;
 use crate::pending_effects;
@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::turn::{Phase, Turn};
 
 use super::restore::{self, Decision};
-use super::rewrite::{self, Next};
+use super::rewrite::{self, RewriteDecision};
 use super::{Recorder, overdue, work};
 
 /// A compaction of more steps than this is given up; each step shrinks the context, so only a
@@ -31,7 +31,7 @@ const STEPS_MAX: u32 = 64;
 pub(crate) fn advance(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     loop {
         let before = recorder.events.len();
-        let at_work = recorder.state.turns_at_work().map(|turn| turn.accepted.id);
+        let at_work = recorder.state.active_turns().map(|turn| turn.accepted.id);
         for turn in at_work.collect::<Vec<_>>() {
             step(recorder, turn)?;
         }
@@ -97,14 +97,14 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     let encodings = turn.encodings();
     let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
-    if encodings.into_iter().any(uncounted) || measure::wanted(state, turn).is_some() {
+    if encodings.into_iter().any(uncounted) || measure::agent_to_measure(state, turn).is_some() {
         return Prepared::Waits;
     }
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let Some(view) = view(state, turn, answers) else {
         return failed("uncounted", "the branch has no messages");
     };
-    let Some(budgets) = state.kept_budgets(turn, &view) else {
+    let Some(budgets) = state.required_budgets(turn, &view) else {
         return Prepared::Waits;
     };
     if let Work::Restore { checkpoint } = turn.accepted.work {
@@ -119,8 +119,8 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
         return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), recorder.now) {
-            Ok(Next::Plan(plan)) => Prepared::Plan(Box::new(plan)),
-            Ok(Next::Record(fact)) => Prepared::Recorded(Box::new(fact)),
+            Ok(RewriteDecision::Plan(plan)) => Prepared::Plan(Box::new(plan)),
+            Ok(RewriteDecision::Record(fact)) => Prepared::Recorded(Box::new(fact)),
             Err((code, reason)) => failed(code, reason),
         };
     }
@@ -175,7 +175,9 @@ fn planned(
     let overflows = |planned: &_| matches!(planned, Err(Error::Overflow { .. }));
     let mut planned = plan(budgets);
     if overflows(&planned)
-        && let Some(all) = recorder.state.budgets_for(turn, view, Results::WhatIsLeft)
+        && let Some(all) = recorder
+            .state
+            .budgets_for(turn, view, ResultsShare::Remainder)
     {
         planned = plan(&all);
     }

@@ -9,7 +9,7 @@ use unisono_context::tree;
 
 use crate::event::{Fact, Work};
 use crate::machine::{Append, Preceding, Refusal};
-use crate::state::{Keyed, MAIN, State};
+use crate::state::{KeyTarget, MAIN, State};
 
 use super::Recorder;
 
@@ -17,8 +17,8 @@ use super::Recorder;
 /// context that is being prepared or was frozen does not change.
 pub(super) fn handle(recorder: &mut Recorder<'_>, new: Append) -> Result<(), Refusal> {
     if let Some(key) = &new.key {
-        match recorder.state.key(&key.name) {
-            Some((request, Keyed::Message(_))) if request == key.request => return Ok(()),
+        match recorder.state.key_target(&key.name) {
+            Some((request, KeyTarget::Message(_))) if request == key.request => return Ok(()),
             Some(_) => return Err(Refusal::KeyReused(key.name.clone())),
             None => {}
         }

@@ -23,6 +23,6 @@ pub(super) fn handle(
     if calls.is_empty() || known.round(round).is_some() {
         return Ok(());
     }
-    let calls = recorder.state.admitted(known, calls);
+    let calls = recorder.state.admit_calls(known, calls);
     recorder.record(Fact::Delegated { run, round, calls })
 }

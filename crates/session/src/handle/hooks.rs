@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::MessageId;
 
-use crate::event::{self, Fact, HookPlace, HookPoint, HookReply, PinnedBy};
+use crate::event::{self, Fact, HookPlace, HookPoint, HookReply, MessageReference};
 use crate::fold;
 use crate::machine::Refusal;
 use crate::tool::HookEvent;
@@ -29,7 +29,7 @@ pub(super) fn answered(
         HookPoint::Call(_) => HookEvent::BeforeToolCall,
     };
     let branch = recorder.state.hook_job(place).map(|job| job.branch);
-    let (answer, pins) = event::settled(&rule, event, reply);
+    let (answer, pins) = event::from_reply(&rule, event, reply);
     let denied = answer.denied.clone();
     let hook = rule.name.clone();
     recorder.record(Fact::HookAnswered {
@@ -46,7 +46,7 @@ pub(super) fn answered(
             recorder.fail_turn(turn, DENIED, reason)
         }
         (HookPoint::Turn { .. }, None) => Ok(()),
-        (HookPoint::Call(call), _) => calls::start(recorder, call.run),
+        (HookPoint::Call(call), _) => calls::start_of_run(recorder, call.run),
     }
 }
 
@@ -54,13 +54,13 @@ pub(super) fn answered(
 fn pin_all(
     recorder: &mut Recorder<'_>,
     branch: &Arc<str>,
-    pins: &[PinnedBy],
+    pins: &[MessageReference],
 ) -> Result<(), fold::Error> {
     for named in pins {
         let tree = &recorder.state.tree;
         let message: Option<MessageId> = match named {
-            PinnedBy::Id(id) => Some(*id),
-            PinnedBy::Number(number) => {
+            MessageReference::Id(id) => Some(*id),
+            MessageReference::Number(number) => {
                 let head = tree.head(branch);
                 let node = head.and_then(|head| tree.at(head, *number));
                 node.map(|node| node.message.id)

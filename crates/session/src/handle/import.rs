@@ -13,13 +13,13 @@ use crate::input::{EPHEMERAL, RESERVED_LABELS};
 use crate::machine::{Import, ImportNotes, Refusal};
 use crate::state::{MAIN, State};
 
-use super::{Recorder, completed, fork, step_done};
+use super::{Recorder, complete_counts, fork, step_done};
 
 /// Checks the whole conversation before anything of it is recorded. The same import again records
 /// what a crash kept from the journal, which is nothing where all of it is there.
 pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<(), Refusal> {
     let session = import.session.ok_or(Refusal::NoSessionId)?;
-    label(&mut import)?;
+    set_labels(&mut import)?;
     let branches = heads(&import);
     check(&import, &branches)?;
     if recorder.state.id.is_none() {
@@ -62,9 +62,9 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
     for checkpoint in import.checkpoints {
         let (id, number) = (checkpoint.id, checkpoint.number);
         let before = std::iter::from_fn(|| alterations.next_if(|(after, _)| *after < number));
-        shorten(recorder, before.collect())?;
+        record_alterations(recorder, before.collect())?;
         if recorder.state.checkpoints.get(id).is_none() {
-            let (turn, checkpoint) = (None, counted(checkpoint));
+            let (turn, checkpoint) = (None, with_all_counts(checkpoint));
             recorder.record(Fact::Compacted { turn, checkpoint })?;
         }
         // Nothing takes that back.
@@ -76,7 +76,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             })?;
         }
     }
-    shorten(recorder, alterations.collect())?;
+    record_alterations(recorder, alterations.collect())?;
     let (decided, sealed, notes) = (import.topics, import.sealed, import.notes);
     if !knows_topics(recorder.state, &decided, &sealed) || !knows_notes(recorder.state, &notes) {
         recorder.record(Fact::TopicsImported {
@@ -99,7 +99,7 @@ fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
 
 /// Refuses labels that are not for whoever brings the conversation, and gives those that are.
 /// There is no other way by which a session comes to labels.
-fn label(import: &mut Import) -> Result<(), Refusal> {
+fn set_labels(import: &mut Import) -> Result<(), Refusal> {
     let mut names = import.labels.keys();
     if let Some(name) = names.find(|name| name.starts_with(RESERVED_LABELS)) {
         return Err(Refusal::ReservedLabel(name.clone()));
@@ -111,7 +111,10 @@ fn label(import: &mut Import) -> Result<(), Refusal> {
 }
 
 /// Masks and cuts what was not, of the messages that were before the next checkpoint.
-fn shorten(recorder: &mut Recorder<'_>, made: Vec<(u32, Alteration)>) -> Result<(), Refusal> {
+fn record_alterations(
+    recorder: &mut Recorder<'_>,
+    made: Vec<(u32, Alteration)>,
+) -> Result<(), Refusal> {
     let made = made.into_iter().map(|(_, alteration)| alteration);
     let mut alterations: Vec<Alteration> =
         made.filter(|a| !was_altered(recorder.state, a)).collect();
@@ -175,8 +178,8 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
 }
 
 /// With a count in every encoding: one that lacks any could never be part of a context.
-fn counted(mut checkpoint: Arc<Checkpoint>) -> Arc<Checkpoint> {
-    let counts = completed(checkpoint.counts, || checkpoint.context_text().len());
+fn with_all_counts(mut checkpoint: Arc<Checkpoint>) -> Arc<Checkpoint> {
+    let counts = complete_counts(checkpoint.counts, || checkpoint.context_text().len());
     if counts != checkpoint.counts {
         Arc::make_mut(&mut checkpoint).counts = counts;
     }

@@ -31,7 +31,7 @@ pub(super) fn handle(
     let first = !open.measured.contains(model);
     match known.filter(|_| decides && first) {
         Some(before) => {
-            let calibration = measure::measured(before, estimated, reported);
+            let calibration = measure::updated_calibration(before, estimated, reported);
             recorder.record(Fact::Measured { turn, calibration })
         }
         None => Ok(()),

@@ -7,7 +7,7 @@ use unisono_context::{RunId, TurnId};
 use crate::budget::{EXCEEDED, Shortage, describe_shortage};
 use crate::event::Fact;
 use crate::fold;
-use crate::run::{Cause, Ending, said, used};
+use crate::run::{Ending, RunCause, last_text, total_usage};
 use crate::turn::TIMED_OUT;
 
 use super::{Recorder, children, reserve};
@@ -51,9 +51,9 @@ fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(
         return Ok(());
     };
     let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
-    let (said, usage) = (said(&run.steps), used(&run.steps));
+    let (last, usage) = (last_text(&run.steps), total_usage(&run.steps));
     reserve::settle_calls(recorder, id)?;
-    let ending = match said {
+    let ending = match last {
         Some(text) => Ending::Finished {
             text,
             calls: Vec::new(),
@@ -62,7 +62,7 @@ fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(
             duration_ms,
         },
         None => Ending::Failed {
-            cause: Cause::Budget,
+            cause: RunCause::Budget,
             reason: short.to_string().into(),
             duration_ms,
         },

@@ -30,8 +30,8 @@ pub(super) fn check(
     let view = view.ok_or_else(unfit)?;
     let is_old = |id| cover.supersedes.first() == Some(&id);
     let old = view.active().iter().find(|active| is_old(active.id));
-    let old = old.ok_or("the summary it was to replace is not in the context any more")?;
-    let budgets = state.kept_budgets(open, &view);
+    let old = old.ok_or("the summary to replace is no longer in the context")?;
+    let budgets = state.required_budgets(open, &view);
     for budget in budgets.ok_or_else(unfit)?.iter() {
         let count = written.counts.get(budget.encoding).unwrap_or_default();
         let rest = without(&view, budget, old).ok_or_else(unfit)?;

@@ -2,7 +2,7 @@
 
 use unisono_context::RunId;
 
-use crate::budget::{Amount, Ask, Reservation, Verdict};
+use crate::budget::{Amount, Reservation, ReservationRequest, Verdict};
 use crate::event::Fact;
 use crate::fold;
 use crate::machine::CallEnd;
@@ -14,7 +14,7 @@ pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
-    ask: &Ask,
+    ask: &ReservationRequest,
 ) -> Result<(), fold::Error> {
     if recorder.state.budget.reserved(run, ask.call).is_some() {
         return Ok(());
@@ -67,14 +67,14 @@ pub(super) fn settle(
     call: u32,
     end: &CallEnd,
 ) -> Result<(), fold::Error> {
-    let summarising = recorder.state.summarising(run, attempt).is_some();
+    let summarising = recorder.state.summarising_turn(run, attempt).is_some();
     let under_way = summarising || recorder.attempt(run, attempt).is_some();
     let reserved = recorder.state.budget.reserved(run, call);
     let Some(reserved) = reserved.filter(|_| under_way) else {
         return Ok(());
     };
-    let (used, told) = match end {
-        CallEnd::Used(usage) => (Amount::of(usage), true),
+    let (used, reported) = match end {
+        CallEnd::Used(usage) => (Amount::from_usage(usage), true),
         CallEnd::Unsent => (Amount::ZERO, true),
         CallEnd::Lost => (reserved.amount, false),
     };
@@ -82,6 +82,6 @@ pub(super) fn settle(
         run,
         call,
         used,
-        told,
+        told: reported,
     })
 }

@@ -66,7 +66,7 @@ pub(super) fn decide(
         Ok(found) => found,
         Err(why) => return failed("not_active", why.to_string()),
     };
-    let (checkpoints, alterations) = state.without(head, checkpoint);
+    let (checkpoints, alterations) = state.without_checkpoint(head, checkpoint);
     let pinned = &state.pinned;
     let after = View::new(&state.tree, &checkpoints, &alterations, pinned, head, false);
     let overflow = budgets.iter().find_map(|budget| {

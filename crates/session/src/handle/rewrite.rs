@@ -13,10 +13,10 @@ use crate::ids;
 use crate::state::State;
 use crate::turn::Turn;
 
-use super::completed;
+use super::complete_counts;
 
 /// What comes next of a turn that writes a checkpoint anew.
-pub(super) enum Next {
+pub(super) enum RewriteDecision {
     /// A summariser is to be asked.
     Plan(Plan),
     /// This is to be recorded.
@@ -30,7 +30,7 @@ pub(super) fn decide(
     checkpoint: CheckpointId,
     (view, budgets): (&View<'_>, &Budgets),
     now: Timestamp,
-) -> Result<Next, (&'static str, String)> {
+) -> Result<RewriteDecision, (&'static str, String)> {
     let accepted = &turn.accepted;
     let status = state
         .checkpoints
@@ -39,21 +39,21 @@ pub(super) fn decide(
     let Work::Edit { text, counts, .. } = &accepted.work else {
         let plan = compaction::anew(view, budgets, &accepted.policy, old);
         return plan
-            .map(Next::Plan)
+            .map(RewriteDecision::Plan)
             .map_err(|why| ("compaction_failed", why.to_string()));
     };
     let body = Body::Summary(text.clone());
     let edit = Edit {
         id: ids::checkpoint(accepted.id, 0),
         text,
-        counts: completed(*counts, || {
+        counts: complete_counts(*counts, || {
             block_text(&old.covers, &body, &old.key_facts).len()
         }),
         at: now,
     };
     let made = compaction::edited(view, budgets, &accepted.policy, old, edit);
     let made = made.map_err(|why| ("edit_rejected", why.to_string()))?;
-    Ok(Next::Record(Fact::Compacted {
+    Ok(RewriteDecision::Record(Fact::Compacted {
         turn: Some(accepted.id),
         checkpoint: Arc::new(made),
     }))

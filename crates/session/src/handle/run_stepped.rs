@@ -20,7 +20,7 @@ pub(super) fn handle(
 ) -> Result<(), fold::Error> {
     match recorder.attempt(run, attempt) {
         Some(known) if !is_recorded(known, &step) => {
-            let fact = match answered(known, &step) {
+            let fact = match answered_round(known, &step) {
                 Some(round) => Fact::ToolsAnswered { run, round },
                 None => Fact::RunStepped { run, step },
             };
@@ -31,7 +31,7 @@ pub(super) fn handle(
 }
 
 /// The round whose recorded results the step is: they are not written a second time.
-fn answered(run: &Run, step: &Step) -> Option<u32> {
+fn answered_round(run: &Run, step: &Step) -> Option<u32> {
     let Step::Tools(results) = step else {
         return None;
     };

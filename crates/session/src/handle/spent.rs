@@ -25,7 +25,7 @@ pub(super) fn handle(
     }
     let reserved = call.and_then(|call| recorder.state.budget.reserved(run, call));
     if let Some(reserved) = reserved.cloned() {
-        let used = Amount::of(&spent.usage);
+        let used = Amount::from_usage(&spent.usage);
         recorder.record(Fact::CallSettled {
             run,
             call: reserved.call,

@@ -15,7 +15,7 @@ use crate::ids;
 use crate::machine::{StepResult, Written};
 use crate::state::State;
 
-use super::{Recorder, completed, replaced};
+use super::{Recorder, complete_counts, replaced};
 
 /// Commits a step that makes the context smaller; anything else counts as a failure.
 pub(super) fn done(
@@ -50,25 +50,25 @@ pub(super) fn failed(
     let Some(plan) = under_way(recorder, turn, step) else {
         return Ok(());
     };
-    let told = reason.to_string();
+    let text = reason.to_string();
     recorder.record(Fact::CompactionFailed { turn, reason })?;
     let Some(open) = recorder.state.turns.get(&turn) else {
         return Ok(());
     };
-    let anew = matches!(plan.step, Step::Rewrite { .. });
-    if !anew && again && open.step_failures < STEP_FAILURES_MAX {
+    let is_regeneration = matches!(plan.step, Step::Rewrite { .. });
+    if !is_regeneration && again && open.step_failures < STEP_FAILURES_MAX {
         return Ok(());
     }
     if !matches!(open.accepted.work, Work::Answer { .. }) {
-        return recorder.fail_turn(turn, "compaction_failed", told);
+        return recorder.fail_turn(turn, "compaction_failed", text);
     }
-    if anew {
+    if is_regeneration {
         return Ok(());
     }
     match plan.step.cover() {
-        Some(cover) => commit(recorder, turn, &plan, note(cover)),
+        Some(cover) => commit(recorder, turn, &plan, dropped_note(cover)),
         None => {
-            let mut alterations = by_hand(recorder.state, &plan.step);
+            let mut alterations = shortened_by_bytes(recorder.state, &plan.step);
             alterations.retain(|alteration| shrinks(recorder.state, &plan, alteration));
             recorder.record(Fact::Altered {
                 turn: Some(turn),
@@ -144,7 +144,7 @@ fn carried_out(
 }
 
 fn complete(cover: &Cover, mut written: Written) -> Written {
-    written.counts = completed(written.counts, || {
+    written.counts = complete_counts(written.counts, || {
         block_text(&cover.spans, &written.body, &written.key_facts).len()
     });
     written
@@ -159,7 +159,7 @@ pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     if let Some(known) = ever.find(|known| known.form == alteration.form) {
         return known.counts;
     }
-    completed(alteration.counts, || {
+    complete_counts(alteration.counts, || {
         let node = state.tree.get(alteration.message);
         let parts = node.map(|node| altered_parts(&node.message, alteration.form));
         let texts = parts
@@ -192,7 +192,7 @@ fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
 }
 
 /// The shortened messages of a step, counted by their bytes.
-fn by_hand(state: &State, step: &Step) -> Vec<Alteration> {
+fn shortened_by_bytes(state: &State, step: &Step) -> Vec<Alteration> {
     let forms = step.forms().into_iter();
     let alterations = forms.map(|(message, ordinal, form)| {
         let counts = Counts::default();
@@ -209,7 +209,7 @@ fn by_hand(state: &State, step: &Step) -> Vec<Alteration> {
 }
 
 /// The note that stands for a range nobody could summarise, counted by its bytes.
-fn note(cover: &Cover) -> Written {
+fn dropped_note(cover: &Cover) -> Written {
     let written = Written {
         body: Body::Tombstone,
         key_facts: Vec::new(),
@@ -236,7 +236,7 @@ fn commit(
             checkpoint: Arc::new(checkpoint),
         }),
         None => {
-            let reason = "the step does not lie on its branch".to_owned();
+            let reason = "the step is not on its branch".to_owned();
             recorder.fail_turn(turn, "compaction_failed", reason)
         }
     }

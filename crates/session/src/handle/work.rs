@@ -9,7 +9,7 @@ use crate::agent::{ContextMode, Definition};
 use crate::event::{Fact, OpenedRun, Outcome, RunRole};
 use crate::fold;
 use crate::ids;
-use crate::run::{Cause, Ending, Run};
+use crate::run::{Ending, Run, RunCause};
 use crate::turn::{Phase, Turn};
 
 use super::{Recorder, children, run_ended};
@@ -37,7 +37,7 @@ fn open_team(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error>
     let rendered = turn.prefixes.0.is_some();
     let fan_out = turn.team.delegates.len();
     let opened = turn.fan_out.len();
-    let next = if opened < fan_out && !turn.in_order() {
+    let next = if opened < fan_out && !turn.is_pipeline() {
         opened..fan_out
     } else if turn.open_fan_out == 0 {
         opened..opened + 1
@@ -84,24 +84,24 @@ fn record_opening(recorder: &mut Recorder<'_>, run: OpenedRun) -> Result<(), fol
     let Some(turn) = recorder.state.turns.get(&run.turn) else {
         return Ok(());
     };
-    let (id, too_small) = (run.id, turn.too_small(run.definition));
+    let (id, too_small) = (run.id, turn.too_small_reason(run.definition));
     recorder.record(Fact::RunOpened { run })?;
     match too_small {
-        Some(reason) => run_ended::failed(recorder, id, Cause::Overflow, reason),
+        Some(reason) => run_ended::failed(recorder, id, RunCause::Overflow, reason),
         None => Ok(()),
     }
 }
 
 /// Ends open runs whose agents are too small: what a crash between their openings and ends left.
-pub(super) fn refuse_left(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+pub(super) fn refuse_too_small(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(());
     };
     let open = recorder.state.runs_of(turn).filter(|run| run.is_open());
-    let too_small = open.filter_map(|run| Some((run.id, turn.too_small(run.definition)?)));
+    let too_small = open.filter_map(|run| Some((run.id, turn.too_small_reason(run.definition)?)));
     for (run, reason) in too_small.collect::<Vec<_>>() {
         if recorder.state.runs.get(&run).is_some_and(Run::is_open) {
-            run_ended::failed(recorder, run, Cause::Overflow, reason)?;
+            run_ended::failed(recorder, run, RunCause::Overflow, reason)?;
         }
     }
     Ok(())
@@ -133,7 +133,7 @@ pub(super) fn opening(
     };
     let prefixes = turn.prefixes.0.as_ref();
     let prefix = prefixes.and_then(|prefixes| prefixes.get(&definition));
-    let too_small = turn.too_small(definition).is_some();
+    let too_small = turn.too_small_reason(definition).is_some();
     let shared = agent.context == ContextMode::Snapshot && !too_small;
     Ok(OpenedRun {
         id,

@@ -1,13 +1,13 @@
 //! Calls of tools with effects outside, made for the agent of a run.
 //!
 //! ```text
-//! Hooks are asked first, one after the other (`Asked`); one that denies ends the call.
+//! Hooks are asked first, one after the other (`HookPending`); a denial ends the call.
 //!
-//!            ┌─ Held ──approved──┐                    ┌──► Ended
-//! called ────┤    └─denied, expired──────────────────►│
-//!            └────────────────► Ready ──► Started ────┤
-//!                                 ▲                   └──► InDoubt ──done, failed──► Ended
-//!                                 └────────repeat─────────────┘
+//!            ┌─ AwaitingApproval ──approved──┐                    ┌──► Ended
+//! called ────┤          └────denied, expired─────────────────────►│
+//!            └────────────────────────────► Ready ──► Started ────┤
+//!                                             ▲                   └──► InDoubt ──done, failed──► Ended
+//!                                             └─────────repeat────────────┘
 //! ```
 //!
 //! A call is made only once [`Started`](Status::Started) is on disk. A session that finds such a
@@ -55,11 +55,14 @@ pub struct PlannedCall {
 
 impl PlannedCall {
     /// How it stands once so many of its hooks have let it through.
-    fn status_after(&self, asked: usize) -> Status {
+    fn status_after(&self, asked: usize) -> CallStatus {
         match (self.hooks.get(asked), &self.approval) {
-            (Some(rule), _) => Status::Asked { rule: *rule, asked },
-            (None, Some(_)) => Status::Held,
-            (None, None) => Status::Ready,
+            (Some(rule), _) => CallStatus::HookPending {
+                rule: *rule,
+                hooks_passed: asked,
+            },
+            (None, Some(_)) => CallStatus::AwaitingApproval,
+            (None, None) => CallStatus::Ready,
         }
     }
 }
@@ -75,7 +78,7 @@ pub struct Approval {
 
 /// What a call came back with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct CallOutput {
     /// The text the model is told.
     pub content: Arc<str>,
     /// Whether it failed.
@@ -84,7 +87,7 @@ pub struct Output {
 
 /// What was decided about a call that waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum CallDecision {
     /// It is to be made.
     Approved,
     /// It is not to be made.
@@ -108,57 +111,57 @@ pub enum Decision {
     },
 }
 
-impl Decision {
+impl CallDecision {
     /// The stable word.
     pub const fn name(&self) -> &'static str {
         match self {
-            Decision::Approved => "approved",
-            Decision::Denied { .. } => "denied",
-            Decision::Expired => "expired",
-            Decision::Done { .. } => "done",
-            Decision::Repeat => "repeated",
-            Decision::Failed { .. } => "failed",
+            CallDecision::Approved => "approved",
+            CallDecision::Denied { .. } => "denied",
+            CallDecision::Expired => "expired",
+            CallDecision::Done { .. } => "done",
+            CallDecision::Repeat => "repeated",
+            CallDecision::Failed { .. } => "failed",
         }
     }
 
     /// Whether it answers a call in that status.
-    pub const fn answers(&self, status: &Status) -> bool {
+    pub const fn can_answer(&self, status: &CallStatus) -> bool {
         match self {
-            Decision::Approved | Decision::Denied { .. } | Decision::Expired => {
-                matches!(status, Status::Held)
+            CallDecision::Approved | CallDecision::Denied { .. } | CallDecision::Expired => {
+                matches!(status, CallStatus::AwaitingApproval)
             }
-            Decision::Done { .. } | Decision::Repeat | Decision::Failed { .. } => {
-                matches!(status, Status::InDoubt)
+            CallDecision::Done { .. } | CallDecision::Repeat | CallDecision::Failed { .. } => {
+                matches!(status, CallStatus::InDoubt)
             }
         }
     }
 
     /// How the call stands after it.
-    pub(crate) fn status(&self) -> Status {
-        let error = |content: String| Output {
+    pub(crate) fn status(&self) -> CallStatus {
+        let error = |content: String| CallOutput {
             content: content.into(),
             is_error: true,
         };
-        Status::Ended(match self {
-            Decision::Approved | Decision::Repeat => return Status::Ready,
-            Decision::Denied { reason: None } => error(
+        CallStatus::Ended(match self {
+            CallDecision::Approved | CallDecision::Repeat => return CallStatus::Ready,
+            CallDecision::Denied { reason: None } => error(
                 "[denied: a person did not allow this call; it was not made. Go on without it, \
                  or ask what is wanted instead]"
                     .to_owned(),
             ),
-            Decision::Denied {
+            CallDecision::Denied {
                 reason: Some(reason),
             } => error(format!(
                 "[denied: a person did not allow this call; it was not made. They said: {reason}]"
             )),
-            Decision::Expired => {
+            CallDecision::Expired => {
                 error("[denied: nobody allowed this call in time; it was not made]".to_owned())
             }
-            Decision::Done { text } => Output {
+            CallDecision::Done { text } => CallOutput {
                 content: text.clone(),
                 is_error: false,
             },
-            Decision::Failed { text } => Output {
+            CallDecision::Failed { text } => CallOutput {
                 content: text.clone(),
                 is_error: true,
             },
@@ -168,16 +171,16 @@ impl Decision {
 
 /// How far a call has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum CallStatus {
     /// A hook is asked.
-    Asked {
+    HookPending {
         /// Which, by its position among those of the turn.
         rule: u32,
         /// How many of the call's hooks were asked before.
-        asked: usize,
+        hooks_passed: usize,
     },
     /// It waits for a person to agree.
-    Held,
+    AwaitingApproval,
     /// It may be made, once those before it are done with.
     Ready,
     /// It is being made.
@@ -185,30 +188,36 @@ pub enum Status {
     /// It may have been made: it waits for a person who knows.
     InDoubt,
     /// It is done with.
-    Ended(Output),
+    Ended(CallOutput),
 }
 
 /// A call and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct TrackedCall {
     /// What is called.
     pub planned: PlannedCall,
     /// When it was asked for.
     pub asked_at: Timestamp,
     /// How far it has come.
-    pub status: Status,
+    pub status: CallStatus,
 }
 
-impl Call {
+impl TrackedCall {
     /// Whether a person is waited for.
     pub fn waits_for_person(&self) -> bool {
-        matches!(self.status, Status::Held | Status::InDoubt)
+        matches!(
+            self.status,
+            CallStatus::AwaitingApproval | CallStatus::InDoubt
+        )
     }
 
     /// How it stands once the hook that is asked has let it through.
-    pub(crate) fn after_hook(&self) -> Status {
+    pub(crate) fn after_hook(&self) -> CallStatus {
         match self.status {
-            Status::Asked { asked, .. } => self.planned.status_after(asked + 1),
+            CallStatus::HookPending {
+                hooks_passed: asked,
+                ..
+            } => self.planned.status_after(asked + 1),
             ref other => other.clone(),
         }
     }
@@ -225,16 +234,16 @@ pub struct CallRound {
     /// As in [`CallPlace::round`].
     pub number: u32,
     /// In the order of the reply.
-    pub calls: Vec<Call>,
+    pub calls: Vec<TrackedCall>,
 }
 
 /// What came of the calls of a round. It changes only with the session's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Calling {
+pub enum CallRoundStatus {
     /// There is no such round, or its turn has ended.
     Unknown,
     /// Some are not done with.
-    UnderWay {
+    InProgress {
         /// Whether nothing is done but to wait for a person.
         held: bool,
     },
@@ -245,7 +254,7 @@ pub enum Calling {
 
 /// A call that waits for a person, with all they need to decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingCall {
     /// The name by which it is answered.
     pub id: CallId,
     /// Where it is.
@@ -255,12 +264,12 @@ pub struct Waiting {
     /// The agent that asked for it.
     pub agent: AgentId,
     /// The call.
-    pub call: Call,
+    pub call: TrackedCall,
 }
 
 impl CallRound {
     pub(crate) fn new(number: u32, calls: &[PlannedCall], at: Timestamp) -> CallRound {
-        let calls = calls.iter().map(|planned| Call {
+        let calls = calls.iter().map(|planned| TrackedCall {
             status: planned.status_after(0),
             planned: planned.clone(),
             asked_at: at,
@@ -273,14 +282,14 @@ impl CallRound {
 
     /// The calls to be made now: those that change nothing at once, all others one after the
     /// other.
-    pub(crate) fn to_start(&self) -> Vec<u32> {
+    pub(crate) fn startable(&self) -> Vec<u32> {
         let mut to_start = Vec::new();
         let mut blocked = false;
         for (index, call) in (0..).zip(&self.calls) {
-            if call.status == Status::Ready && !(blocked && call.keeps_order()) {
+            if call.status == CallStatus::Ready && !(blocked && call.keeps_order()) {
                 to_start.push(index);
             }
-            blocked |= call.keeps_order() && !matches!(call.status, Status::Ended(_));
+            blocked |= call.keeps_order() && !matches!(call.status, CallStatus::Ended(_));
         }
         to_start
     }
@@ -289,7 +298,7 @@ impl CallRound {
     pub(crate) fn results(&self) -> Option<Vec<ToolResult>> {
         let each = self.calls.iter();
         let ended = each.map(|call| match &call.status {
-            Status::Ended(output) => Some(ToolResult {
+            CallStatus::Ended(output) => Some(ToolResult {
                 call_id: call.planned.call_id.clone(),
                 content: output.content.clone(),
                 is_error: output.is_error,
@@ -299,15 +308,16 @@ impl CallRound {
         ended.collect()
     }
 
-    fn calling(&self) -> Calling {
+    fn calling(&self) -> CallRoundStatus {
         match self.results() {
-            Some(results) => Calling::Ended(results),
+            Some(results) => CallRoundStatus::Ended(results),
             None => {
                 let mut calls = self.calls.iter();
-                let asks =
-                    |status: &Status| matches!(status, Status::Started | Status::Asked { .. });
+                let asks = |status: &CallStatus| {
+                    matches!(status, CallStatus::Started | CallStatus::HookPending { .. })
+                };
                 let made = calls.any(|call| asks(&call.status));
-                Calling::UnderWay { held: !made }
+                CallRoundStatus::InProgress { held: !made }
             }
         }
     }
@@ -320,12 +330,12 @@ impl Run {
     }
 
     /// Its calls that are not done with.
-    pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &Call)> {
+    pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &TrackedCall)> {
         let rounds = self.is_open().then_some(&self.calls);
         let rounds = rounds.into_iter().flatten();
         rounds.flat_map(move |round| {
             let calls = (0..).zip(&round.calls);
-            let open = calls.filter(|(_, call)| !matches!(call.status, Status::Ended(_)));
+            let open = calls.filter(|(_, call)| !matches!(call.status, CallStatus::Ended(_)));
             open.map(move |(index, call)| {
                 let place = CallPlace {
                     run: self.id,
@@ -340,24 +350,24 @@ impl Run {
 
 impl State {
     /// A call of an open turn.
-    pub fn call(&self, place: CallPlace) -> Option<&Call> {
+    pub fn call(&self, place: CallPlace) -> Option<&TrackedCall> {
         let round = self.runs.get(&place.run)?.calls(place.round)?;
         round.calls.get(place.index as usize)
     }
 
     /// What came of the calls of a round: the answer to [`crate::Input::CallTools`].
-    pub fn calling(&self, run: RunId, round: u32) -> Calling {
+    pub fn call_round_status(&self, run: RunId, round: u32) -> CallRoundStatus {
         let run = self.runs.get(&run).filter(|run| run.is_open());
         let round = run.and_then(|run| run.calls(round));
-        round.map_or(Calling::Unknown, CallRound::calling)
+        round.map_or(CallRoundStatus::Unknown, CallRound::calling)
     }
 
     /// The calls that wait for a person, of all runs at every depth, oldest turn first.
-    pub fn waiting_calls(&self) -> impl Iterator<Item = Waiting> {
+    pub fn waiting_calls(&self) -> impl Iterator<Item = WaitingCall> {
         let runs = self.turns.values().flat_map(|turn| self.runs_of(turn));
         let calls = runs.flat_map(|run| run.open_calls().map(move |open| (run, open)));
         let waiting = calls.filter(|(_, (_, call))| call.waits_for_person());
-        waiting.map(|(run, (place, call))| Waiting {
+        waiting.map(|(run, (place, call))| WaitingCall {
             id: ids::call(run.turn, place),
             place,
             turn: run.turn,
@@ -373,8 +383,8 @@ mod tests {
 
     use super::*;
 
-    fn round(calls: &[(Contract, Status)]) -> CallRound {
-        let calls = calls.iter().map(|(contract, status)| Call {
+    fn round(calls: &[(Contract, CallStatus)]) -> CallRound {
+        let calls = calls.iter().map(|(contract, status)| TrackedCall {
             planned: PlannedCall {
                 call_id: "c".into(),
                 tool: "files__write".into(),
@@ -393,16 +403,16 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_made_at_once_and_all_else_in_order() {
+    fn pure_calls_are_made_at_once_and_all_others_in_order() {
+        use CallStatus::{AwaitingApproval, InDoubt, Ready, Started};
         use Contract::{AtMostOnce, Idempotent, Pure};
-        use Status::{Held, InDoubt, Ready, Started};
         let ended = || {
-            Status::Ended(Output {
+            CallStatus::Ended(CallOutput {
                 content: "ok".into(),
                 is_error: false,
             })
         };
-        type Case = (Vec<(Contract, Status)>, Vec<u32>);
+        type Case = (Vec<(Contract, CallStatus)>, Vec<u32>);
         let cases: Vec<Case> = vec![
             (vec![], vec![]),
             (vec![(Pure, Ready), (Pure, Ready)], vec![0, 1]),
@@ -412,13 +422,16 @@ mod tests {
                 vec![0, 1],
             ),
             (vec![(AtMostOnce, Started), (Idempotent, Ready)], vec![]),
-            (vec![(AtMostOnce, Held), (AtMostOnce, Ready)], vec![]),
+            (
+                vec![(AtMostOnce, AwaitingApproval), (AtMostOnce, Ready)],
+                vec![],
+            ),
             (vec![(AtMostOnce, InDoubt), (Pure, Ready)], vec![1]),
             (vec![(AtMostOnce, ended()), (AtMostOnce, Ready)], vec![1]),
-            (vec![(Pure, Held), (AtMostOnce, Ready)], vec![1]),
+            (vec![(Pure, AwaitingApproval), (AtMostOnce, Ready)], vec![1]),
         ];
         for (calls, expected) in cases {
-            assert_eq!(round(&calls).to_start(), expected, "{calls:?}");
+            assert_eq!(round(&calls).startable(), expected, "{calls:?}");
         }
     }
 }

@@ -64,7 +64,7 @@ pub struct Tail {
     /// The results that are left out, oldest first.
     pub masked: Vec<Masked>,
     /// The call.
-    pub call: Call,
+    pub call: ModelCallKind,
 }
 
 /// A tool result that is left out.
@@ -80,7 +80,7 @@ pub struct Masked {
 
 /// The kind of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum ModelCallKind {
     /// The model may call tools.
     Normal,
     /// The oldest rounds must be summarised first.
@@ -102,7 +102,7 @@ pub enum Call {
 impl Weight {
     /// The weight of a step, given what each of its texts ([`countable`]) costs and what a
     /// message costs besides.
-    pub fn of(step: &Step, texts: &[Tokens], per_message: Tokens) -> Weight {
+    pub fn of_step(step: &Step, texts: &[Tokens], per_message: Tokens) -> Weight {
         let mut each = texts.iter().map(|tokens| *tokens + per_message);
         match step {
             Step::Model(_) => Weight::Reply(each.sum()),
@@ -136,7 +136,7 @@ impl Headroom {
 
 /// A request that a provider found too large. All amounts are of the same tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedRequest {
     /// What it had, at most.
     pub input: Tokens,
     /// What of that the run's own exchange was.
@@ -149,22 +149,22 @@ pub struct Refused {
 
 /// What a run may have from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Narrower {
+pub struct NarrowedLimits {
     /// For its own exchange.
     pub room: Tokens,
     /// For a reply; none: as before.
     pub output: Option<Tokens>,
 }
 
-impl Refused {
+impl RefusedRequest {
     /// What may be sent instead, of a room that was `room`. Where the limit is known and what is
     /// said in it leaves something for a reply, that is what a reply may have: a quarter of it,
     /// where tools are still to answer. Where the counts say that the request is within the limit,
     /// they are too low: its exchange gives way by a quarter, and where there is none the reply has
     /// a quarter of what it had.
-    pub fn narrower(&self, limit: Option<Tokens>, room: Tokens) -> Narrower {
+    pub fn narrowed_limits(&self, limit: Option<Tokens>, room: Tokens) -> NarrowedLimits {
         let three_quarters = Tokens(self.exchange.0 / 4 * 3);
-        let within = |most: Tokens, output| Narrower {
+        let within = |most: Tokens, output| NarrowedLimits {
             room: room.min(most),
             output,
         };
@@ -244,7 +244,7 @@ pub fn summary(steps: &[Arc<Step>]) -> Option<(usize, &Arc<str>)> {
 }
 
 /// The results of a step as the model is shown them.
-pub fn shown(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<ToolResult> {
+pub fn shown_results(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<ToolResult> {
     let mut shown = results.to_vec();
     for masked in masked.iter().filter(|masked| masked.step == step) {
         if let Some(result) = shown.get_mut(masked.result) {
@@ -256,7 +256,7 @@ pub fn shown(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<Tool
 
 /// The weights of what stands of an exchange: the newest summary, and the steps it does not stand
 /// for.
-pub fn standing(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
+pub fn active_weights(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
     let summaries = weights.iter().rev();
     let summary = summaries
         .filter_map(|weight| match weight {
@@ -271,8 +271,8 @@ pub fn standing(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
 }
 
 /// The least that an exchange of such weights has, with every result left out that can be.
-pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
-    let each = standing(weights).map(|weight| match weight {
+pub fn minimum_tokens(weights: &[Weight], note: Tokens) -> Tokens {
+    let each = active_weights(weights).map(|weight| match weight {
         Weight::Reply(tokens) | Weight::Summary { tokens, .. } => *tokens,
         Weight::Results(results) => results.iter().map(|tokens| (*tokens).min(note)).sum(),
         Weight::Nothing => Tokens::ZERO,
@@ -281,7 +281,7 @@ pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
 }
 
 /// The next model call after steps of such weights: they are those of the run's steps, in order.
-pub fn tail(weights: &[Weight], room: Headroom) -> Tail {
+pub fn plan_tail(weights: &[Weight], room: Headroom) -> Tail {
     let mut exchange = Exchange::default();
     for (step, weight) in weights.iter().enumerate() {
         match weight {
@@ -307,7 +307,7 @@ struct Exchange {
     /// What the summary costs that stands for the oldest rounds.
     summary: Tokens,
     /// The rounds that stand, oldest first.
-    rounds: Vec<Round>,
+    rounds: Vec<ExchangeRound>,
     /// What summary and rounds cost, less what notes save.
     cost: Tokens,
     masked: Vec<Masked>,
@@ -318,7 +318,7 @@ struct Exchange {
 }
 
 /// A reply and the results of its calls.
-struct Round {
+struct ExchangeRound {
     /// The step that is its reply.
     first: usize,
     /// What it costs, less what notes save.
@@ -327,7 +327,7 @@ struct Round {
 
 impl Exchange {
     fn reply(&mut self, step: usize, tokens: Tokens) {
-        self.rounds.push(Round {
+        self.rounds.push(ExchangeRound {
             first: step,
             cost: tokens,
         });
@@ -360,18 +360,21 @@ impl Exchange {
     }
 
     /// Leaves out as little as the best call that is possible needs.
-    fn decide(&mut self, room: Headroom) -> Call {
-        for (reply, call) in [(room.reply, Call::Normal), (Tokens::ZERO, Call::WrapUp)] {
-            if let Some(count) = self.least(room, reply) {
+    fn decide(&mut self, room: Headroom) -> ModelCallKind {
+        for (reply, call) in [
+            (room.reply, ModelCallKind::Normal),
+            (Tokens::ZERO, ModelCallKind::WrapUp),
+        ] {
+            if let Some(count) = self.results_to_mask(room, reply) {
                 self.mask(count, room.note);
                 return call;
             }
-            if let Some((replaced, cap)) = self.oldest(room, reply) {
-                return Call::Summarise { replaced, cap };
+            if let Some((replaced, cap)) = self.rounds_to_summarise(room, reply) {
+                return ModelCallKind::Summarise { replaced, cap };
             }
         }
         let more: Tokens = self.old.iter().map(|old| old.tokens.minus(room.note)).sum();
-        Call::Overflow {
+        ModelCallKind::Overflow {
             needed: self.cost.minus(more),
         }
     }
@@ -389,7 +392,7 @@ impl Exchange {
     }
 
     /// How many of the old results must leave, so that the rest and a reply fit.
-    fn least(&self, room: Headroom, reply: Tokens) -> Option<usize> {
+    fn results_to_mask(&self, room: Headroom, reply: Tokens) -> Option<usize> {
         let mut needed = self.cost + reply;
         let mut old = self.old.iter();
         for count in 0..=self.old.len() {
@@ -406,7 +409,7 @@ impl Exchange {
 
     /// How many of the run's first steps leave for a summary and what that may cost, so that it, the
     /// newest rounds and a reply fit. Of those, as many stay as fill half of the room with it.
-    fn oldest(&self, room: Headroom, reply: Tokens) -> Option<(usize, Tokens)> {
+    fn rounds_to_summarise(&self, room: Headroom, reply: Tokens) -> Option<(usize, Tokens)> {
         let (newest, older) = self.rounds.split_last()?;
         let free = room.tokens.minus(reply);
         let cap = Tokens(room.tokens.0 / SUMMARY_PART).min(SUMMARY_MOST);
@@ -414,7 +417,7 @@ impl Exchange {
             return None;
         }
         let mut kept = newest.cost + cap;
-        let stays = |round: &&Round| {
+        let stays = |round: &&ExchangeRound| {
             kept += round.cost;
             kept.0 <= free.0 / 2
         };

@@ -56,12 +56,12 @@ pub struct HookRule {
     /// Before calls of which tools: patterns. None: all.
     pub tools: Vec<Arc<str>>,
     /// What a hook that gives no answer stands for.
-    pub on_failure: Unanswered,
+    pub on_failure: HookFailurePolicy,
 }
 
 impl HookRule {
     /// Whether it is asked before calls of that tool.
-    pub fn is_about(&self, tool: &str) -> bool {
+    pub fn applies_to(&self, tool: &str) -> bool {
         self.events.contains(&HookEvent::BeforeToolCall)
             && (self.tools.is_empty() || self.tools.iter().any(|pattern| matches(pattern, tool)))
     }
@@ -69,7 +69,7 @@ impl HookRule {
 
 /// What a hook that gives no answer stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum HookFailurePolicy {
     /// The session goes on as if there were no hook.
     #[default]
     Ignore,

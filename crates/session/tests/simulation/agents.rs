@@ -4,41 +4,41 @@
 use unisono_context::{AgentId, Cost, RunId, Tokens};
 use unisono_session::Input;
 use unisono_session::assignment::RunAssignment;
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Reply, Spent, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, ToolResult, Usage};
 
 use crate::rng::Rng;
 use crate::scenario::{TOOLS, agents};
 
 /// What an agent does where its script ends, or before.
 #[derive(Clone, Copy, Debug)]
-enum Temper {
+enum Behaviour {
     Finish,
     FinishInPart,
     FinishTwice,
-    Fail(Cause),
+    Fail(RunCause),
     Hang,
 }
 
 /// What an agent wants of the world.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "few exist at a time")]
-pub enum Move {
+pub enum AgentMove {
     /// To be told to the session.
-    Tell(Input),
+    Send(Input),
     /// To be told what came of a round: of tasks for others, or of calls.
-    Await(RunId, u32, Kind),
+    Await(RunId, u32, RoundKind),
     /// To ask its model, once that is within its budgets.
-    Ask(Ask),
+    Ask(ReservationRequest),
     /// Nothing; it is done.
     Done,
 }
 
 /// What a round consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RoundKind {
     Tasks,
     Calls,
 }
@@ -48,7 +48,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub assignment: RunAssignment,
-    temper: Temper,
+    temper: Behaviour,
     /// Steps that are recorded.
     step: usize,
     named: usize,
@@ -56,7 +56,7 @@ pub struct Agent {
     /// Rounds of calls, after those of tasks.
     calling: usize,
     /// The tasks or calls of the round at hand are with the session.
-    asked: bool,
+    is_round_sent: bool,
     /// It ends with that many steps, or once it has given its tasks away after them.
     stops_at: Option<usize>,
     ends: usize,
@@ -80,14 +80,14 @@ impl Agent {
     pub fn new(assignment: RunAssignment, bounded: bool, rng: &mut Rng, trouble: usize) -> Agent {
         let temper = if rng.percent(trouble) {
             match rng.below(6) {
-                0 => Temper::FinishInPart,
-                1 => Temper::FinishTwice,
-                2 => Temper::Fail(Cause::BadInput),
-                3 => Temper::Hang,
-                _ => Temper::Fail(Cause::Panic),
+                0 => Behaviour::FinishInPart,
+                1 => Behaviour::FinishTwice,
+                2 => Behaviour::Fail(RunCause::BadInput),
+                3 => Behaviour::Hang,
+                _ => Behaviour::Fail(RunCause::Panic),
             }
         } else {
-            Temper::Finish
+            Behaviour::Finish
         };
         let named = (assignment.run.as_u128() % 3) as usize;
         let rounds = if assignment.colleagues.is_empty() {
@@ -103,16 +103,16 @@ impl Agent {
             .filter(|step| !matches!(***step, Step::Spent(_)))
             .count();
         let left = (named + (rounds + calling) * 2).saturating_sub(step);
-        let early = !matches!(temper, Temper::Finish) && rng.percent(50);
+        let early = !matches!(temper, Behaviour::Finish) && rng.percent(50);
         Agent {
             step,
             named,
             rounds,
             calling,
-            asked: false,
+            is_round_sent: false,
             stops_at: early.then(|| step + rng.below(left + 1)),
             ends: match temper {
-                Temper::FinishTwice => 2,
+                Behaviour::FinishTwice => 2,
                 _ => 1,
             },
             bounded,
@@ -129,25 +129,25 @@ impl Agent {
         self.granted = true;
         if wrap_up {
             self.stops_at = Some(self.step);
-            self.temper = Temper::FinishInPart;
+            self.temper = Behaviour::FinishInPart;
         }
     }
 
     /// It is told that its budget is used up.
     pub fn refused(&mut self) {
         self.stops_at = Some(self.step);
-        self.temper = Temper::Fail(Cause::Budget);
+        self.temper = Behaviour::Fail(RunCause::Budget);
     }
 
     fn number(&self) -> usize {
         self.step.saturating_sub(self.named) / 2 + 1
     }
 
-    fn ask(&self) -> Move {
+    fn ask(&self) -> AgentMove {
         let call = self.number();
         let cost = |tokens| Some(Cost::from_micro_dollars(tokens));
         let worst = if self.warms { WORST + WARMING } else { WORST };
-        Move::Ask(Ask {
+        AgentMove::Ask(ReservationRequest {
             call: call as u32,
             model: "fake/model".into(),
             tokens: Tokens(worst),
@@ -165,7 +165,7 @@ impl Agent {
     }
 
     pub fn hangs(&self) -> bool {
-        matches!(self.temper, Temper::Hang)
+        matches!(self.temper, Behaviour::Hang)
     }
 
     pub fn delegate(&self) -> Option<u32> {
@@ -176,19 +176,19 @@ impl Agent {
     }
 
     /// What it does next.
-    pub fn next(&mut self) -> Move {
+    pub fn next_move(&mut self) -> AgentMove {
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);
         if self.ends == 0 {
-            return Move::Done;
+            return AgentMove::Done;
         }
         let in_rounds = self.step.saturating_sub(self.named);
         let (round, replied) = (in_rounds / 2, in_rounds % 2 == 1);
-        if replied && !self.asked {
+        if replied && !self.is_round_sent {
             // A reply with tasks is never recorded without them.
-            self.asked = true;
-            if self.kind(round) == Kind::Calls {
+            self.is_round_sent = true;
+            if self.kind(round) == RoundKind::Calls {
                 let (round, calls) = (round as u32 + 1, self.tool_calls(round));
-                return Move::Tell(Input::CallTools {
+                return AgentMove::Send(Input::CallTools {
                     run,
                     attempt,
                     round,
@@ -196,7 +196,7 @@ impl Agent {
                 });
             }
             let (round, calls) = (round as u32 + 1, self.calls(round));
-            return Move::Tell(Input::Delegate {
+            return AgentMove::Send(Input::Delegate {
                 run,
                 attempt,
                 round,
@@ -213,13 +213,13 @@ impl Agent {
         } else if round >= self.rounds + self.calling {
             return self.end();
         } else if replied {
-            return Move::Await(run, round as u32 + 1, self.kind(round));
+            return AgentMove::Await(run, round as u32 + 1, self.kind(round));
         } else if self.bounded && !self.granted {
             return self.ask();
         } else if self.warms {
             return self.warm();
         } else {
-            self.asked = false;
+            self.is_round_sent = false;
             self.granted = false;
             let reply = self.reply(round);
             self.used += reply.usage.input.0;
@@ -227,11 +227,11 @@ impl Agent {
         };
         self.step += 1;
         let step = step.into();
-        Move::Tell(Input::RunStepped { run, attempt, step })
+        AgentMove::Send(Input::RunStepped { run, attempt, step })
     }
 
     /// It is told what came of its round.
-    pub fn told(&mut self, results: Vec<ToolResult>) -> Input {
+    pub fn take_results(&mut self, results: Vec<ToolResult>) -> Input {
         self.step += 1;
         Input::RunStepped {
             run: self.assignment.run,
@@ -241,10 +241,10 @@ impl Agent {
     }
 
     /// Each attempt writes the cache before its first call.
-    fn warm(&mut self) -> Move {
+    fn warm(&mut self) -> AgentMove {
         self.warms = false;
         self.used += WARMING;
-        Move::Tell(Input::Spent {
+        AgentMove::Send(Input::Spent {
             run: self.assignment.run,
             attempt: self.assignment.attempt,
             call: self.bounded.then_some(self.number() as u32),
@@ -255,14 +255,14 @@ impl Agent {
         })
     }
 
-    fn end(&mut self) -> Move {
-        let answers = !matches!(self.temper, Temper::Fail(_) | Temper::Hang);
+    fn end(&mut self) -> AgentMove {
+        let answers = !matches!(self.temper, Behaviour::Fail(_) | Behaviour::Hang);
         if answers && self.bounded && !self.granted {
             return self.ask();
         }
         self.ends -= 1;
         let end = match self.temper {
-            Temper::Fail(cause) => AttemptEnd::Failed {
+            Behaviour::Fail(cause) => AttemptEnd::Failed {
                 cause,
                 reason: "it went wrong".into(),
                 // A provider that is left alone, now and then.
@@ -271,19 +271,19 @@ impl Agent {
             temper => AttemptEnd::Finished {
                 text: format!("an answer of {}", self.assignment.definition.id).into(),
                 calls: Vec::new(),
-                partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
+                partial: matches!(temper, Behaviour::FinishInPart).then(|| "stopped".into()),
                 usage: used_tokens(self.used + self.usage_of_call().input.0),
             },
         };
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);
-        Move::Tell(Input::RunEnded { run, attempt, end })
+        AgentMove::Send(Input::RunEnded { run, attempt, end })
     }
 
-    fn kind(&self, round: usize) -> Kind {
+    fn kind(&self, round: usize) -> RoundKind {
         if round < self.rounds {
-            Kind::Tasks
+            RoundKind::Tasks
         } else {
-            Kind::Calls
+            RoundKind::Calls
         }
     }
 
@@ -294,11 +294,11 @@ impl Agent {
             arguments: "{}".into(),
         };
         let calls = match self.kind(round) {
-            Kind::Tasks => {
+            RoundKind::Tasks => {
                 let calls = self.calls(round).into_iter();
                 calls.map(|given| call(given.call_id, "delegate")).collect()
             }
-            Kind::Calls => {
+            RoundKind::Calls => {
                 let calls = self.tool_calls(round).into_iter();
                 calls.map(|made| call(made.call_id, &made.tool)).collect()
             }

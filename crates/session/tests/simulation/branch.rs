@@ -11,13 +11,13 @@ use unisono_session::run::Ending;
 use unisono_session::{Event, Fact, State, ids};
 
 /// The turns' own messages are what their events say.
-pub fn tells_of_every_delegation(events: &[Event], state: &State) {
-    let mut turns: BTreeMap<TurnId, Told> = BTreeMap::new();
+pub fn contains_every_delegation(events: &[Event], state: &State) {
+    let mut turns: BTreeMap<TurnId, ExpectedBranch> = BTreeMap::new();
     let mut turn_of: BTreeMap<RunId, TurnId> = BTreeMap::new();
     for event in events {
         match &event.fact {
             Fact::TurnAccepted { turn } => {
-                turns.insert(turn.id, Told::new((**turn).clone()));
+                turns.insert(turn.id, ExpectedBranch::new((**turn).clone()));
             }
             Fact::RunOpened { run } => {
                 turn_of.insert(run.id, run.turn);
@@ -59,7 +59,7 @@ fn shown(state: &State, turn: TurnId) -> Vec<String> {
 }
 
 /// A turn as its branch tells it.
-struct Told {
+struct ExpectedBranch {
     accepted: AcceptedTurn,
     lines: Vec<String>,
     places: BTreeMap<RunRole, RunId>,
@@ -72,9 +72,9 @@ struct Told {
     given: BTreeSet<(RunId, u32)>,
 }
 
-impl Told {
-    fn new(accepted: AcceptedTurn) -> Told {
-        Told {
+impl ExpectedBranch {
+    fn new(accepted: AcceptedTurn) -> ExpectedBranch {
+        ExpectedBranch {
             accepted,
             lines: Vec::new(),
             places: BTreeMap::new(),
@@ -108,7 +108,7 @@ impl Told {
             }
             self.rounds.push((run, round, calls.to_vec()));
             self.given.insert((run, round));
-            self.tell_rounds(false);
+            self.append_ended_rounds(false);
         }
     }
 
@@ -121,7 +121,7 @@ impl Told {
         if all {
             self.tell_fan_out();
         }
-        self.tell_rounds(self.lead == Some(run));
+        self.append_ended_rounds(self.lead == Some(run));
     }
 
     fn tell_fan_out(&mut self) {
@@ -136,7 +136,7 @@ impl Told {
     }
 
     /// Tells the rounds of which all runs have ended; once the lead has, none is opened any more.
-    fn tell_rounds(&mut self, lead_ended: bool) {
+    fn append_ended_rounds(&mut self, lead_ended: bool) {
         let lead_ended = lead_ended || self.lead.is_some_and(|run| self.endings.contains_key(&run));
         for (parent, round, calls) in std::mem::take(&mut self.rounds) {
             let child = |index: usize| {

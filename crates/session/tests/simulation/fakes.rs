@@ -60,12 +60,12 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
     let (turn, step) = (job.turn, job.step);
     if rng.percent(trouble) && rng.percent(70) {
         let reason = ["the model failed", "the compactor was lost"][rng.below(2)].into();
-        let again = !rng.percent(20);
+        let is_retryable = !rng.percent(20);
         return vec![Input::StepFailed {
             turn,
             step,
             reason,
-            again,
+            is_retryable,
         }];
     }
     let result = match &job.plan.step {

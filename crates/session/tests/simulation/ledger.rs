@@ -14,11 +14,11 @@ use unisono_context::{
     CallId, CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
 };
 use unisono_session::agent::ContextMode;
-use unisono_session::assignment::{CompactionJob, Delivered, RunAssignment, ToolJob};
+use unisono_session::assignment::{CompactionJob, DelegateResult, RunAssignment, ToolJob};
 use unisono_session::budget::{Amount, EXCEEDED};
-use unisono_session::event::{DelegatedCall, HookPoint, Late, OpenedRun, RunRole, Work};
-use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
-use unisono_session::run::{Cause, Ending, Step, ToolResult};
+use unisono_session::event::{DelegatedCall, HookPoint, LateOutput, OpenedRun, RunRole, Work};
+use unisono_session::run::calls::{CallDecision, CallPlace, PlannedCall};
+use unisono_session::run::{Ending, RunCause, Step, ToolResult};
 use unisono_session::tool::Contract;
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -62,7 +62,7 @@ pub struct Ledger {
     cancelled: BTreeSet<RunId>,
     shared: BTreeMap<TurnId, Arc<Snapshot>>,
     /// What each run was handed of others' work.
-    handed: BTreeMap<RunId, Vec<Delivered>>,
+    handed: BTreeMap<RunId, Vec<DelegateResult>>,
     pub acknowledged: BTreeSet<TurnId>,
     /// Turns for which a model was asked for summaries.
     summarised: BTreeSet<TurnId>,
@@ -128,7 +128,7 @@ impl Ledger {
                 let turn = after.turn(run.turn).unwrap();
                 match run.role {
                     RunRole::Child { parent, .. } => may_be_given_to(after, run, parent),
-                    RunRole::Delegate { .. } if turn.in_order() => {
+                    RunRole::Delegate { .. } if turn.is_pipeline() => {
                         assert_eq!(turn.open_fan_out, 1, "one stage at a time");
                     }
                     RunRole::Delegate { .. } | RunRole::Lead => {}
@@ -266,8 +266,8 @@ impl Ledger {
                 }
             }
             Fact::ToolDecided { call, decision } => match decision {
-                Decision::Approved => assert!(self.approved.insert(*call)),
-                Decision::Repeat => *self.repeats.entry(*call).or_default() += 1,
+                CallDecision::Approved => assert!(self.approved.insert(*call)),
+                CallDecision::Repeat => *self.repeats.entry(*call).or_default() += 1,
                 _ => self.is_over(*call, index),
             },
             _ => {}
@@ -329,7 +329,7 @@ impl Ledger {
     /// A recovered state knows every turn that was acknowledged.
     pub fn recovered(&self, state: &State) {
         for turn in &self.acknowledged {
-            assert!(state.turn(*turn).is_some() || state.ended(*turn).is_some());
+            assert!(state.turn(*turn).is_some() || state.ended_turn(*turn).is_some());
         }
     }
 
@@ -339,7 +339,7 @@ impl Ledger {
     }
 
     /// A worker is started.
-    pub fn dispatches(&mut self, assignment: &RunAssignment, durable: usize, state: &State) {
+    pub fn run_dispatched(&mut self, assignment: &RunAssignment, durable: usize, state: &State) {
         let run = state
             .run(assignment.run)
             .expect("only open runs are worked on");
@@ -360,7 +360,7 @@ impl Ledger {
         assert_eq!(assignment.steps, run.steps, "recorded steps are given back");
         let turn = state.turn(assignment.turn).unwrap();
         let room = self.rooms[&(assignment.turn, run.definition)];
-        assert_eq!(Some(assignment.room), room, "none who is too small");
+        assert_eq!(Some(assignment.headroom), room, "none who is too small");
         if let Some(snapshot) = &assignment.snapshot {
             self.sees_only(snapshot, turn.accepted.id);
             let Work::Answer { input, .. } = &turn.accepted.work else {
@@ -374,7 +374,7 @@ impl Ledger {
         }
         let first = match run.role {
             RunRole::Lead => turn.team.delegates.len(),
-            RunRole::Delegate { index } if turn.in_order() => index as usize,
+            RunRole::Delegate { index } if turn.is_pipeline() => index as usize,
             RunRole::Delegate { .. } | RunRole::Child { .. } => 0,
         };
         let order = assignment.results.iter().map(|result| &result.agent);
@@ -399,7 +399,13 @@ impl Ledger {
     }
 
     /// A worker is told what came of a round.
-    pub fn told(&self, parent: RunId, round: u32, results: &[ToolResult], durable: usize) {
+    pub fn round_delivered(
+        &self,
+        parent: RunId,
+        round: u32,
+        results: &[ToolResult],
+        durable: usize,
+    ) {
         let (at, calls) = &self.rounds[&(parent, round)];
         assert!(*at < durable, "what a worker is told is on disk");
         assert_eq!(calls.len(), results.len());
@@ -416,7 +422,7 @@ impl Ledger {
     }
 
     /// A call is on its way to its tool.
-    pub fn calls(&self, job: &ToolJob, durable: usize, state: &State) {
+    pub fn call_dispatched(&self, job: &ToolJob, durable: usize, state: &State) {
         assert!(self.started[&job.place] < durable, "intent before effect");
         assert!(state.run(job.place.run).is_some_and(|run| run.is_open()));
         let calls = &self.asked[&(job.place.run, job.place.round)];
@@ -438,7 +444,7 @@ impl Ledger {
     }
 
     /// A tool did what it was called for.
-    pub fn made(&mut self, job: &ToolJob) {
+    pub fn call_made(&mut self, job: &ToolJob) {
         let repeats = self.repeats.get(&job.place).copied().unwrap_or_default();
         let made = self.made.entry(job.id).or_default();
         if job.contract == Contract::AtMostOnce {
@@ -448,7 +454,7 @@ impl Ledger {
     }
 
     /// A worker is told what came of its calls.
-    pub fn answered(&self, run: RunId, round: u32, results: &[ToolResult], durable: usize) {
+    pub fn calls_delivered(&self, run: RunId, round: u32, results: &[ToolResult], durable: usize) {
         let calls = &self.asked[&(run, round)];
         assert_eq!(calls.len(), results.len());
         for (index, (call, result)) in (0..).zip(calls.iter().zip(results)) {

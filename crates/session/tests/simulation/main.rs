@@ -80,7 +80,7 @@ fn schedules_of(
     drop(report);
     for crash in crashes {
         let _report = Report(seed, crash);
-        while world.steps < before(&crash) && world.go_on() {}
+        while world.steps < before(&crash) && world.advance() {}
         world.crashed(crash).run();
     }
     (whole, ran)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use unisono_context::TurnId;
 use unisono_session::event::Event;
 use unisono_session::run::tail::Headroom;
-use unisono_session::run::{Bounds, Ending, retrace};
+use unisono_session::run::{Ending, RunBounds, retrace};
 use unisono_session::{Fact, Replay};
 
 use crate::rng::Rng;
@@ -38,21 +38,21 @@ fn turn_of(events: &[Event]) -> TurnId {
 }
 
 fn rebuilt(events: &[Event]) -> Rebuilt {
-    let mut replay = Replay::of(turn_of(events));
+    let mut replay = Replay::new(turn_of(events));
     for event in events {
         if !replay.take(event).unwrap() {
             break;
         }
     }
     assert_eq!(replay.snapshot_error(), None);
-    let bounds = Bounds {
+    let bounds = RunBounds {
         max_turns: 9,
         room: Headroom::UNBOUNDED,
     };
     let runs = replay.runs().map(|run| {
         let assignment = replay.assignment(run.id).unwrap();
         let retraced = retrace(&assignment.steps, &[], bounds);
-        assert_eq!(retraced.diverged, None, "{:?}", assignment.steps);
+        assert_eq!(retraced.divergence, None, "{:?}", assignment.steps);
         let given = format!(
             "{:?} {:?} {} {:?} {:?} {} {} {:?} {:?} {:?}",
             assignment.role,
@@ -60,15 +60,15 @@ fn rebuilt(events: &[Event]) -> Rebuilt {
             assignment.definition.digest(),
             assignment.task,
             assignment.results,
-            assignment.place,
-            assignment.room,
+            assignment.sibling_index,
+            assignment.headroom,
             assignment
                 .colleagues
                 .iter()
                 .map(|agent| agent.digest())
                 .collect::<Vec<_>>(),
             assignment.steps,
-            retraced.asked,
+            retraced.calls,
         );
         // How long it took is not told to anybody.
         (run.id.as_u128(), without_times(&given))

@@ -10,14 +10,18 @@ use unisono_context::{
     AgentId, Cost, Digest, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
-    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Stage, Team,
+    AgentKind, Assignment, ContextMode, Definition, OnFailure, PrefixMode, Stage, Team,
 };
 use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::RequestKey;
-use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
+use unisono_session::event::{
+    Calibration, DelegationLimits, SummaryFallback, SummaryOptions, Work,
+};
 use unisono_session::ids;
 use unisono_session::machine::{Append, Import, NewTurn};
-use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
+use unisono_session::tool::{
+    ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
+};
 
 use crate::agents::WORST;
 use crate::rng::Rng;
@@ -54,7 +58,7 @@ pub struct Scenario {
 pub const TOOLS: [&str; 3] = ["files__read", "files__put", "files__send"];
 
 /// What is to be known of the tools: mostly that some of their calls wait for a person.
-fn rules(rng: &mut Rng) -> Rules {
+fn rules(rng: &mut Rng) -> ToolRules {
     let contracts = TOOLS.iter().zip(Contract::ALL);
     let approvals = [
         "files__send(path=/etc*)",
@@ -63,7 +67,7 @@ fn rules(rng: &mut Rng) -> Rules {
         "files__put",
     ];
     let approvals = approvals.iter().filter(|_| rng.percent(40));
-    Rules {
+    ToolRules {
         contracts: contracts
             .map(|(name, contract)| ((*name).into(), contract))
             .collect(),
@@ -84,8 +88,8 @@ fn hooks(rng: &mut Rng) -> Vec<HookRule> {
         on_failure,
     };
     let all = [
-        hook("guard", Unanswered::Deny, &["files__*"]),
-        hook("notes", Unanswered::Ignore, &[]),
+        hook("guard", HookFailurePolicy::Deny, &["files__*"]),
+        hook("notes", HookFailurePolicy::Ignore, &[]),
     ];
     all.into_iter().filter(|_| rng.percent(20)).collect()
 }
@@ -112,7 +116,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
         id: AgentId::new(name),
         description: "an agent".into(),
         instructions: "work".into(),
-        kind: Kind::Llm,
+        kind: AgentKind::Llm,
         model: "fake/model".into(),
         limits: Limits {
             window: Tokens(if n % 7 == 6 { 390 } else { 730 }),
@@ -152,7 +156,7 @@ pub fn agents() -> &'static [Arc<Definition>] {
 }
 
 /// Has the delegates of a turn work one after the other.
-fn in_order(turn: &mut NewTurn) {
+fn make_pipeline(turn: &mut NewTurn) {
     let stages = turn.team.delegates.iter().map(|stage| Stage {
         agent: stage.agent.id.clone(),
         task: stage.task.clone(),
@@ -241,10 +245,10 @@ fn calibrations(rng: &mut Rng) -> Vec<Calibration> {
     estimated.into_iter().collect()
 }
 
-fn writing(rng: &mut Rng) -> Writing {
-    Writing {
-        unwritten: Unwritten::ALL[rng.below(3)],
-        ..Writing::default()
+fn writing(rng: &mut Rng) -> SummaryOptions {
+    SummaryOptions {
+        unwritten: SummaryFallback::ALL[rng.below(3)],
+        ..SummaryOptions::default()
     }
 }
 
@@ -279,7 +283,7 @@ fn caps(rng: &mut Rng) -> TurnCaps {
 
 /// A turn that may take as long as it takes: the order of its schedule does not decide how far each
 /// of its agents comes.
-fn unhurried(turn: NewTurn) -> NewTurn {
+fn without_time_limits(turn: NewTurn) -> NewTurn {
     NewTurn {
         caps: TurnCaps {
             limit_ms: None,
@@ -311,7 +315,11 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     if calls {
         tools.extend(TOOLS.map(spec));
     }
-    let rules = if calls { rules(rng) } else { Rules::default() };
+    let rules = if calls {
+        rules(rng)
+    } else {
+        ToolRules::default()
+    };
     NewTurn {
         id: turn_id(n),
         branch: branch.into(),
@@ -400,7 +408,7 @@ impl Scenario {
             let compacts = exists && rng.percent(20);
             let mut turn = turn(rng, n, branch, compacts);
             if rng.percent(30) {
-                in_order(&mut turn);
+                make_pipeline(&mut turn);
             }
             if n > 0 && rng.percent(25) {
                 // Of an earlier turn, where that made one.
@@ -460,7 +468,7 @@ impl Scenario {
                 live_runs: 64,
                 ..DelegationLimits::default()
             },
-            ..unhurried(turn(&mut Rng::new(0), n, "main", false))
+            ..without_time_limits(turn(&mut Rng::new(0), n, "main", false))
         });
         // Agents' scripts follow from their runs.
         let rounds = |turn: &NewTurn| ids::run(turn.id, 0).as_u128() / 3 % 3;
@@ -516,7 +524,7 @@ impl Scenario {
             if let Call::Accept(turn) = call {
                 turn.team.available = agents()[first_agent + 4..first_agent + 7].to_vec();
                 turn.delegation.depth = 2;
-                in_order(turn);
+                make_pipeline(turn);
             }
         }
         scenario
@@ -544,7 +552,7 @@ impl Scenario {
                 keep: Keep::Messages(2),
                 ..policy(&mut rng)
             },
-            ..unhurried(turn(&mut rng, 0, "main", false))
+            ..without_time_limits(turn(&mut rng, 0, "main", false))
         };
         Scenario {
             calls: vec![import(messages), Call::Accept(Box::new(turn))],

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::{Digest, MessageId, Ordinal, RunId, Timestamp, Tokens, TurnId};
 use unisono_session::assignment::ToolJob;
-use unisono_session::budget::{Ask, Verdict};
-use unisono_session::event::{Event, HookReply, PinnedBy, RequestKey};
+use unisono_session::budget::{ReservationRequest, Verdict};
+use unisono_session::event::{Event, HookReply, MessageReference, RequestKey};
 use unisono_session::machine::{AttemptEnd, NewTurn, Preceding, Reaction};
-use unisono_session::run::calls::{Calling, Decision, Output, Status};
-use unisono_session::run::{Cause, Delegation, ToolResult};
+use unisono_session::run::calls::{CallDecision, CallOutput, CallRoundStatus, CallStatus};
+use unisono_session::run::{DelegationStatus, RunCause, ToolResult};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
 
-use crate::agents::{Agent, Kind, Move};
+use crate::agents::{Agent, AgentMove, RoundKind};
 use crate::fakes;
 use crate::journal::Journal;
 use crate::ledger::{self, Ledger};
@@ -54,7 +54,7 @@ enum Task {
         agent: Agent,
         run: RunId,
         round: u32,
-        kind: Kind,
+        kind: RoundKind,
         ended: Option<usize>,
     },
     /// A call that is on its way to its tool.
@@ -62,7 +62,7 @@ enum Task {
     /// Would ask its model: reserved with so many events; none: not yet.
     Asking {
         agent: Agent,
-        ask: Ask,
+        ask: ReservationRequest,
         granted: Option<usize>,
     },
     /// Never answers by itself.
@@ -117,7 +117,7 @@ impl World {
     /// Goes on until nothing is left to do.
     pub fn run(&mut self) -> Lengths {
         let mut lengths = Vec::new();
-        while self.go_on() {
+        while self.advance() {
             lengths.push(self.journal.len());
         }
         assert!(self.calls.is_empty() && self.tasks.is_empty());
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// Takes a step, and goes down where that is the time for it; false if nothing is left to do.
-    pub fn go_on(&mut self) -> bool {
+    pub fn advance(&mut self) -> bool {
         if !self.step() {
             return false;
         }
@@ -196,15 +196,15 @@ impl World {
         let waiting: Vec<_> = self.machine.state().waiting_calls().collect();
         let waiting = &waiting[self.rng.below(waiting.len())];
         let decision = match (&waiting.call.status, self.rng.below(3)) {
-            (Status::Held, 0) => Decision::Denied { reason: None },
-            (Status::Held, _) => Decision::Approved,
-            (_, 0) => Decision::Done {
+            (CallStatus::AwaitingApproval, 0) => CallDecision::Denied { reason: None },
+            (CallStatus::AwaitingApproval, _) => CallDecision::Approved,
+            (_, 0) => CallDecision::Done {
                 text: "done".into(),
             },
-            (_, 1) => Decision::Failed {
+            (_, 1) => CallDecision::Failed {
                 text: "failed".into(),
             },
-            _ => Decision::Repeat,
+            _ => CallDecision::Repeat,
         };
         let call = waiting.id;
         let input = Input::Decide { call, decision };
@@ -251,7 +251,7 @@ impl World {
                 ended,
                 ..
             } = task
-                && came_back(state, *run, *round, *kind).is_some()
+                && round_results(state, *run, *round, *kind).is_some()
             {
                 ended.get_or_insert(seq);
             }
@@ -271,7 +271,7 @@ impl World {
         matches!(self.afford(agent, ask), Some(Verdict::Waits(_)))
     }
 
-    fn afford(&self, agent: &Agent, ask: &Ask) -> Option<Verdict> {
+    fn afford(&self, agent: &Agent, ask: &ReservationRequest) -> Option<Verdict> {
         let waiting = self.tasks.iter().filter_map(|task| match task {
             Task::Asking {
                 agent,
@@ -286,7 +286,7 @@ impl World {
         self.machine.state().afford(of, ask, waits, self.clock)
     }
 
-    fn asks(&mut self, mut agent: Agent, mut ask: Ask) {
+    fn asks(&mut self, mut agent: Agent, mut ask: ReservationRequest) {
         let (run, attempt) = (agent.assignment.run, agent.assignment.attempt);
         match self.afford(&agent, &ask) {
             Some(Verdict::Granted(reservation)) => {
@@ -345,7 +345,7 @@ impl World {
         if let Task::Hung(agent) = self.tasks.swap_remove(at) {
             if self.rng.percent(50) {
                 let (run, attempt) = (agent.assignment.run, agent.assignment.attempt);
-                let end = AttemptEnd::failed(Cause::Timeout, "took too long");
+                let end = AttemptEnd::failed(RunCause::Timeout, "took too long");
                 self.feed(Input::RunEnded { run, attempt, end });
             } else {
                 let turn = agent.assignment.turn;
@@ -471,7 +471,7 @@ impl World {
             let bytes = 20 + self.rng.below(200);
             self.journal.push(event, bytes);
         }
-        ledger::same_work(self.machine.state(), &self.folded);
+        ledger::same_open_work(self.machine.state(), &self.folded);
         ledger::no_orphans(self.machine.state());
         self.ledger.within_budgets(self.machine.state());
         if matches!(self.crash, Crash::AtEvent(kept) if kept <= self.journal.len()) {
@@ -497,8 +497,8 @@ impl World {
             Task::Agent(agent) => self.goes_on(agent),
             // Made now; the answer may be lost on its way.
             Task::Tool(job) => {
-                self.ledger.made(&job);
-                let output = Output {
+                self.ledger.call_made(&job);
+                let output = CallOutput {
                     content: format!("what {} says", job.tool).into(),
                     is_error: self.rng.percent(self.trouble),
                 };
@@ -524,15 +524,15 @@ impl World {
                 kind,
                 ..
             } => {
-                let results = came_back(self.machine.state(), run, round, kind);
+                let results = round_results(self.machine.state(), run, round, kind);
                 // A run that ended waits for nothing.
                 let Some(results) = results else { return };
                 let durable = self.journal.durable();
                 match kind {
-                    Kind::Tasks => self.ledger.told(run, round, &results, durable),
-                    Kind::Calls => self.ledger.answered(run, round, &results, durable),
+                    RoundKind::Tasks => self.ledger.round_delivered(run, round, &results, durable),
+                    RoundKind::Calls => self.ledger.calls_delivered(run, round, &results, durable),
                 }
-                let input = agent.told(results);
+                let input = agent.take_results(results);
                 self.tasks.push(Task::Agent(agent));
                 self.feed(input);
             }
@@ -540,17 +540,21 @@ impl World {
     }
 
     fn goes_on(&mut self, mut agent: Agent) {
-        match agent.next() {
-            Move::Tell(input) => {
+        match agent.next_move() {
+            AgentMove::Send(input) => {
                 self.tasks.push(Task::Agent(agent));
                 self.feed(input);
             }
             // A late worker of a run that has ended is told nothing.
-            Move::Await(run, round, kind) => {
+            AgentMove::Await(run, round, kind) => {
                 let state = self.machine.state();
                 let known = match kind {
-                    Kind::Tasks => state.delegation(run, round) != Delegation::Unknown,
-                    Kind::Calls => state.calling(run, round) != Calling::Unknown,
+                    RoundKind::Tasks => {
+                        state.delegation_status(run, round) != DelegationStatus::Unknown
+                    }
+                    RoundKind::Calls => {
+                        state.call_round_status(run, round) != CallRoundStatus::Unknown
+                    }
                 };
                 let open = state.run(run).is_some_and(|run| run.is_open());
                 if known && open {
@@ -563,8 +567,8 @@ impl World {
                     });
                 }
             }
-            Move::Ask(ask) => self.asks(agent, ask),
-            Move::Done => {}
+            AgentMove::Ask(ask) => self.asks(agent, ask),
+            AgentMove::Done => {}
         }
     }
 
@@ -608,15 +612,20 @@ fn is_active(task: &Task, durable: usize) -> bool {
 }
 
 /// What a round came back with, once all of it has.
-fn came_back(state: &State, run: RunId, round: u32, kind: Kind) -> Option<Vec<ToolResult>> {
+fn round_results(
+    state: &State,
+    run: RunId,
+    round: u32,
+    kind: RoundKind,
+) -> Option<Vec<ToolResult>> {
     match kind {
-        Kind::Tasks => match state.delegation(run, round) {
-            Delegation::Ended(results) => Some(results),
-            Delegation::Unknown | Delegation::UnderWay => None,
+        RoundKind::Tasks => match state.delegation_status(run, round) {
+            DelegationStatus::Ended(results) => Some(results),
+            DelegationStatus::Unknown | DelegationStatus::InProgress => None,
         },
-        Kind::Calls => match state.calling(run, round) {
-            Calling::Ended(results) => Some(results),
-            Calling::Unknown | Calling::UnderWay { .. } => None,
+        RoundKind::Calls => match state.call_round_status(run, round) {
+            CallRoundStatus::Ended(results) => Some(results),
+            CallRoundStatus::Unknown | CallRoundStatus::InProgress { .. } => None,
         },
     }
 }

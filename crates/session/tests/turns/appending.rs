@@ -73,7 +73,7 @@ fn after(shell: &Shell, first: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_message_stands_on_its_branch_at_once_and_starts_nothing() {
+fn an_appended_message_is_on_its_branch_at_once_and_starts_nothing() {
     let mut shell = Shell::with(2);
     shell.feed(append(text(1, "We ship on Friday."))).unwrap();
     assert_eq!(after(&shell, 2), ["We ship on Friday."]);
@@ -118,7 +118,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
 }
 
 #[test]
-fn what_waits_follows_however_the_turn_ends() {
+fn waiting_messages_are_appended_however_the_turn_ends() {
     let mut shell = Shell::with(2);
     shell.accept(turn(0, team(agent("lead"), [])));
     shell.feed(append(text(1, "meanwhile"))).unwrap();
@@ -135,7 +135,7 @@ fn what_waits_follows_however_the_turn_ends() {
 }
 
 #[test]
-fn a_key_stands_for_one_message_and_for_no_turn() {
+fn a_key_identifies_one_message_and_no_turn() {
     let mut shell = Shell::with(2);
     shell.feed(keyed("a", "one", text(1, "one"))).unwrap();
     shell.feed(keyed("a", "one", text(2, "one"))).unwrap();
@@ -191,7 +191,7 @@ fn results_answer_calls_that_are_there() {
 }
 
 #[test]
-fn what_is_no_message_of_its_role_is_refused() {
+fn a_message_with_wrong_parts_for_its_role_is_refused() {
     let mut shell = Shell::with(2);
     let wrong = |role| Err(Refusal::WrongParts { role });
     for (role, part) in [
@@ -224,7 +224,7 @@ fn what_is_no_message_of_its_role_is_refused() {
 }
 
 #[test]
-fn what_a_run_ended_with_has_what_its_provider_reported() {
+fn an_answer_has_the_usage_that_its_provider_reported() {
     let mut shell = Shell::with(2);
     shell.accept(turn(
         0,

@@ -84,7 +84,7 @@ fn after(shell: &Shell, first: usize) -> Vec<String> {
 }
 
 #[test]
-fn messages_stand_before_the_input_once_for_a_key() {
+fn preceding_messages_are_appended_once_per_key() {
     for first in [0, 2] {
         let mut shell = Shell::with(first);
         let said = vec![text(1, Role::User, "a"), text(2, Role::Assistant, "b")];
@@ -116,7 +116,7 @@ fn messages_stand_before_the_input_once_for_a_key() {
 }
 
 #[test]
-fn what_a_crash_cut_short_is_completed() {
+fn an_interrupted_input_is_completed() {
     let mut shell = Shell::with(2);
     let messages = vec![text(1, Role::User, "a"), text(2, Role::Assistant, "b")];
     let asked = behind(&shell, 0, messages.clone(), None);
@@ -134,7 +134,7 @@ fn what_a_crash_cut_short_is_completed() {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing() {
+fn a_refused_input_appends_nothing() {
     let mut shell = Shell::with(2);
     let before = shell.state().events();
     let not_called = |id: &str| {
@@ -194,7 +194,7 @@ fn what_is_refused_leaves_nothing() {
 }
 
 #[test]
-fn results_may_answer_calls_that_come_with_them() {
+fn results_may_answer_calls_of_preceding_messages() {
     let mut shell = Shell::with(2);
     let said = vec![
         calls(1, &["c1", "c2"]),

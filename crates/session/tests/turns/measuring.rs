@@ -69,7 +69,7 @@ fn even_in(shell: Shell) -> f64 {
 }
 
 #[test]
-fn only_an_error_that_decides_is_asked_about() {
+fn a_provider_counts_only_if_the_error_affects_a_decision() {
     let even = even();
     let rows = [
         (1.0, 200_000, NEVER, true),
@@ -92,7 +92,7 @@ fn only_an_error_that_decides_is_asked_about() {
 }
 
 #[test]
-fn what_the_provider_counts_decides_and_is_recorded() {
+fn the_count_of_the_provider_decides_and_is_recorded() {
     // By the estimate it may not fit. The count is so many hundredths of what does just fit.
     for (hundredths, compacts) in [(Some(80), false), (Some(120), true), (None, true)] {
         let mut shell = counted(known(even(), 200_000), NEVER);
@@ -117,7 +117,7 @@ fn what_the_provider_counts_decides_and_is_recorded() {
 }
 
 #[test]
-fn a_count_that_nobody_answered_is_asked_for_again_after_a_crash() {
+fn an_unanswered_count_is_requested_again_after_a_crash() {
     let mut shell = counted(known(even(), 200_000), NEVER).recovered();
     let request = asked(&mut shell).unwrap();
     assert!(request.estimated > Tokens::ZERO);
@@ -137,7 +137,7 @@ fn elsewhere(shell: &mut Shell, at: unisono_context::MessageId, turn: NewTurn) {
 }
 
 #[test]
-fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
+fn a_count_during_a_compaction_is_kept_for_the_next_step() {
     let compacted = || {
         let mut shell = Shell::with(12);
         shell.accept(manual(7));
@@ -170,7 +170,7 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
 }
 
 #[test]
-fn a_count_that_comes_after_the_freeze_changes_nothing_that_an_attempt_is_told() {
+fn a_count_after_the_freeze_changes_no_assignment() {
     let before = known(even(), 200_000);
     let mut shell = counted(before.clone(), NEVER);
     let request = asked(&mut shell).unwrap();

@@ -2,10 +2,10 @@
 //! comes of it.
 
 use unisono_context::{Cost, RunId, Tokens};
-use unisono_session::budget::{Amount, Ask, Caps, TurnCaps};
-use unisono_session::event::{Fact, Late};
+use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps};
+use unisono_session::event::{Fact, LateOutput};
 use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
-use unisono_session::run::{Cause, Reply, Spent, Step, ToolCall, Usage};
+use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, Usage};
 use unisono_session::usage::Ledger;
 use unisono_session::{Definition, Input};
 
@@ -19,7 +19,7 @@ fn used(tokens: u64) -> Usage {
 }
 
 fn amount(tokens: u64) -> Amount {
-    Amount::of(&used(tokens))
+    Amount::from_usage(&used(tokens))
 }
 
 /// A lead at work, in a turn that may use 10,000 tokens; a call of 1,000 is reserved.
@@ -43,7 +43,7 @@ fn asking(lead: Definition) -> (Shell, RunId) {
 }
 
 fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
-    let ask = Ask {
+    let ask = ReservationRequest {
         call: 1,
         model: "fake/model".into(),
         tokens: Tokens(1_000),
@@ -82,7 +82,7 @@ fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
 }
 
 #[test]
-fn it_is_charged_at_once_and_the_rest_stays_reserved() {
+fn a_prepaid_cost_is_charged_at_once_and_the_rest_stays_reserved() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     assert_eq!(account(&shell), (amount(300), amount(700)));
@@ -96,7 +96,7 @@ fn it_is_charged_at_once_and_the_rest_stays_reserved() {
 }
 
 #[test]
-fn a_reply_frees_what_is_left_and_the_ending_charges_nothing_twice() {
+fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     let reply = Reply {
@@ -125,7 +125,7 @@ fn a_reply_frees_what_is_left_and_the_ending_charges_nothing_twice() {
 }
 
 #[test]
-fn a_request_that_then_fails_costs_what_was_paid_before_it() {
+fn a_request_that_fails_later_keeps_its_prepaid_cost() {
     for (end, spent) in [(CallEnd::Unsent, 300), (CallEnd::Lost, 1_000)] {
         let (mut shell, run) = asking(agent("lead"));
         prepay(&mut shell, run, 1, 300);
@@ -138,7 +138,7 @@ fn a_request_that_then_fails_costs_what_was_paid_before_it() {
         };
         shell.feed(settled).unwrap();
         assert_eq!(account(&shell), (amount(spent), Amount::ZERO));
-        let end = AttemptEnd::failed(Cause::Rejected, "no");
+        let end = AttemptEnd::failed(RunCause::Rejected, "no");
         shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
         assert_eq!(account(&shell).0, amount(spent));
         assert_eq!(total(&shell), used(300));
@@ -146,7 +146,7 @@ fn a_request_that_then_fails_costs_what_was_paid_before_it() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_before_its_reply_keeps_what_was_paid() {
+fn a_run_cancelled_before_its_reply_keeps_its_prepaid_cost() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
@@ -156,14 +156,14 @@ fn a_run_that_is_cancelled_before_its_reply_keeps_what_was_paid() {
 }
 
 #[test]
-fn what_a_cancelled_run_says_late_takes_the_place_of_its_worst_case() {
+fn the_late_usage_of_a_cancelled_run_replaces_its_worst_case() {
     let (mut shell, run) = asking(agent("lead"));
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.facts("run_stepped").len(), 0);
     let [
         Fact::CameLate {
-            late: Late::Spent(_),
+            late: LateOutput::Spent(_),
             ..
         },
     ] = shell.facts("came_late")[..]
@@ -185,14 +185,14 @@ fn what_a_cancelled_run_says_late_takes_the_place_of_its_worst_case() {
 }
 
 #[test]
-fn an_attempt_that_is_over_says_nothing() {
+fn costs_of_an_ended_attempt_are_ignored() {
     let lead = Definition {
         retries: 1,
         ..agent("lead")
     };
     let (mut shell, run) = asking(lead);
     prepay(&mut shell, run, 1, 300);
-    let (attempt, end) = (1, AttemptEnd::failed(Cause::Unavailable, "gone"));
+    let (attempt, end) = (1, AttemptEnd::failed(RunCause::Unavailable, "gone"));
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     let before = shell.journal.len();
@@ -206,9 +206,9 @@ fn an_attempt_that_is_over_says_nothing() {
 }
 
 #[test]
-fn a_last_call_that_is_made_again_says_the_same() {
+fn a_repeated_last_call_has_the_same_reason() {
     let (mut shell, run) = asking(agent("lead"));
-    let ask = |call, tokens| Ask {
+    let ask = |call, tokens| ReservationRequest {
         call,
         model: "fake/model".into(),
         tokens: Tokens(tokens),

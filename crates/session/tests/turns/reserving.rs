@@ -12,7 +12,7 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
-use unisono_session::run::{Delegation, Step};
+use unisono_session::run::{DelegationStatus, Step};
 use unisono_session::{Input, Machine};
 
 use crate::rounds::{call, delegate, step};
@@ -82,13 +82,13 @@ struct Case {
     tasks: Vec<Option<usize>>,
     history: Vec<usize>,
     results: u32,
-    more: More,
+    more: ExtraParts,
 }
 
 /// What else a turn has: bytes of its input, of the system text, of each message that is pinned (the
 /// oldest ones), and of the persona of each agent to choose from.
 #[derive(Clone, Debug, Default)]
-struct More {
+struct ExtraParts {
     input: usize,
     system: usize,
     pins: usize,
@@ -123,7 +123,7 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-fn more() -> impl Strategy<Value = More> {
+fn more() -> impl Strategy<Value = ExtraParts> {
     (
         prop_oneof![Just(0usize), 0usize..2_000, 2_000usize..30_000],
         prop_oneof![Just(0usize), 0usize..6_000],
@@ -131,7 +131,7 @@ fn more() -> impl Strategy<Value = More> {
         proptest::collection::vec(0usize..2_000, 0..4),
         0u32..3,
     )
-        .prop_map(|(input, system, pins, available, rounds)| More {
+        .prop_map(|(input, system, pins, available, rounds)| ExtraParts {
             input,
             system,
             pins,
@@ -226,14 +226,18 @@ fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<
     delegate(shell, lead, round, &calls);
     for child in shell.dispatched() {
         let needs = assignment_tokens(&child);
-        prop_assert!(needs <= child.room, "child: {needs} of {}", child.room);
+        prop_assert!(
+            needs <= child.headroom,
+            "child: {needs} of {}",
+            child.headroom
+        );
         shell.finish(&child, "looked");
     }
-    let told = shell.state().delegation(lead.run, round);
-    let Delegation::Ended(told) = told else {
+    let status = shell.state().delegation_status(lead.run, round);
+    let DelegationStatus::Ended(results) = status else {
         return Err(TestCaseError::fail("the round has not ended"));
     };
-    step(shell, lead, Step::Tools(told));
+    step(shell, lead, Step::Tools(results));
     Ok(())
 }
 
@@ -253,10 +257,10 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
         for assignment in &briefs {
             let needs = assignment_tokens(assignment);
             prop_assert!(
-                needs <= assignment.room,
+                needs <= assignment.headroom,
                 "{}: {needs} of {}",
                 assignment.definition.id,
-                assignment.room
+                assignment.headroom
             );
             shell.finish(assignment, &"an answer ".repeat(case.history.len() * 4));
         }
@@ -264,9 +268,9 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
         for assignment in &lead {
             let needs = assignment_tokens(assignment);
             prop_assert!(
-                needs <= assignment.room,
+                needs <= assignment.headroom,
                 "lead: {needs} of {}",
-                assignment.room
+                assignment.headroom
             );
             for round in 1..=case.more.rounds {
                 takes_a_round(&mut shell, assignment, round)?;
@@ -290,7 +294,7 @@ proptest! {
 }
 
 #[test]
-fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
+fn a_context_just_below_usable_is_compacted_before_its_runs_lack_headroom() {
     let case = |bytes| Case {
         preset: Preset::Retention,
         window: 4_000,
@@ -298,7 +302,7 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
         tasks: Vec::new(),
         history: vec![bytes; 20],
         results: 10,
-        more: More::default(),
+        more: ExtraParts::default(),
     };
     // 4,000 less 666 of output and 200 of safety; the lead is told about 400 tokens.
     let mut compacted = Vec::new();
@@ -306,7 +310,10 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
         let mut shell = of(history(&[bytes; 20]));
         shell.accept(taken(&case(bytes), 0));
         let assignment = shell.dispatched().remove(0);
-        assert!(assignment_tokens(&assignment) <= assignment.room, "{bytes}");
+        assert!(
+            assignment_tokens(&assignment) <= assignment.headroom,
+            "{bytes}"
+        );
         let planned = shell.journal.iter();
         compacted.push(
             planned
@@ -319,7 +326,7 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
 }
 
 #[test]
-fn a_role_is_counted_once_however_many_turns_there_are() {
+fn a_role_is_counted_once_for_all_turns() {
     let case = Case {
         preset: Preset::Checkpoint,
         window: 20_000,
@@ -327,7 +334,7 @@ fn a_role_is_counted_once_however_many_turns_there_are() {
         tasks: vec![None, Some(100)],
         history: vec![100; 4],
         results: 10,
-        more: More::default(),
+        more: ExtraParts::default(),
     };
     let mut shell = Shell::with(4);
     for n in 0..3 {

@@ -47,7 +47,7 @@ fn now(shell: &Shell) -> SnapshotId {
 }
 
 #[test]
-fn a_restore_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
+fn a_revert_restores_the_context_and_the_next_turn_does_not_compact_it() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -77,7 +77,7 @@ fn a_restore_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
 }
 
 #[test]
-fn what_is_not_in_the_context_is_refused_with_the_reason() {
+fn an_inactive_checkpoint_is_refused_with_the_reason() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -114,7 +114,7 @@ fn what_is_not_in_the_context_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
+fn a_revert_that_does_not_fit_is_refused_with_the_numbers() {
     let mut shell = Shell::with(40);
     shell.accept(manual(0));
     shell.prepare();
@@ -145,7 +145,7 @@ fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
 }
 
 #[test]
-fn a_restore_waits_for_the_turn_before_it_and_looks_again_then() {
+fn a_revert_waits_for_the_turn_before_it_and_checks_again() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -153,7 +153,7 @@ fn a_restore_waits_for_the_turn_before_it_and_looks_again_then() {
     let briefs = shell.dispatched();
     shell.accept(restore(2, 0));
     shell.prepare();
-    assert!(shell.state().ended(turn_id(2)).is_none(), "it waits");
+    assert!(shell.state().ended_turn(turn_id(2)).is_none(), "it waits");
     shell.finish(&briefs[0], "an answer");
     shell.prepare();
     // Either the earlier turn compacted again, or not: it says which.
@@ -168,7 +168,7 @@ fn a_restore_waits_for_the_turn_before_it_and_looks_again_then() {
 }
 
 #[test]
-fn a_crash_between_the_restore_and_the_end_of_its_turn_is_no_second_restore() {
+fn a_crash_after_a_revert_does_not_repeat_it() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -186,7 +186,7 @@ fn a_crash_between_the_restore_and_the_end_of_its_turn_is_no_second_restore() {
 }
 
 #[test]
-fn an_imported_checkpoint_that_was_taken_back_stays_so() {
+fn an_imported_reverted_checkpoint_stays_reverted() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();

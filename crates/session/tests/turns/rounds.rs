@@ -7,13 +7,13 @@ use unisono_context::{AgentId, RunId};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{DelegateCall, NewTurn};
-use unisono_session::run::{Delegation, Ending, Reply, Step, ToolCall};
+use unisono_session::run::{DelegationStatus, Ending, Reply, Step, ToolCall};
 use unisono_session::{Fact, Input};
 
 use crate::shell::*;
 
 /// A lead that may call these agents, at work.
-pub fn leading(available: impl IntoIterator<Item = Definition>) -> (Shell, RunAssignment) {
+pub fn started_lead(available: impl IntoIterator<Item = Definition>) -> (Shell, RunAssignment) {
     let team = team(agent("lead"), []);
     started(turn(0, with(team, available)))
 }
@@ -81,8 +81,8 @@ pub fn step(shell: &mut Shell, assignment: &RunAssignment, step: Step) {
 
 /// What the calls came back with.
 pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
-    match shell.state().delegation(run, round) {
-        Delegation::Ended(results) => results
+    match shell.state().delegation_status(run, round) {
+        DelegationStatus::Ended(results) => results
             .iter()
             .map(|result| (result.content.to_string(), result.is_error))
             .collect(),

@@ -14,16 +14,16 @@ use unisono_context::{
     AgentId, Encoding, MessageId, Ppm, RunId, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
-    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
+    AgentKind, Assignment, ContextMode, Definition, OnFailure, PrefixMode, Team,
 };
 use unisono_session::assignment::{CompactionJob, RunAssignment};
-use unisono_session::event::{Outcome, Work, Writing};
+use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::{
     AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
 };
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
-use unisono_session::run::{Cause, Usage};
+use unisono_session::run::{RunCause, Usage};
 use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
 
 pub struct Shell {
@@ -115,7 +115,7 @@ impl Shell {
         self.end(assignment, end);
     }
 
-    pub fn fail(&mut self, assignment: &RunAssignment, cause: Cause) {
+    pub fn fail(&mut self, assignment: &RunAssignment, cause: RunCause) {
         self.end(assignment, AttemptEnd::failed(cause, "it went wrong"));
     }
 
@@ -137,7 +137,11 @@ impl Shell {
     }
 
     pub fn outcome(&self, turn: u64) -> &Outcome {
-        &self.state().ended(turn_id(turn)).expect("it ended").outcome
+        &self
+            .state()
+            .ended_turn(turn_id(turn))
+            .expect("it ended")
+            .outcome
     }
 
     pub fn facts(&self, name: &str) -> Vec<&Fact> {
@@ -273,7 +277,7 @@ pub fn agent(name: &str) -> Definition {
         id: AgentId::new(name),
         description: "an agent".into(),
         instructions: "work".into(),
-        kind: Kind::Llm,
+        kind: AgentKind::Llm,
         model: "fake/model".into(),
         limits: Limits {
             window: Tokens(2_000),
@@ -355,7 +359,7 @@ pub fn manual(n: u64) -> NewTurn {
     NewTurn {
         work: Work::Compact {
             keep: None,
-            writing: Writing::with_instructions(Some("keep the names")),
+            writing: SummaryOptions::with_instructions(Some("keep the names")),
         },
         ..compacting(n, team(agent("lead"), []), 10_000)
     }

@@ -107,7 +107,7 @@ fn silence_is_more_than_thirty_minutes() {
 }
 
 #[test]
-fn the_message_that_makes_it_too_large_opens_the_next() {
+fn the_message_that_makes_a_topic_too_large_opens_the_next() {
     // The window of 2,000 leaves 1,400, of which the topic has half and ends over 420.
     let mut shell = Shell::with(0);
     let ends = Ends {
@@ -123,7 +123,7 @@ fn the_message_that_makes_it_too_large_opens_the_next() {
 }
 
 #[test]
-fn a_message_alone_is_never_sealed() {
+fn a_single_message_is_never_sealed() {
     let mut shell = Shell::with(1);
     let branch: Arc<str> = "main".into();
     let seal = || Input::Seal {
@@ -138,7 +138,7 @@ fn a_message_alone_is_never_sealed() {
     assert_eq!(topics(&shell, "main"), [(1, 3, None)], "one came before");
     shell.feed(seal()).unwrap();
     let again = shell.feed(seal()).unwrap_err();
-    insta::assert_snapshot!(again, @r#"branch "main" has no topic to seal: its last one is sealed, and nothing was said since"#);
+    insta::assert_snapshot!(again, @r#"branch "main" has no topic to seal: its last topic is sealed, and no message followed"#);
     let unknown = shell.feed(Input::Seal {
         branch: "side".into(),
     });
@@ -146,7 +146,7 @@ fn a_message_alone_is_never_sealed() {
 }
 
 #[test]
-fn a_branch_at_work_is_not_sealed() {
+fn a_busy_branch_is_not_sealed() {
     let mut shell = Shell::with(4);
     shell.accept(tiered(0, "hello", shell.now, QUIET));
     let branch: Arc<str> = "main".into();
@@ -157,7 +157,7 @@ fn a_branch_at_work_is_not_sealed() {
 }
 
 #[test]
-fn a_fork_before_an_end_knows_nothing_of_it_and_one_behind_does() {
+fn a_fork_after_a_topic_end_keeps_it_and_one_before_does_not() {
     let mut shell = Shell::with(0);
     say(&mut shell, 0, "hello", Timestamp(1_000), QUIET);
     say(&mut shell, 1, "new topic: tea", Timestamp(1_000), QUIET);
@@ -213,7 +213,7 @@ fn ends_survive_a_restart_and_are_decided_once() {
 }
 
 #[test]
-fn other_presets_decide_nothing() {
+fn other_presets_decide_no_topic_ends() {
     let mut shell = Shell::with(4);
     shell.accept(turn(0, team(agent("lead"), [])));
     let briefs = shell.dispatched();

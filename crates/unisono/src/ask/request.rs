@@ -4,7 +4,7 @@ use unisono_api::compaction::{Anew, NewCompaction, NewText, OnFailure, TakeBack}
 use unisono_api::turn::{Asked, NewTurn, Settings};
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
-use unisono_session::event::{Unwritten, Writing};
+use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use super::{Ask, What};
 
@@ -62,7 +62,7 @@ impl Ask {
         let (keep, writing) = match &self.work {
             What::Compact(keep, writing) => (*keep, writing.clone()),
             What::CompactPart(_, writing) => (None, writing.clone()),
-            _ => (None, Writing::default()),
+            _ => (None, SummaryOptions::default()),
         };
         let part = match self.work {
             What::CompactPart(part, _) => Some(part),
@@ -103,10 +103,10 @@ impl Ask {
     }
 }
 
-const fn on_failure(unwritten: Unwritten) -> OnFailure {
+const fn on_failure(unwritten: SummaryFallback) -> OnFailure {
     match unwritten {
-        Unwritten::Leave => OnFailure::Leave,
-        Unwritten::Retry => OnFailure::Retry,
-        Unwritten::Extractive => OnFailure::Extractive,
+        SummaryFallback::Leave => OnFailure::Leave,
+        SummaryFallback::Retry => OnFailure::Retry,
+        SummaryFallback::Extractive => OnFailure::Extractive,
     }
 }

@@ -4,7 +4,7 @@ use a2a::{AgentCard, AgentInterface, TRANSPORT_PROTOCOL_JSONRPC};
 use serde_json::Value;
 use unisono_context::Digest;
 use unisono_model::provider::Address;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 /// Where a card is, below an agent's address.
 const CARD: &str = "/.well-known/agent-card.json";
@@ -41,8 +41,17 @@ pub(super) fn address(url: &str) -> String {
 }
 
 /// Reads a card; or says why the agent is not asked.
-pub(super) fn read(card: &[u8], url: &str, pinned: Option<&str>) -> Result<Peer, (Cause, String)> {
-    let garbled = |error: serde_json::Error| (Cause::BadOutput, format!("it is no card: {error}"));
+pub(super) fn read(
+    card: &[u8],
+    url: &str,
+    pinned: Option<&str>,
+) -> Result<Peer, (RunCause, String)> {
+    let garbled = |error: serde_json::Error| {
+        (
+            RunCause::BadOutput,
+            format!("it is not a valid card: {error}"),
+        )
+    };
     let value: Value = serde_json::from_slice(card).map_err(garbled)?;
     // Written alike whatever the order and the spaces were.
     let digest = Digest::of_bytes(value.to_string().as_bytes());
@@ -51,13 +60,13 @@ pub(super) fn read(card: &[u8], url: &str, pinned: Option<&str>) -> Result<Peer,
             "the card is another one than `card_digest` says: it is {digest}, not {pinned}; look at \
              what it says, then change `card_digest`"
         );
-        return Err((Cause::BadInput, reason));
+        return Err((RunCause::BadInput, reason));
     }
     let card: AgentCard = serde_json::from_value(value).map_err(garbled)?;
     let interface = card.supported_interfaces.iter().find(|one| speaks(one));
     let Some(interface) = interface else {
         let reason = "its card has no interface of JSON-RPC that speaks version 1.0";
-        return Err((Cause::BadInput, reason.to_owned()));
+        return Err((RunCause::BadInput, reason.to_owned()));
     };
     let is_there = origin(&interface.url).is_some_and(|own| Some(own) == origin(url));
     if !is_there && pinned.is_none() {
@@ -66,7 +75,7 @@ pub(super) fn read(card: &[u8], url: &str, pinned: Option<&str>) -> Result<Peer,
              \"{digest}\"`",
             interface.url
         );
-        return Err((Cause::BadInput, reason));
+        return Err((RunCause::BadInput, reason));
     }
     let modes = |modes: &[String], wanted: &str| modes.iter().any(|mode| mode == wanted);
     let output = OUTPUT
@@ -133,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_says_where_and_how_its_agent_is_asked() {
+    fn a_card_determines_endpoint_and_media_types() {
         let at = speaking("https://a.example/rpc", "JSONRPC", "1.0");
         let text = card(at.clone()).to_string();
         let peer = read(text.as_bytes(), "https://a.example", None).unwrap();
@@ -151,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_is_not_meant_is_refused() {
+    fn a_wrong_card_is_refused() {
         let own = |binding, version| card(speaking("https://a.example/", binding, version));
         let rows = [
             ("<html>".to_owned(), None, "no card"),

@@ -1,7 +1,7 @@
 //! What a remote task has come to.
 
 use a2a::{Artifact, Part, PartContent, Role, Task, TaskState};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::agent::Failure;
 
@@ -28,13 +28,14 @@ pub(super) enum Outcome {
 
 /// What a task has come to.
 pub(super) fn read(task: &Task) -> Outcome {
-    let said = task
+    let message = task
         .status
         .message
         .as_ref()
-        .map(|said| text_of(&said.parts));
+        .map(|message| text_of(&message.parts));
     let why = || {
-        said.clone()
+        message
+            .clone()
             .unwrap_or_else(|| "it does not say why".to_owned())
     };
     let ended = |cause, what: &str| {
@@ -44,10 +45,10 @@ pub(super) fn read(task: &Task) -> Outcome {
         ))
     };
     match task.status.state {
-        TaskState::Completed => answer(task, said),
-        TaskState::Failed => ended(Cause::Exit, "failed"),
-        TaskState::Rejected => ended(Cause::Refused, "declined the task"),
-        TaskState::Canceled => ended(Cause::Rejected, "cancelled the task"),
+        TaskState::Completed => answer(task, message),
+        TaskState::Failed => ended(RunCause::Exit, "failed"),
+        TaskState::Rejected => ended(RunCause::Refused, "declined the task"),
+        TaskState::Canceled => ended(RunCause::Rejected, "cancelled the task"),
         TaskState::InputRequired | TaskState::AuthRequired => Outcome::Asks(why()),
         TaskState::Submitted | TaskState::Working | TaskState::Unspecified => Outcome::Working,
     }
@@ -60,7 +61,7 @@ pub(super) fn is_settled(state: &TaskState) -> bool {
 }
 
 /// The artifacts; where there are none, what the agent said last.
-fn answer(task: &Task, said: Option<String>) -> Outcome {
+fn answer(task: &Task, message_text: Option<String>) -> Outcome {
     let artifacts = task.artifacts.as_deref().unwrap_or_default();
     let named = artifacts.iter().find(|one| one.artifact_id == ANSWER);
     let chosen: Vec<&Artifact> = match named {
@@ -78,17 +79,17 @@ fn answer(task: &Task, said: Option<String>) -> Outcome {
         let mut own = history.filter(|message| message.role == Role::Agent);
         own.next().map(|message| text_of(&message.parts))
     };
-    let full = |text: &String| !text.trim().is_empty();
+    let is_not_blank = |text: &String| !text.trim().is_empty();
     match Some(text)
-        .filter(full)
-        .or(said.filter(full))
+        .filter(is_not_blank)
+        .or(message_text.filter(is_not_blank))
         .or_else(last)
-        .filter(full)
+        .filter(is_not_blank)
     {
         Some(text) => Outcome::Answered { text, partial },
         None => {
-            let reason = "the remote agent completed the task and says nothing that is text";
-            Outcome::Ended(Failure::new(Cause::BadOutput, reason))
+            let reason = "the remote agent completed the task without a text";
+            Outcome::Ended(Failure::new(RunCause::BadOutput, reason))
         }
     }
 }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_what_the_artifacts_say() {
+    fn the_artifacts_are_the_answer() {
         let two = [
             artifact(
                 "a",

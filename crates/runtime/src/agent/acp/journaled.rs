@@ -41,7 +41,7 @@ pub(super) struct Answered {
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextAction {
     /// The answer is there.
     Answered(Answered),
     /// The agent may have done the task, or a part of it, in that try.
@@ -55,32 +55,32 @@ pub(super) enum Next {
 }
 
 /// A step of a try.
-pub(super) fn name(what: &str, number: u32) -> String {
+pub(super) fn step_name(what: &str, number: u32) -> String {
     format!("acp.{what}.{number}")
 }
 
 /// One of several steps of a try.
-pub(super) fn name_of(what: &str, number: u32, index: u32) -> String {
+pub(super) fn indexed_step_name(what: &str, number: u32, index: u32) -> String {
     format!("acp.{what}.{number}.{index}")
 }
 
 /// What is to be done after those steps.
-pub(super) fn next(steps: &[Arc<Step>], contract: Contract) -> Next {
+pub(super) fn next_action(steps: &[Arc<Step>], contract: Contract) -> NextAction {
     let tries = tries(steps);
     let mut numbers = 1..=tries;
-    if let Some(answered) = numbers.find_map(|number| result(steps, &name("answer", number))) {
-        return Next::Answered(answered);
+    if let Some(answered) = numbers.find_map(|number| result(steps, &step_name("answer", number))) {
+        return NextAction::Answered(answered);
     }
     let is_open = |number: &u32| {
-        let has = |what| json(steps, &name(what, *number)).is_some();
+        let has = |what| json(steps, &step_name(what, *number)).is_some();
         has("prompt") && !has("over")
     };
     match (1..=tries).rev().find(is_open) {
-        Some(number) if contract == Contract::AtMostOnce => Next::Doubt {
-            place: result(steps, &name("place", number)),
-            failed: result(steps, &name("failed", number)),
+        Some(number) if contract == Contract::AtMostOnce => NextAction::Doubt {
+            place: result(steps, &step_name("place", number)),
+            failed: result(steps, &step_name("failed", number)),
         },
-        _ => Next::Prompt(tries + 1),
+        _ => NextAction::Prompt(tries + 1),
     }
 }
 
@@ -88,13 +88,13 @@ pub(super) fn next(steps: &[Arc<Step>], contract: Contract) -> Next {
 pub(super) fn places(steps: &[Arc<Step>]) -> Vec<Place> {
     let numbers = 1..=tries(steps);
     numbers
-        .filter_map(|number| result(steps, &name("place", number)))
+        .filter_map(|number| result(steps, &step_name("place", number)))
         .collect()
 }
 
 fn tries(steps: &[Arc<Step>]) -> u32 {
     let mut tries = 0;
-    while json(steps, &name("place", tries + 1)).is_some() {
+    while json(steps, &step_name("place", tries + 1)).is_some() {
         tries += 1;
     }
     tries
@@ -116,35 +116,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_next_follows_from_the_steps() {
+    fn the_steps_determine_the_next_try() {
         let place = r#"{"directory":"/w","worktree":null}"#;
         let at = Some(Place {
             directory: "/w".into(),
             worktree: None,
         });
         let begun = [("acp.place.1", place), ("acp.prompt.1", "{}")];
-        let doubt = |failed: Option<&str>| Next::Doubt {
+        let doubt = |failed: Option<&str>| NextAction::Doubt {
             place: at.clone(),
             failed: failed.map(str::to_owned),
         };
-        let answered = Next::Answered(Answered {
+        let answered = NextAction::Answered(Answered {
             text: "so".into(),
             partial: None,
         });
         let more = |name, result| [begun[0], begun[1], (name, result)].to_vec();
         let rows = [
-            (vec![], Next::Prompt(1), Next::Prompt(1)),
-            (vec![begun[0]], Next::Prompt(2), Next::Prompt(2)),
-            (begun.to_vec(), doubt(None), Next::Prompt(2)),
+            (vec![], NextAction::Prompt(1), NextAction::Prompt(1)),
+            (vec![begun[0]], NextAction::Prompt(2), NextAction::Prompt(2)),
+            (begun.to_vec(), doubt(None), NextAction::Prompt(2)),
             (
                 more("acp.failed.1", "\"why\""),
                 doubt(Some("why")),
-                Next::Prompt(2),
+                NextAction::Prompt(2),
             ),
             (
                 more("acp.over.1", "\"no\""),
-                Next::Prompt(2),
-                Next::Prompt(2),
+                NextAction::Prompt(2),
+                NextAction::Prompt(2),
             ),
         ];
         let steps = |rows: &[(&str, &str)]| -> Vec<Arc<Step>> {
@@ -156,11 +156,15 @@ mod tests {
         };
         for (names, once, again) in rows {
             let steps = steps(&names);
-            assert_eq!(next(&steps, Contract::AtMostOnce), once, "{names:?}");
-            assert_eq!(next(&steps, Contract::Idempotent), again, "{names:?}");
+            assert_eq!(next_action(&steps, Contract::AtMostOnce), once, "{names:?}");
+            assert_eq!(
+                next_action(&steps, Contract::Idempotent),
+                again,
+                "{names:?}"
+            );
         }
         let done = steps(&more("acp.answer.1", r#"{"text":"so","partial":null}"#));
-        assert_eq!(next(&done, Contract::AtMostOnce), answered);
+        assert_eq!(next_action(&done, Contract::AtMostOnce), answered);
         assert_eq!(places(&done).len(), 1);
     }
 }

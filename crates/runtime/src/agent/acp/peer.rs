@@ -9,22 +9,22 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::time::timeout;
 use unisono_session::agent::Command;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::protocol::{
     self, AUTH_REQUIRED, AuthMethod, Initialized, Message, NewSession, RpcError, VERSION,
 };
 use crate::agent::{Failure, command};
-use crate::process::lines::{Lines, Silent, preview};
+use crate::process::lines::{Lines, NoLine, preview};
 
 /// How long an agent may take to begin, and to open a session: some are downloaded first.
-pub(super) const BEGINS: Duration = Duration::from_secs(120);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Lines in a row that are no messages.
-const CHATTER: u32 = 100;
+const NOISE_LINES_MAX: u32 = 100;
 /// Characters of a reason: an agent's own words may be many.
 const REASON_CHARS: usize = 4_000;
 /// Bytes of answers that an agent leaves unread.
-const UNREAD: usize = 1024 * 1024;
+const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// A coding agent.
 pub(super) struct Peer {
@@ -39,7 +39,7 @@ pub(super) struct Peer {
     requests: u64,
     chatter: u32,
     /// The last line that was no message.
-    said: Option<String>,
+    last_noise: Option<String>,
     logins: Vec<AuthMethod>,
 }
 
@@ -59,7 +59,7 @@ impl Peer {
             most: 0,
             requests: 0,
             chatter: 0,
-            said: None,
+            last_noise: None,
             logins: Vec::new(),
         })
     }
@@ -78,9 +78,9 @@ impl Peer {
         let version = initialized.protocol_version;
         if version != VERSION {
             let what = format!(
-                "speaks version {version} of the Agent Client Protocol, and only version {VERSION} is spoken here"
+                "speaks version {version} of the Agent Client Protocol; only version {VERSION} is supported"
             );
-            return Err(self.failure(Cause::Rejected, &what));
+            return Err(self.failure(RunCause::Rejected, &what));
         }
         self.logins = initialized.auth_methods.unwrap_or_default();
         let params = json!({"cwd": directory, "mcpServers": []});
@@ -107,12 +107,12 @@ impl Peer {
                 }
             }
         };
-        let answer = timeout(BEGINS, answer).await;
+        let answer = timeout(START_TIMEOUT, answer).await;
         let (result, error) = answer.unwrap_or_else(|_| {
-            let wait = BEGINS.as_secs();
-            let said = self.heard();
-            let what = format!("did not answer `{method}` within {wait} s{said}");
-            Err(self.failure(Cause::Timeout, &what))
+            let wait = START_TIMEOUT.as_secs();
+            let noise = self.describe_noise();
+            let what = format!("did not answer `{method}` within {wait} s{noise}");
+            Err(self.failure(RunCause::Timeout, &what))
         })?;
         match error {
             Some(error) => Err(self.refused(method, &error)),
@@ -130,8 +130,8 @@ impl Peer {
         result: Value,
     ) -> Result<T, Failure> {
         serde_json::from_value(result).map_err(|error| {
-            let what = format!("answers `{method}` with what is not of the protocol: {error}");
-            self.failure(Cause::BadOutput, &what)
+            let what = format!("answered `{method}` with an invalid result: {error}");
+            self.failure(RunCause::BadOutput, &what)
         })
     }
 
@@ -139,7 +139,7 @@ impl Peer {
     pub(super) fn refused(&self, method: &str, error: &RpcError) -> Failure {
         if error.code != AUTH_REQUIRED {
             let what = format!("refuses `{method}`: {}", error.text());
-            return self.failure(Cause::Rejected, &what);
+            return self.failure(RunCause::Rejected, &what);
         }
         let names = self.logins.iter().map(|login| &*login.name);
         let names: Vec<&str> = names.filter(|name| !name.is_empty()).take(5).collect();
@@ -152,14 +152,14 @@ impl Peer {
              `env_pass`; it says: {}",
             error.text()
         );
-        self.failure(Cause::Rejected, &what)
+        self.failure(RunCause::Rejected, &what)
     }
 
     /// Writes a request; its number.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         self.send(&protocol::request(self.requests, method, params));
-        self.most = self.out.len() + UNREAD;
+        self.most = self.out.len() + UNREAD_BYTES_MAX;
         self.requests
     }
 
@@ -169,8 +169,8 @@ impl Peer {
     /// The agent does not read.
     pub(super) fn reply(&mut self, response: &Value) -> Result<(), Failure> {
         if self.out.len() > self.most {
-            let what = "asks, and does not read the answers";
-            return Err(self.failure(Cause::BadOutput, what));
+            let what = "does not read the responses to its requests";
+            return Err(self.failure(RunCause::BadOutput, what));
         }
         self.send(response);
         Ok(())
@@ -195,7 +195,7 @@ impl Peer {
                 }
                 line = self.lines.next() => line,
             };
-            let line = line.map_err(|silent| self.silent(&silent))?;
+            let line = line.map_err(|silent| self.no_message(&silent))?;
             if let Some(message) = self.parse(&line)? {
                 return Ok(message);
             }
@@ -216,46 +216,56 @@ impl Peer {
             self.chatter = 0;
             let message = serde_json::from_slice(line);
             return message.map(Some).map_err(|error| {
-                let what = format!("sent what is not JSON-RPC ({error}): {}", preview(line));
-                self.failure(Cause::BadOutput, &what)
+                let what = format!(
+                    "sent a line that is not JSON-RPC ({error}): {}",
+                    preview(line)
+                );
+                self.failure(RunCause::BadOutput, &what)
             });
         }
         if !line.is_empty() {
             self.chatter += 1;
-            self.said = Some(preview(line));
+            self.last_noise = Some(preview(line));
         }
-        match self.chatter > CHATTER {
+        match self.chatter > NOISE_LINES_MAX {
             true => {
-                let what = format!("does not speak the Agent Client Protocol{}", self.heard());
-                Err(self.failure(Cause::BadOutput, &what))
+                let what = format!(
+                    "does not speak the Agent Client Protocol{}",
+                    self.describe_noise()
+                );
+                Err(self.failure(RunCause::BadOutput, &what))
             }
             false => Ok(None),
         }
     }
 
     /// What it said that was no message.
-    fn heard(&self) -> String {
-        let stderr = self.lines.said();
-        let said = self.said.as_ref();
-        let said = said.map_or_else(String::new, |said| format!("; it wrote no message: {said}"));
+    fn describe_noise(&self) -> String {
+        let stderr = self.lines.stderr_tail();
+        let noise = self.last_noise.as_ref();
+        let noise = noise.map_or_else(String::new, |noise| {
+            format!("; it wrote no message: {noise}")
+        });
         match &*stderr {
-            "" => said,
-            stderr => format!("{said}; its standard error ends: {stderr}"),
+            "" => noise,
+            stderr => format!("{noise}; its standard error ends: {stderr}"),
         }
     }
 
-    fn silent(&self, silent: &Silent) -> Failure {
-        let cause = match silent {
-            Silent::Long => Cause::BadOutput,
-            Silent::Ended(_) | Silent::Lost(_) => Cause::Exit,
+    fn no_message(&self, end: &NoLine) -> Failure {
+        let cause = match end {
+            NoLine::Long => RunCause::BadOutput,
+            NoLine::Ended(_) | NoLine::Lost(_) => RunCause::Exit,
         };
-        let said = self.said.as_ref();
-        let said = said.map_or_else(String::new, |said| format!("; it wrote no message: {said}"));
-        self.failure(cause, &format!("{silent}{said}"))
+        let noise = self.last_noise.as_ref();
+        let noise = noise.map_or_else(String::new, |noise| {
+            format!("; it wrote no message: {noise}")
+        });
+        self.failure(cause, &format!("{end}{noise}"))
     }
 
     /// A failure of that program.
-    pub(super) fn failure(&self, cause: Cause, what: &str) -> Failure {
+    pub(super) fn failure(&self, cause: RunCause, what: &str) -> Failure {
         let what: String = what.chars().take(REASON_CHARS).collect();
         Failure::new(cause, format!("`{}` {what}", self.program))
     }

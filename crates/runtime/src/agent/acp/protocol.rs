@@ -168,7 +168,7 @@ pub(super) struct Choice {
 
 /// The kind of a call by its name; a name that is not known is another kind.
 pub(super) fn kind(name: &str) -> ToolKind {
-    ToolKind::named(name).unwrap_or(ToolKind::Other)
+    ToolKind::from_name(name).unwrap_or(ToolKind::Other)
 }
 
 pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {

@@ -20,11 +20,11 @@ const ID_BYTES: usize = 1_000;
 /// Characters of a title.
 const TITLE_CHARS: usize = 200;
 /// Bytes of text between two notes about its growth.
-const TOLD_EVERY: usize = 1_000;
+const PROGRESS_EVERY: usize = 1_000;
 
 /// A tool call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Called {
+pub(super) struct EndedCall {
     pub(super) title: String,
     pub(super) kind: String,
     pub(super) status: String,
@@ -32,7 +32,7 @@ pub(super) struct Called {
 
 /// What was decided where the agent asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Decided {
+pub(super) struct PermissionDecision {
     pub(super) title: String,
     pub(super) kind: String,
     /// The kind of the option that was chosen.
@@ -43,11 +43,11 @@ pub(super) struct Decided {
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
     /// Whoever watches is told.
-    Tell(String),
+    Progress(String),
     /// A tool call has ended, the one of that number.
-    Called(u32, Called),
+    Called(u32, EndedCall),
     /// It is decided, the decision of that number, and then replied.
-    Decided(u32, Decided, Value),
+    Decided(u32, PermissionDecision, Value),
     Reply(Value),
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Turn {
     /// The message that the text is of.
     message: Option<String>,
     is_broken: bool,
-    calls: HashMap<String, Called>,
+    calls: HashMap<String, EndedCall>,
     has_acted: bool,
     ended: u32,
     decided: u32,
@@ -126,19 +126,19 @@ impl Turn {
             Update::AgentMessageChunk {
                 content: Content::Text { text },
                 message_id,
-            } => self.said(&text, message_id),
+            } => self.add_text(&text, message_id),
             Update::Call(call) => {
                 self.last = self.text.len();
                 self.is_broken = true;
                 Ok(self.call(call))
             }
             Update::CallChange(call) => Ok(self.call(call)),
-            Update::Plan { entries } => Ok(vec![Effect::Tell(plan(&entries))]),
+            Update::Plan { entries } => Ok(vec![Effect::Progress(plan(&entries))]),
             Update::AgentMessageChunk { .. } | Update::Unknown => Ok(Vec::new()),
         }
     }
 
-    fn said(&mut self, text: &str, message: Option<String>) -> Result<Vec<Effect>, String> {
+    fn add_text(&mut self, text: &str, message: Option<String>) -> Result<Vec<Effect>, String> {
         let before = self.text.len();
         let is_other = message.is_some() && self.message.is_some() && message != self.message;
         if (self.is_broken || is_other) && !self.text.is_empty() {
@@ -151,9 +151,9 @@ impl Turn {
             return Err(format!("said more than {MAX_OUTPUT_BYTES} bytes"));
         }
         let after = self.text.len();
-        Ok(match before / TOLD_EVERY == after / TOLD_EVERY {
+        Ok(match before / PROGRESS_EVERY == after / PROGRESS_EVERY {
             true => Vec::new(),
-            false => vec![Effect::Tell(format!(
+            false => vec![Effect::Progress(format!(
                 "answering, {} KB so far",
                 after.div_ceil(1_000)
             ))],
@@ -171,7 +171,7 @@ impl Turn {
         let call = self
             .calls
             .entry(update.tool_call_id)
-            .or_insert_with(|| Called {
+            .or_insert_with(|| EndedCall {
                 title: "a tool".to_owned(),
                 kind: ToolKind::Other.name().to_owned(),
                 status: "pending".to_owned(),
@@ -193,8 +193,8 @@ impl Turn {
             return Vec::new();
         }
         let call = call.clone();
-        let told = format!("{} ({}): {}", call.title, call.kind, call.status);
-        let mut effects = vec![Effect::Tell(told)];
+        let text = format!("{} ({}): {}", call.title, call.kind, call.status);
+        let mut effects = vec![Effect::Progress(text)];
         if is_over(&call.status) && self.ended < JOURNALED {
             self.ended += 1;
             effects.push(Effect::Called(self.ended, call));
@@ -226,31 +226,31 @@ impl Turn {
         if self.decided >= JOURNALED {
             let rejected = choose(&permission.options, false).map(|option| &*option.option_id);
             return vec![
-                Effect::Tell(format!("rejected, as too many were asked for: {title}")),
+                Effect::Progress(format!("rejected, as too many were asked for: {title}")),
                 Effect::Reply(protocol::chosen(id, rejected)),
             ];
         }
         let option = choose(&permission.options, self.allow.contains(&kind));
         self.decided += 1;
         self.has_acted = true;
-        let decided = Decided {
+        let decided = PermissionDecision {
             title,
             kind: kind.name().to_owned(),
             decision: option
                 .map_or("cancelled", |option| &*option.kind)
                 .to_owned(),
         };
-        let told = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
+        let text = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
         let reply = protocol::chosen(id, option.map(|option| &*option.option_id));
         vec![
-            Effect::Tell(told),
+            Effect::Progress(text),
             Effect::Decided(self.decided, decided, reply),
         ]
     }
 }
 
 fn garbled(error: &serde_json::Error) -> String {
-    format!("sent an update that is not of the protocol: {error}")
+    format!("sent an invalid update: {error}")
 }
 
 fn is_over(status: &str) -> bool {

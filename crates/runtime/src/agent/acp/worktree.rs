@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use unisono_context::RunId;
 use unisono_session::agent::Command;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::agent::Failure;
 use crate::process::{self, Job};
 
 /// How long git may take; a large worktree is written meanwhile.
-const GIT: Duration = Duration::from_secs(300);
+const GIT_TIMEOUT: Duration = Duration::from_secs(300);
 /// The most that git may say, in bytes.
-const OUTPUT: usize = 16 * 1024 * 1024;
+const GIT_OUTPUT_MAX: usize = 16 * 1024 * 1024;
 /// Worktrees are in this directory of the repository's own.
 const DIRECTORY: &str = "unisono";
 /// How many digits of a run's id its branch has.
-const SHORT: usize = 12;
+const BRANCH_ID_DIGITS: usize = 12;
 
 /// A worktree, and what it was made from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl Worktree {
                 "`worktree = true` needs a git repository with a commit, and {} is in none: {why}",
                 cwd.display()
             );
-            Failure::new(Cause::BadInput, reason)
+            Failure::new(RunCause::BadInput, reason)
         };
         let arguments = [
             "rev-parse",
@@ -60,8 +60,8 @@ impl Worktree {
             "--git-common-dir",
             "--show-prefix",
         ];
-        let said = git(cwd, &arguments).await.map_err(wrong)?;
-        let mut lines = said.lines();
+        let output = git(cwd, &arguments).await.map_err(wrong)?;
+        let mut lines = output.lines();
         let repository = PathBuf::from(lines.next().unwrap_or_default());
         let below = lines.next().unwrap_or_default();
         let base = git(cwd, &["rev-parse", "--verify", "HEAD^{commit}"]);
@@ -72,7 +72,7 @@ impl Worktree {
         };
         let id = run.to_string();
         let digits: String = id.chars().filter(|digit| *digit != '-').collect();
-        let short = &digits[digits.len().saturating_sub(SHORT)..];
+        let short = &digits[digits.len().saturating_sub(BRANCH_ID_DIGITS)..];
         let path = repository.join(DIRECTORY).join(format!("{id}{more}"));
         let directory = path.join(below);
         let worktree = Worktree {
@@ -94,7 +94,7 @@ impl Worktree {
         let made = git(&self.repository, &arguments).await;
         made.map(drop).map_err(|why| {
             let reason = format!("no git worktree can be made at {path}: {why}");
-            Failure::new(Cause::BadInput, reason)
+            Failure::new(RunCause::BadInput, reason)
         })
     }
 
@@ -114,7 +114,7 @@ impl Worktree {
             Ok(None) => {}
             Ok(Some(1)) => return kept("1 changed file"),
             Ok(Some(files)) => return kept(&format!("{files} changed files")),
-            Err(why) => return kept(&format!("what changed in it is not known ({why})")),
+            Err(why) => return kept(&format!("its changes are unknown ({why})")),
         }
         // Git does not remove one that has changes after all.
         if let Err(why) = git(&self.repository, &["worktree", "remove", &path]).await {
@@ -159,10 +159,11 @@ async fn git(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     let job = Job {
         command: &command,
         input: [Bytes::new(), Bytes::new()],
-        max_output: OUTPUT,
+        max_output: GIT_OUTPUT_MAX,
     };
-    let finished = timeout(GIT, process::run(job)).await;
-    let finished = finished.map_err(|_| format!("git did not end within {} s", GIT.as_secs()))?;
+    let finished = timeout(GIT_TIMEOUT, process::run(job)).await;
+    let finished =
+        finished.map_err(|_| format!("git did not end within {} s", GIT_TIMEOUT.as_secs()))?;
     let finished = finished.map_err(|error| error.to_string())?;
     match finished.status.success() {
         true => Ok(String::from_utf8_lossy(&finished.stdout).into_owned()),

@@ -7,7 +7,7 @@ use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{self, Passage, Style, SummaryInput};
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::run::tail::{summary, summary_note};
-use unisono_session::run::{Cause, Step};
+use unisono_session::run::{RunCause, Step};
 
 use crate::agent::{Ctx, Failure};
 
@@ -32,12 +32,12 @@ pub(super) async fn step(
     let work = tokio::task::spawn_blocking(move || {
         let tokenizer = Tokenizer::load(limits.encoding).map_err(|error| error.to_string())?;
         let count = |text: &str| tokenizer.count(text).at_most.0;
-        Ok::<_, String>(condensed(&steps, &task, cap, &count))
+        Ok::<_, String>(quotes(&steps, &task, cap, &count))
     });
     let text = work
         .await
         .unwrap_or_else(|_| Err("the extractive summariser panicked".into()));
-    let text = text.map_err(|reason| Failure::new(Cause::Panic, reason))?;
+    let text = text.map_err(|reason| Failure::new(RunCause::Panic, reason))?;
     Ok(Step::Summarised {
         replaced: u32::try_from(replaced).unwrap_or(u32::MAX),
         text: text.into(),
@@ -46,7 +46,7 @@ pub(super) async fn step(
 
 /// Quotes from the steps and from an earlier summary among them. The model is shown at most `cap`
 /// tokens of them.
-fn condensed(
+fn quotes(
     steps: &[Arc<Step>],
     task: &str,
     cap: Tokens,
@@ -89,8 +89,8 @@ fn numbered(steps: &[Arc<Step>]) -> impl Iterator<Item = Option<(Ordinal, Role, 
                 name: call.name.clone(),
                 arguments: call.arguments.clone(),
             });
-            let said = std::iter::once(Part::Text(reply.text.clone())).chain(calls);
-            Some((number, Role::Assistant, said.collect()))
+            let parts = std::iter::once(Part::Text(reply.text.clone())).chain(calls);
+            Some((number, Role::Assistant, parts.collect()))
         }
         Step::Tools(results) => {
             let results = results.iter().map(|result| Part::ToolResult {

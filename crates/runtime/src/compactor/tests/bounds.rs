@@ -70,7 +70,7 @@ async fn the_next_turn_has_a_deadline_of_its_own() {
 async fn a_person_who_wants_it_tried_again_is_told_when_the_time_is_over() {
     let hangs = Scripted::by(|_| Act::Hang);
     let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
-    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Retry).await;
     let Outcome::Failed { reason, .. } = outcome else {
         panic!("it did not fail");
     };

@@ -10,11 +10,11 @@ type Groups = mpsc::UnboundedReceiver<Vec<Fact>>;
 
 /// A runtime whose commits are told.
 async fn watched(agent: &Gated) -> (Runtime, Groups) {
-    let (tell, groups) = mpsc::unbounded_channel();
+    let (sender, groups) = mpsc::unbounded_channel();
     let observer = Observer::new(move |_, events| {
         let facts = events.iter().map(|event| event.fact.clone());
         // The test may have seen enough.
-        let _ = tell.send(facts.collect());
+        let _ = sender.send(facts.collect());
     });
     let options = Options {
         observer,
@@ -54,11 +54,11 @@ async fn next_ends(groups: &mut Groups) -> Vec<Fact> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delegates_that_end_together_are_one_commit_with_what_follows() {
+async fn delegates_that_end_together_are_one_commit_with_the_consequences() {
     let agent = Gated::new();
     let (runtime, mut groups) = watched(&agent).await;
     let (handle, id) = at_work(&runtime, &agent).await;
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
     let group = next_ends(&mut groups).await;
     assert_eq!(ends(&group), DELEGATES);
@@ -70,7 +70,7 @@ async fn delegates_that_end_together_are_one_commit_with_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
+async fn an_end_is_on_disk_soon_while_others_continue() {
     let agent = Gated::new();
     let (runtime, mut groups) = watched(&agent).await;
     let (handle, id) = at_work(&runtime, &agent).await;
@@ -81,7 +81,7 @@ async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
         let soon = Duration::from_millis(10);
         assert!(before.elapsed() <= soon, "{:?}", before.elapsed());
     }
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
@@ -103,7 +103,7 @@ async fn after(journal: &Journal, id: SessionId, seq: u64) -> Vec<Fact> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
+async fn an_end_is_on_disk_after_the_tree_has_stopped() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let (handle, _) = at_work(&runtime, &agent).await;
@@ -117,7 +117,7 @@ async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_seen_of_a_session_is_on_disk() {
+async fn an_inspected_state_is_on_disk() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let (handle, _) = at_work(&runtime, &agent).await;
@@ -127,6 +127,6 @@ async fn what_is_seen_of_a_session_is_on_disk() {
     assert_eq!(seen, decided + 1);
     let facts = after(runtime.journal(), handle.id(), decided).await;
     assert_eq!((facts.len(), ends(&facts)), (1, 1), "{facts:?}");
-    agent.let_go();
+    agent.release();
     runtime.shutdown().await;
 }

@@ -16,7 +16,7 @@ pub(super) fn repaired(state: &State, turn: TurnId, made: &Checkpoint) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, true).unwrap();
-    for budget in state.kept_budgets(turn, &view).unwrap().iter() {
+    for budget in state.required_budgets(turn, &view).unwrap().iter() {
         let context = view.effective(budget).unwrap();
         assert!(context.tokens <= turn.accepted.policy.target_amount(budget));
         assert!(context.at_most <= budget.usable);
@@ -76,7 +76,7 @@ pub(super) fn restored_fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, false).unwrap();
-    let budgets = state.kept_budgets(turn, &view).unwrap();
+    let budgets = state.required_budgets(turn, &view).unwrap();
     for budget in budgets.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Live state and fold of the journal agree on all that changes from input to input.
-pub fn same_work(live: &State, folded: &State) {
+pub fn same_open_work(live: &State, folded: &State) {
     assert_eq!(live.events(), folded.events());
     assert!(live.open_turns().eq(folded.open_turns()));
     for turn in live.open_turns() {
@@ -29,7 +29,7 @@ pub fn no_orphans(state: &State) {
 
 /// The two agree on everything.
 pub fn same(live: &State, folded: &State) {
-    same_work(live, folded);
+    same_open_work(live, folded);
     assert_eq!(live.id(), folded.id());
     assert_eq!(live.title(), folded.title());
     assert_eq!(live.system(), folded.system());
@@ -93,7 +93,7 @@ pub fn complete(events: &[Event], state: &State) {
             }
             Fact::CameLate { run, late, .. } => {
                 assert!(cancelled.contains(run), "late is what was cancelled before");
-                if matches!(late, Late::Answer { .. }) {
+                if matches!(late, LateOutput::Answer { .. }) {
                     assert!(late_answers.insert(*run), "an answer comes late once");
                 }
             }
@@ -126,7 +126,7 @@ pub fn complete(events: &[Event], state: &State) {
     assert!(open.is_empty(), "every run ends in a recorded state");
     for turn in branches.keys() {
         assert!(
-            state.ended(*turn).is_some(),
+            state.ended_turn(*turn).is_some(),
             "every accepted turn ends: {:?}",
             phase(state)
         );
@@ -139,7 +139,7 @@ pub fn complete(events: &[Event], state: &State) {
         );
     }
     assert_eq!(state.open_turns().count(), 0);
-    branch::tells_of_every_delegation(events, state);
+    branch::contains_every_delegation(events, state);
 }
 
 /// How far a turn is, for a message.
@@ -162,7 +162,7 @@ fn is_out_of_time(ending: &Ending) -> bool {
             let partial = partial.as_deref().unwrap_or_default();
             partial.starts_with(EXCEEDED)
         }
-        Ending::Failed { cause, .. } => *cause == Cause::Budget,
+        Ending::Failed { cause, .. } => *cause == RunCause::Budget,
         Ending::Cancelled => false,
     }
 }

@@ -40,7 +40,8 @@ impl World {
                     .push(Task::Answer(Input::Rendered { turn, prefixes }));
             }
             Effect::Dispatch(assignment) => {
-                self.ledger.dispatches(&assignment, durable, &self.folded);
+                self.ledger
+                    .run_dispatched(&assignment, durable, &self.folded);
                 let bounded = self.machine.state().is_bounded(assignment.run);
                 let agent = Agent::new(*assignment, bounded, &mut self.rng, trouble);
                 self.tasks.push(if agent.hangs() {
@@ -50,7 +51,7 @@ impl World {
                 });
             }
             Effect::CallTool(job) => {
-                self.ledger.calls(&job, durable, &self.folded);
+                self.ledger.call_dispatched(&job, durable, &self.folded);
                 self.tasks.push(Task::Tool(*job));
             }
             Effect::AskHook(job) => {
@@ -61,7 +62,7 @@ impl World {
                         ..HookReply::default()
                     }),
                     20..40 => Ok(HookReply {
-                        pin: vec![PinnedBy::Number(Ordinal(1))],
+                        pin: vec![MessageReference::Number(Ordinal(1))],
                         instructions: Some("Keep the dates.".into()),
                         ..HookReply::default()
                     }),

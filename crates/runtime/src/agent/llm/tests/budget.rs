@@ -15,7 +15,7 @@ fn bounded(answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>)
 }
 
 #[tokio::test]
-async fn a_bounded_call_is_asked_for_at_its_worst_and_settled_by_its_step() {
+async fn a_limited_call_is_reserved_at_its_worst_case_and_settled_by_its_step() {
     let attempt = bounded([Ok(None), Ok(None)]);
     let model = Scripted::new([Act::call(&[("recall", r#"{"n":2}"#)]), Act::say("done")]);
     run(&attempt, &model).await.unwrap();
@@ -61,12 +61,12 @@ async fn the_last_call_of_a_budget_runs_no_tools_and_is_partial() {
 }
 
 #[tokio::test]
-async fn without_even_a_last_call_what_was_said_is_the_result() {
-    let refused = || Err(Failure::new(Cause::Budget, SHORT));
+async fn the_last_text_is_the_result_if_no_call_is_affordable() {
+    let refused = || Err(Failure::new(RunCause::Budget, SHORT));
     let attempt = bounded([refused()]);
     let model = Scripted::new([]);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Budget, SHORT));
+    assert_eq!((failure.cause, &*failure.reason), (RunCause::Budget, SHORT));
     assert_eq!(model.requests().len(), 0);
 
     let mut attempt = bounded([refused()]);
@@ -93,7 +93,7 @@ async fn without_even_a_last_call_what_was_said_is_the_result() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_settled_by_what_the_provider_did_with_it() {
+async fn a_failed_call_is_settled_by_the_providers_error() {
     for (class, end) in [
         (Class::Unauthorised, CallEnd::Unsent),
         (Class::IncompleteStream, CallEnd::Lost),
@@ -106,7 +106,7 @@ async fn a_call_that_fails_is_settled_by_what_the_provider_did_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it() {
+async fn a_prepaid_cost_is_a_step_at_once() {
     let wasted = Usage::free(Tokens(900), Tokens(1));
     let before = |fallback: Option<&str>, then| {
         let fallback = fallback.map(Arc::from);
@@ -154,9 +154,9 @@ async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it(
         Scripted::new([Act::Prepaid(wasted, None, Box::new(Act::say("none")))]),
     );
     let ctx = ctx.ctx();
-    assert_eq!(ctx.besides(), wasted);
+    assert_eq!(ctx.auxiliary_usage(), wasted);
     let answer = LlmAgent.run(task(), ctx.clone()).await.unwrap();
     assert_eq!(answer.usage, Usage::NONE);
-    assert_eq!(ctx.besides(), wasted + wasted);
+    assert_eq!(ctx.auxiliary_usage(), wasted + wasted);
     assert_eq!(again.session.prepaid(), [None]);
 }

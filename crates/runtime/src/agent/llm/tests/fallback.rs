@@ -24,7 +24,7 @@ async fn twice(mut attempt: Attempt, model: &Scripted) -> [Answer; 2] {
 }
 
 #[tokio::test]
-async fn it_is_a_step_and_the_end_follows_from_it() {
+async fn a_fallback_reply_is_a_step_that_determines_the_ending() {
     let calls = spent(Act::call(&[("recall", r#"{"n":2}"#)]), 50, 3);
     let attempt = attempt();
     let session = attempt.session.clone();
@@ -59,15 +59,15 @@ async fn the_last_call_of_a_budget_stays_the_last() {
 }
 
 #[tokio::test]
-async fn one_that_is_no_answer_is_paid_for_by_name_and_asked_for_again() {
+async fn a_rejected_fallback_reply_is_charged_by_model_and_retried() {
     let declined = Act::Reply(Reply {
         text: "I cannot help with that.".into(),
         stop: Stop::Refused,
         ..Reply::default()
     });
     for (act, cause) in [
-        (Act::say(" "), Cause::BadOutput),
-        (declined, Cause::Refused),
+        (Act::say(" "), RunCause::BadOutput),
+        (declined, RunCause::Refused),
     ] {
         let mut attempt = attempt();
         attempt.bounded = true;

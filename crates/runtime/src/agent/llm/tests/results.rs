@@ -3,13 +3,13 @@
 
 use unisono_context::AgentId;
 use unisono_model::prompt::Outcome;
-use unisono_session::assignment::Delivered;
-use unisono_session::run::{Ending, Usage, handed};
+use unisono_session::assignment::DelegateResult;
+use unisono_session::run::{Ending, Usage, excerpts};
 
 use super::*;
 
-fn delivered(n: usize, text: &str) -> Delivered {
-    Delivered {
+fn delivered(n: usize, text: &str) -> DelegateResult {
+    DelegateResult {
         name: format!("delegate_{n}").into(),
         agent: AgentId::new(format!("d{n}")),
         task: "list the risks".into(),
@@ -25,7 +25,7 @@ fn delivered(n: usize, text: &str) -> Delivered {
 
 /// A lead whose room is so narrow, and that was handed these texts.
 fn lead(room: u64, texts: &[&str]) -> Attempt {
-    let mut attempt = Attempt::new(Kind::Llm, &["what was said"]);
+    let mut attempt = Attempt::new(AgentKind::Llm, &["what was said"]);
     attempt.definition.limits.max_output = Tokens(100);
     attempt.room = Tokens(room);
     let results = (1..).zip(texts).map(|(n, text)| delivered(n, text));
@@ -34,7 +34,7 @@ fn lead(room: u64, texts: &[&str]) -> Attempt {
 }
 
 #[tokio::test]
-async fn a_lead_answers_whatever_its_delegates_bring() {
+async fn a_lead_answers_with_results_of_any_size() {
     let long = "found ".repeat(150);
     let texts = ["short", &long, &long, &long];
     for room in [700, 1_000, 1_500, 2_500, 3_500] {
@@ -76,7 +76,7 @@ async fn a_lead_answers_whatever_its_delegates_bring() {
 }
 
 #[tokio::test]
-async fn one_that_may_not_read_on_is_told_that_the_rest_is_left_out() {
+async fn an_agent_without_the_reading_tool_sees_that_the_rest_is_omitted() {
     let mut attempt = lead(700, &["found ".repeat(300).as_str()]);
     attempt.definition.tools = vec!["recall".into()];
     let model = Scripted::new([Act::say("joined")]);
@@ -86,7 +86,7 @@ async fn one_that_may_not_read_on_is_told_that_the_rest_is_left_out() {
 }
 
 #[tokio::test]
-async fn what_a_round_of_tasks_brings_fits_beside_the_context() {
+async fn the_results_of_a_round_fit_beside_the_context() {
     let mut attempt = lead(3_000, &[]);
     attempt.definition.tools = ["delegate", "read_message"].map(Into::into).to_vec();
     attempt.colleagues = vec![Arc::new(attempt.definition.clone())];
@@ -109,7 +109,7 @@ async fn what_a_round_of_tasks_brings_fits_beside_the_context() {
         let (shown, whole) = (&results[at].content, format!("risks did: {task}"));
         assert!(shown.len() < whole.len(), "{shown}");
         assert!(shown.contains(name), "{shown}");
-        assert!(handed::is_shown(&whole, name, shown));
+        assert!(excerpts::is_excerpt(&whole, name, shown));
     }
 }
 
@@ -142,7 +142,7 @@ async fn an_empty_answer_is_a_failure_and_no_step() {
     let model = Scripted::new([Act::call(&[("recall", r#"{"n":1}"#)])]);
     let failure = run(&attempt, &model).await.unwrap_err();
     assert!(model.requests()[0].wrap_up.is_some());
-    assert_eq!(failure.cause, Cause::BadOutput);
+    assert_eq!(failure.cause, RunCause::BadOutput);
     assert!(
         failure.reason.contains("replied with nothing"),
         "{}",

@@ -5,7 +5,7 @@ use super::*;
 /// An agent whose model replies in 100 tokens, on a conversation of one message of a thousand
 /// characters. A token is a byte; its assignment has 77.
 fn narrow(room: u64) -> Attempt {
-    let mut attempt = Attempt::new(Kind::Llm, &[&"x".repeat(1_000)]);
+    let mut attempt = Attempt::new(AgentKind::Llm, &[&"x".repeat(1_000)]);
     attempt.definition.limits.max_output = Tokens(100);
     attempt.room = Tokens(room);
     attempt
@@ -32,7 +32,7 @@ fn shown(request: &Request) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn old_results_leave_a_request_that_would_not_fit() {
+async fn old_results_are_masked_in_a_request_that_does_not_fit() {
     let (attempt, model) = (narrow(3_000), reads(3));
     let answer = run(&attempt, &model).await.unwrap();
     assert_eq!((&*answer.text, answer.partial), ("done", None));
@@ -51,7 +51,7 @@ async fn old_results_leave_a_request_that_would_not_fit() {
 }
 
 #[tokio::test]
-async fn a_model_with_no_room_left_is_asked_for_its_answer() {
+async fn a_model_without_headroom_is_asked_for_its_answer() {
     let (attempt, model) = (narrow(1_150), reads(1));
     run(&attempt, &model).await.unwrap();
     let why = "there is no room left for what tools would answer";
@@ -61,15 +61,18 @@ async fn a_model_with_no_room_left_is_asked_for_its_answer() {
 
     let model = reads(5);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput, "it has said nothing");
+    assert_eq!(failure.cause, RunCause::BadOutput, "it has said nothing");
     assert_eq!(model.requests().len(), 2, "this attempt does not ask again");
 }
 
 #[tokio::test]
-async fn an_exchange_that_does_not_fit_ends_the_run_with_what_was_said() {
+async fn an_exchange_that_does_not_fit_ends_the_run_with_the_last_text() {
     let failure = run(&narrow(1_000), &reads(1)).await.unwrap_err();
     let says = "its exchange needs 1031 tokens, there is room for 923";
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+    assert_eq!(
+        (failure.cause, &*failure.reason),
+        (RunCause::Overflow, says)
+    );
 
     let talking = Scripted::by(|_| match Act::call(&[("recall", r#"{"n":1}"#)]) {
         Act::Reply(reply) => Act::Reply(Reply {
@@ -92,12 +95,15 @@ async fn a_task_that_does_not_fit_is_not_sent() {
     let failure = run(&narrow(50), &model).await.unwrap_err();
     let says = "its task and what it was handed need 77 tokens; \
                 the context leaves 50 of the 128000 of model test/scripted";
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+    assert_eq!(
+        (failure.cause, &*failure.reason),
+        (RunCause::Overflow, says)
+    );
     assert!(model.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
+async fn a_rejected_request_is_sent_once_more_with_less() {
     let strict = |most: usize| {
         Scripted::by(move |request| {
             let bytes = request.exchange.iter().map(|said| match said {
@@ -135,12 +141,15 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
     let failure = run(&attempt, &model).await.unwrap_err();
     assert_eq!(model.requests().len(), 2, "the same is not sent again");
     let says = "model scripted: context overflow; \
-                its window was taken for 128000 tokens";
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+                its window was assumed to have 128000 tokens";
+    assert_eq!(
+        (failure.cause, &*failure.reason),
+        (RunCause::Overflow, says)
+    );
 }
 
 #[tokio::test]
-async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
+async fn a_smaller_window_leads_to_one_request_with_a_shorter_reply() {
     // A window of 8,192 tokens that was taken for 128,000.
     let limit = Some(Tokens(8_192));
     let strict = |most: u64| {
@@ -176,12 +185,12 @@ async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
     attempt.session = Default::default();
     let model = strict(10);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::Overflow);
+    assert_eq!(failure.cause, RunCause::Overflow);
     assert_eq!(model.requests().len(), 2, "once");
 }
 
 #[tokio::test]
-async fn a_long_run_goes_on_with_a_summary_of_its_oldest_rounds() {
+async fn a_long_run_continues_with_a_summary_of_its_oldest_rounds() {
     let long = |steps: &[Arc<Step>]| {
         let mut attempt = narrow(8_000);
         attempt.definition.max_turns = 99;

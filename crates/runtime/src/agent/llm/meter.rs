@@ -9,15 +9,15 @@ use unisono_context::Tokens;
 use unisono_model::language::Request;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::reserve::{self, Role};
-use unisono_session::run::handed::bound;
-use unisono_session::run::tail::{self, Headroom, Masked, Narrower, Refused, Weight};
-use unisono_session::run::{self, Bounds, Cause, Step};
+use unisono_session::run::excerpts::results_bound;
+use unisono_session::run::tail::{self, Headroom, Masked, NarrowedLimits, RefusedRequest, Weight};
+use unisono_session::run::{self, RunBounds, RunCause, Step};
 
-use super::handed;
+use super::results;
 use crate::agent::{Ctx, Failure};
 
 /// Weighs the steps of one attempt.
-pub(super) struct Scales {
+pub(super) struct ExchangeMeter {
     /// Persona, task and results: what stands before the exchange.
     assignment: String,
     messages: u64,
@@ -26,11 +26,11 @@ pub(super) struct Scales {
     weights: Vec<Weight>,
 }
 
-impl Scales {
+impl ExchangeMeter {
     /// Scales for the exchange that follows a first request.
-    pub(super) fn new(first: &Request) -> Scales {
+    pub(super) fn new(first: &Request) -> ExchangeMeter {
         let (assignment, messages) = assignment(first);
-        Scales {
+        ExchangeMeter {
             assignment,
             messages,
             room: None,
@@ -42,7 +42,11 @@ impl Scales {
     ///
     /// # Errors
     /// The assignment alone does not fit.
-    pub(super) async fn weigh(&mut self, steps: &[Arc<Step>], ctx: &Ctx) -> Result<(), Failure> {
+    pub(super) async fn measure_steps(
+        &mut self,
+        steps: &[Arc<Step>],
+        ctx: &Ctx,
+    ) -> Result<(), Failure> {
         if self.room.is_none() && (is_narrowed(steps) || !self.fits_by_bytes(steps, ctx)) {
             self.measure(ctx).await?;
         }
@@ -58,8 +62,8 @@ impl Scales {
     }
 
     /// What the run must keep.
-    pub(super) fn bounds(&self, max_turns: u32) -> Bounds {
-        Bounds {
+    pub(super) fn bounds(&self, max_turns: u32) -> RunBounds {
+        RunBounds {
             max_turns,
             room: self.room.unwrap_or(Headroom::UNBOUNDED),
         }
@@ -70,7 +74,7 @@ impl Scales {
     ///
     /// # Errors
     /// The assignment alone does not fit.
-    pub(super) async fn left_for_results(
+    pub(super) async fn results_limit(
         &mut self,
         steps: &[Arc<Step>],
         (tasks, others): (&[String], Vec<String>),
@@ -82,20 +86,20 @@ impl Scales {
         let handed = Tokens(bytes(tasks)) + limits.per_message.times(tasks.len() as u64);
         let more = Tokens(bytes(tasks) + bytes(&others)) + around;
         let is_free = self.room.is_none() && self.fits_with(steps, more, ctx);
-        if is_free && handed <= ctx.assignment().handed {
+        if is_free && handed <= ctx.assignment().results_reserve {
             return Ok(None);
         }
         if self.room.is_none() {
             self.measure(ctx).await?;
         }
         self.count(steps, ctx).await;
-        let room = run::narrowed(steps, self.room.unwrap_or(Headroom::UNBOUNDED));
+        let room = run::narrowed_headroom(steps, self.room.unwrap_or(Headroom::UNBOUNDED));
         let others: Tokens = ctx.count(others).await.into_iter().sum();
         let others = others + limits.per_message.times((count - tasks.len()) as u64);
         let left = room
             .tokens
-            .minus(tail::least(&self.weights, room.note) + others);
-        Ok(Some(bound(left, ctx.assignment().handed)))
+            .minus(tail::minimum_tokens(&self.weights, room.note) + others);
+        Ok(Some(results_bound(left, ctx.assignment().results_reserve)))
     }
 
     /// The step that says what the run may have from now on, where the provider found a request too large.
@@ -113,27 +117,27 @@ impl Scales {
             self.measure(ctx).await?;
         }
         self.count(steps, ctx).await;
-        let refused = Refused {
+        let refused = RefusedRequest {
             input: ctx.input_at_most(request).await,
             exchange: self.sent(masked),
             output: request.max_output,
             calls: request.wrap_up.is_none() && !request.allowed.is_empty(),
         };
         let room = self.room.unwrap_or(Headroom::UNBOUNDED).tokens;
-        let limit = limit.map(|limit| ctx.counted_here(limit));
-        let Narrower { room, output } = refused.narrower(limit, room);
+        let limit = limit.map(|limit| ctx.to_local_tokens(limit));
+        let NarrowedLimits { room, output } = refused.narrowed_limits(limit, room);
         Ok(Step::Narrowed { room, output })
     }
 
     fn sent(&self, masked: &[Masked]) -> Tokens {
-        let each = tail::standing(&self.weights).map(|weight| match weight {
+        let each = tail::active_weights(&self.weights).map(|weight| match weight {
             Weight::Reply(tokens) | Weight::Summary { tokens, .. } => *tokens,
             Weight::Results(results) => results.iter().copied().sum(),
             Weight::Nothing => Tokens::ZERO,
         });
         let out: Tokens = masked.iter().map(|masked| masked.tokens).sum();
-        let whole: Tokens = each.sum();
-        whole.minus(out)
+        let total: Tokens = each.sum();
+        total.minus(out)
     }
 
     fn fits_by_bytes(&self, steps: &[Arc<Step>], ctx: &Ctx) -> bool {
@@ -148,15 +152,15 @@ impl Scales {
             (bytes + text.len() as u64, n + 1)
         });
         let around = limits.per_message.times(self.messages + count);
-        Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().room
+        Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().headroom
     }
 
     /// Finds the room that the assignment leaves.
     async fn measure(&mut self, ctx: &Ctx) -> Result<(), Failure> {
         let counted = ctx.count(vec![self.assignment.clone()]).await;
         let needed = counted.into_iter().sum::<Tokens>();
-        let room = room(ctx.assignment(), self.messages, needed);
-        self.room = Some(room.map_err(|reason| Failure::new(Cause::Overflow, reason))?);
+        let room = headroom(ctx.assignment(), self.messages, needed);
+        self.room = Some(room.map_err(|reason| Failure::new(RunCause::Overflow, reason))?);
         Ok(())
     }
 
@@ -164,7 +168,8 @@ impl Scales {
         let per_message = ctx.definition().limits.per_message;
         for step in steps.iter().skip(self.weights.len()) {
             let texts = ctx.count(tail::countable(step)).await;
-            self.weights.push(Weight::of(step, &texts, per_message));
+            self.weights
+                .push(Weight::of_step(step, &texts, per_message));
         }
     }
 }
@@ -176,12 +181,12 @@ fn is_narrowed(steps: &[Arc<Step>]) -> bool {
 }
 
 /// The room that an assignment of so many tokens leaves, or why it does not fit.
-pub(crate) fn room(
+pub(crate) fn headroom(
     of: &RunAssignment,
     messages: u64,
     assignment: Tokens,
 ) -> Result<Headroom, String> {
-    let (limits, room) = (of.definition.limits, of.room);
+    let (limits, room) = (of.definition.limits, of.headroom);
     let needed = assignment + limits.per_message.times(messages);
     if needed > room {
         let (window, model) = (limits.window, &of.definition.model);
@@ -213,7 +218,7 @@ pub(crate) fn assignment(request: &Request) -> (String, u64) {
         let _ = write!(out, "\n{}", request.task);
     }
     for delegated in request.results.iter() {
-        let _ = write!(out, "\n{}", handed::whole(delegated));
+        let _ = write!(out, "\n{}", results::full_text(delegated));
     }
     if let Some(summary) = &request.summary {
         let _ = write!(out, "\n{summary}");

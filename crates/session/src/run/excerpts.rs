@@ -24,26 +24,26 @@ const INCOMPLETE: &str = "\n\n[incomplete: ";
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct ResultText {
     /// What came back.
     pub text: Arc<str>,
     /// What is said behind it however much of it is shown.
-    pub end: Arc<str>,
+    pub suffix: Arc<str>,
     /// Tokens of what is around it.
-    pub around: Tokens,
+    pub overhead: Tokens,
     /// How the rest is read; none: it cannot be by this agent.
     pub name: Option<Arc<str>>,
 }
 
-impl Piece {
+impl ResultText {
     /// What a call came back with: what is said at its end about what is missing stays.
-    pub fn of_result(content: &str, around: Tokens, name: Option<Arc<str>>) -> Piece {
+    pub fn of_result(content: &str, around: Tokens, name: Option<Arc<str>>) -> ResultText {
         let end = content.rfind(INCOMPLETE).filter(|_| content.ends_with(']'));
         let (text, end) = content.split_at(end.unwrap_or(content.len()));
-        Piece {
+        ResultText {
             text: text.into(),
-            end: end.into(),
-            around,
+            suffix: end.into(),
+            overhead: around,
             name,
         }
     }
@@ -66,35 +66,35 @@ impl Piece {
     }
 
     /// The text with so many of its characters; none: all.
-    pub fn shown(&self, chars: Option<usize>) -> String {
+    pub fn excerpt(&self, chars: Option<usize>) -> String {
         match chars {
-            None => format!("{}{}", self.text, self.end),
-            Some(chars) => format!("{}\n{}{}", self.head(chars), self.note(chars), self.end),
+            None => format!("{}{}", self.text, self.suffix),
+            Some(chars) => format!("{}\n{}{}", self.head(chars), self.note(chars), self.suffix),
         }
     }
 
     /// Whether a text is what some cut of it shows.
-    pub fn is_shown_by(&self, text: &str) -> bool {
-        if *text == self.shown(None) {
+    pub fn has_excerpt(&self, text: &str) -> bool {
+        if *text == self.excerpt(None) {
             return true;
         }
         let marks = text.match_indices("\n[characters 0 to ").map(|(at, _)| at);
         let mut cuts = marks.map(|at| text[..at].chars().count());
-        cuts.any(|chars| *text == self.shown(Some(chars)))
+        cuts.any(|chars| *text == self.excerpt(Some(chars)))
     }
 }
 
 /// Fits results into a bound.
 #[derive(Debug)]
-pub struct Fit<'p> {
-    pieces: &'p [Piece],
+pub struct ResultFit<'p> {
+    pieces: &'p [ResultText],
     total: Tokens,
-    cuts: Vec<Cut>,
+    cuts: Vec<CutState>,
 }
 
 /// How one result stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+enum CutState {
     /// It is to be counted.
     Uncounted,
     /// It is whole.
@@ -109,21 +109,25 @@ enum Cut {
     Done(usize),
 }
 
-impl<'p> Fit<'p> {
+impl<'p> ResultFit<'p> {
     /// Fits these results into so many tokens.
-    pub fn new(pieces: &'p [Piece], total: Tokens) -> Fit<'p> {
+    pub fn new(pieces: &'p [ResultText], total: Tokens) -> ResultFit<'p> {
         let (bytes, around) = pieces
             .iter()
             .fold((0, Tokens::ZERO), |(bytes, around), piece| {
                 (
-                    bytes + piece.text.len() + piece.end.len(),
-                    around + piece.around,
+                    bytes + piece.text.len() + piece.suffix.len(),
+                    around + piece.overhead,
                 )
             });
         // A text never has more tokens than bytes.
-        let whole = Tokens(bytes as u64) + around <= total;
-        let first = if whole { Cut::Whole } else { Cut::Uncounted };
-        Fit {
+        let is_complete = Tokens(bytes as u64) + around <= total;
+        let first = if is_complete {
+            CutState::Whole
+        } else {
+            CutState::Uncounted
+        };
+        ResultFit {
             pieces,
             total,
             cuts: vec![first; pieces.len()],
@@ -134,21 +138,21 @@ impl<'p> Fit<'p> {
     pub fn texts(&self) -> Vec<String> {
         let each = self.pieces.iter().zip(&self.cuts);
         let texts = each.filter_map(|(piece, cut)| match cut {
-            Cut::Uncounted => Some(piece.shown(None)),
-            Cut::Tried { chars, .. } => Some(piece.shown(Some(*chars))),
-            Cut::Whole | Cut::Done(_) => None,
+            CutState::Uncounted => Some(piece.excerpt(None)),
+            CutState::Tried { chars, .. } => Some(piece.excerpt(Some(*chars))),
+            CutState::Whole | CutState::Done(_) => None,
         });
         texts.collect()
     }
 
     /// Takes what they have, each at most.
     pub fn counted(&mut self, counts: &[Tokens]) {
-        if self.cuts.first() == Some(&Cut::Uncounted) {
+        if self.cuts.first() == Some(&CutState::Uncounted) {
             return self.share_out(counts);
         }
         let mut counts = counts.iter().copied();
         for (cut, piece) in self.cuts.iter_mut().zip(self.pieces) {
-            let Cut::Tried {
+            let CutState::Tried {
                 chars,
                 share,
                 tries,
@@ -156,17 +160,17 @@ impl<'p> Fit<'p> {
             else {
                 continue;
             };
-            let count = counts.next().unwrap_or(share) + piece.around;
+            let count = counts.next().unwrap_or(share) + piece.overhead;
             *cut = if count <= share || chars == 0 {
-                Cut::Done(chars)
+                CutState::Done(chars)
             } else if tries >= TRIES {
-                Cut::Done(0)
+                CutState::Done(0)
             } else {
                 // As if each character had the same tokens, and a twentieth less.
-                let room = share.minus(piece.around).0 as usize;
-                let counted = count.minus(piece.around).0.max(1) as usize;
+                let room = share.minus(piece.overhead).0 as usize;
+                let counted = count.minus(piece.overhead).0.max(1) as usize;
                 let fewer = chars.saturating_mul(room) / counted;
-                Cut::Tried {
+                CutState::Tried {
                     chars: (fewer - fewer / 20).min(chars - 1),
                     share,
                     tries: tries + 1,
@@ -176,20 +180,20 @@ impl<'p> Fit<'p> {
     }
 
     fn share_out(&mut self, counts: &[Tokens]) {
-        let cost = |(at, piece): (usize, &Piece)| {
-            counts.get(at).copied().unwrap_or_default() + piece.around
+        let cost = |(at, piece): (usize, &ResultText)| {
+            counts.get(at).copied().unwrap_or_default() + piece.overhead
         };
         let costs: Vec<Tokens> = self.pieces.iter().enumerate().map(cost).collect();
         let shares = shares(&costs, self.total);
         let each = self.cuts.iter_mut().zip(self.pieces);
         for ((cut, piece), (cost, share)) in each.zip(costs.into_iter().zip(shares)) {
             *cut = if cost <= share {
-                Cut::Whole
+                CutState::Whole
             } else {
                 let total = piece.text.chars().count();
-                let room = share.minus(piece.around).0 as usize;
+                let room = share.minus(piece.overhead).0 as usize;
                 let chars = total.saturating_mul(room) / cost.0.max(1) as usize;
-                Cut::Tried {
+                CutState::Tried {
                     chars: chars.min(total.saturating_sub(1)),
                     share,
                     tries: 1,
@@ -199,10 +203,10 @@ impl<'p> Fit<'p> {
     }
 
     /// How many characters are shown of each; none: all.
-    pub fn shown(&self) -> Vec<Option<usize>> {
+    pub fn shown_chars(&self) -> Vec<Option<usize>> {
         let each = self.cuts.iter().map(|cut| match cut {
-            Cut::Whole | Cut::Uncounted => None,
-            Cut::Done(chars) | Cut::Tried { chars, .. } => Some(*chars),
+            CutState::Whole | CutState::Uncounted => None,
+            CutState::Done(chars) | CutState::Tried { chars, .. } => Some(*chars),
         });
         each.collect()
     }
@@ -224,19 +228,19 @@ pub fn shares(costs: &[Tokens], total: Tokens) -> Vec<Tokens> {
 
 /// What results may have of the room that is left for them, given what was reserved: half of it
 /// where that is more.
-pub fn bound(left: Tokens, reserved: Tokens) -> Tokens {
+pub fn results_bound(left: Tokens, reserved: Tokens) -> Tokens {
     left.min(reserved.max(Tokens(left.0 / 2)))
 }
 
 impl State {
     /// The whole of a result that a run was handed, by the name that the note on it has: of an
     /// agent of its turn's fan-out, or of one it gave a task to.
-    pub fn handed(&self, run: RunId, name: &str) -> Option<Arc<str>> {
+    pub fn result_by_name(&self, run: RunId, name: &str) -> Option<Arc<str>> {
         let run = self.runs.get(&run)?;
         let numbers = name.strip_prefix("delegate_")?.split('_');
         let numbers: Option<Vec<u32>> = numbers.map(|number| number.parse().ok()).collect();
         let from = match numbers?[..] {
-            [number] => self.before(run, number.checked_sub(1)?)?,
+            [number] => self.preceding_run(run, number.checked_sub(1)?)?,
             [round, number] => {
                 let round = run.round(round)?;
                 let index = usize::try_from(number.checked_sub(1)?).ok()?;
@@ -250,30 +254,31 @@ impl State {
     }
 
     /// The run of the fan-out in that place, where the run is handed what came of it.
-    fn before(&self, run: &Run, index: u32) -> Option<&Run> {
+    fn preceding_run(&self, run: &Run, index: u32) -> Option<&Run> {
         let turn = self.turns.get(&run.turn)?;
-        let is_handed = match run.role {
+        let gets_results = match run.role {
             RunRole::Lead => true,
-            RunRole::Delegate { index: own } => turn.in_order() && index < own,
+            RunRole::Delegate { index: own } => turn.is_pipeline() && index < own,
             RunRole::Child { .. } => false,
         };
         let at = usize::try_from(index).ok()?;
-        self.runs.get(turn.fan_out.get(at).filter(|_| is_handed)?)
+        self.runs
+            .get(turn.fan_out.get(at).filter(|_| gets_results)?)
     }
 }
 
 /// Whether a text that an agent was handed is what came back under that name, or a cut of it.
-pub fn is_shown(whole: &str, name: &str, shown: &str) -> bool {
-    let named = Piece::of_result(whole, Tokens::ZERO, Some(name.into()));
-    let nameless = Piece {
+pub fn is_excerpt(full_text: &str, name: &str, shown: &str) -> bool {
+    let named = ResultText::of_result(full_text, Tokens::ZERO, Some(name.into()));
+    let nameless = ResultText {
         name: None,
         ..named.clone()
     };
-    named.is_shown_by(shown) || nameless.is_shown_by(shown)
+    named.has_excerpt(shown) || nameless.has_excerpt(shown)
 }
 
 /// What an ending says, and what is said behind it.
-pub fn said(ending: &Ending) -> (Arc<str>, Arc<str>) {
+pub fn ending_text(ending: &Ending) -> (Arc<str>, Arc<str>) {
     match ending {
         Ending::Finished {
             text,
@@ -295,11 +300,11 @@ mod tests {
 
     use super::*;
 
-    fn piece(text: &str) -> Piece {
-        Piece {
+    fn piece(text: &str) -> ResultText {
+        ResultText {
             text: text.into(),
-            end: "".into(),
-            around: Tokens(2),
+            suffix: "".into(),
+            overhead: Tokens(2),
             name: Some("delegate_1".into()),
         }
     }
@@ -310,12 +315,12 @@ mod tests {
         Tokens(dense + (text.len() as u64 - dense).div_ceil(3))
     }
 
-    fn fit(pieces: &[Piece], total: u64) -> Vec<Option<usize>> {
-        let mut fit = Fit::new(pieces, Tokens(total));
+    fn fit(pieces: &[ResultText], total: u64) -> Vec<Option<usize>> {
+        let mut fit = ResultFit::new(pieces, Tokens(total));
         for _ in 0..100 {
             let texts = fit.texts();
             if texts.is_empty() {
-                return fit.shown();
+                return fit.shown_chars();
             }
             let counts: Vec<Tokens> = texts.iter().map(|text| count(text)).collect();
             fit.counted(&counts);
@@ -324,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_does_not_need_is_the_others() {
+    fn unused_shares_go_to_the_other_results() {
         let rows: [(&[u64], u64, &[u64]); 6] = [
             (&[10, 10], 30, &[10, 10]),
             (&[10, 90, 90], 100, &[10, 45, 45]),
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_left_or_what_was_reserved() {
+    fn the_limit_of_results_is_half_the_rest_or_the_reserve() {
         let rows = [
             (1_000, 100, 500),
             (1_000, 700, 700),
@@ -349,7 +354,10 @@ mod tests {
             (0, 0, 0),
         ];
         for (left, reserved, expected) in rows {
-            assert_eq!(bound(Tokens(left), Tokens(reserved)), Tokens(expected));
+            assert_eq!(
+                results_bound(Tokens(left), Tokens(reserved)),
+                Tokens(expected)
+            );
         }
     }
 
@@ -367,10 +375,10 @@ mod tests {
             let shown = fit(&long, total);
             assert_eq!(shown[0], None);
             let texts = long.iter().zip(&shown).map(|(piece, cut)| {
-                let text = piece.shown(*cut);
-                assert!(piece.is_shown_by(&text));
-                assert!(!piece.is_shown_by(&format!("{text}.")));
-                count(&text) + piece.around
+                let text = piece.excerpt(*cut);
+                assert!(piece.has_excerpt(&text));
+                assert!(!piece.has_excerpt(&format!("{text}.")));
+                count(&text) + piece.overhead
             });
             let used: Tokens = texts.sum();
             assert!(used <= Tokens(total), "{used} of {total}");
@@ -381,16 +389,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_says_how_it_goes_on() {
-        let cut = Piece {
-            end: "\n\n[incomplete: no room]".into(),
+    fn a_cut_result_says_how_to_read_the_rest() {
+        let cut = ResultText {
+            suffix: "\n\n[incomplete: no room]".into(),
             ..piece("äöü and more")
         };
         assert_eq!(
-            cut.shown(Some(2)),
+            cut.excerpt(Some(2)),
             "äö\n[characters 0 to 2 of 12; read_message {\"result\":\"delegate_1\",\"skip\":2} reads on]\n\n[incomplete: no room]"
         );
-        let unread = Piece { name: None, ..cut };
+        let unread = ResultText { name: None, ..cut };
         assert_eq!(
             unread.note(2),
             "[characters 0 to 2 of 12; the rest is left out]"

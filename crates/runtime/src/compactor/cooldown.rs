@@ -8,11 +8,11 @@ use unisono_context::Timestamp;
 /// A model that failed so often in a row is not asked …
 const FAILURES_MOST: u32 = 3;
 /// … for this long. Then one failure is enough for another rest.
-const REST_MS: i64 = 5 * 60_000;
+const COOLDOWN_MS: i64 = 5 * 60_000;
 
 /// How the models did that were asked for summaries.
 #[derive(Debug, Default)]
-pub(super) struct Rest(BTreeMap<Arc<str>, Record>);
+pub(super) struct Cooldowns(BTreeMap<Arc<str>, Record>);
 
 #[derive(Debug, Default)]
 struct Record {
@@ -21,9 +21,9 @@ struct Record {
     until: Option<Timestamp>,
 }
 
-impl Rest {
+impl Cooldowns {
     /// Takes note of how a model did.
-    pub(super) fn note(&mut self, model: Arc<str>, succeeded: bool, now: Timestamp) {
+    pub(super) fn record(&mut self, model: Arc<str>, succeeded: bool, now: Timestamp) {
         if succeeded {
             self.0.remove(&model);
             return;
@@ -31,16 +31,16 @@ impl Rest {
         let record = self.0.entry(model).or_default();
         record.failures = record.failures.saturating_add(1);
         if record.failures >= FAILURES_MOST {
-            record.until = Some(now.plus_ms(REST_MS));
+            record.until = Some(now.plus_ms(COOLDOWN_MS));
         }
     }
 
     /// The models that are not to be asked now.
-    pub(super) fn resting(&self, now: Timestamp) -> BTreeSet<Arc<str>> {
+    pub(super) fn cooling_down(&self, now: Timestamp) -> BTreeSet<Arc<str>> {
         let rests = |record: &Record| {
             let left = record.until.map_or(0, |until| until.ms_since(now));
             // Further ahead than a rest is long: the clock was set back.
-            left > 0 && left <= REST_MS
+            left > 0 && left <= COOLDOWN_MS
         };
         let resting = self.0.iter().filter(|(_, record)| rests(record));
         resting.map(|(model, _)| model.clone()).collect()
@@ -53,36 +53,36 @@ mod tests {
 
     use super::*;
 
-    fn rests(rest: &Rest, at: i64) -> bool {
-        rest.resting(Timestamp(at)).contains("m")
+    fn rests(rest: &Cooldowns, at: i64) -> bool {
+        rest.cooling_down(Timestamp(at)).contains("m")
     }
 
     #[test]
-    fn a_model_rests_after_three_failures_in_a_row() {
-        let mut rest = Rest::default();
+    fn a_model_cools_down_after_three_consecutive_failures() {
+        let mut rest = Cooldowns::default();
         for at in [0, 1, 2] {
             assert!(!rests(&rest, at));
-            rest.note("m".into(), false, Timestamp(at));
+            rest.record("m".into(), false, Timestamp(at));
         }
-        rest.note("other".into(), false, Timestamp(2));
-        assert_eq!(rest.resting(Timestamp(3)), ["m".into()].into());
-        assert!(rests(&rest, 2 + REST_MS - 1));
-        assert!(!rests(&rest, 2 + REST_MS));
+        rest.record("other".into(), false, Timestamp(2));
+        assert_eq!(rest.cooling_down(Timestamp(3)), ["m".into()].into());
+        assert!(rests(&rest, 2 + COOLDOWN_MS - 1));
+        assert!(!rests(&rest, 2 + COOLDOWN_MS));
         assert!(!rests(&rest, 1), "the clock was set back");
     }
 
     #[test]
-    fn after_a_rest_one_failure_is_enough_and_a_success_ends_it_all() {
-        let mut rest = Rest::default();
+    fn after_a_cool_down_one_failure_is_enough_and_a_success_resets() {
+        let mut rest = Cooldowns::default();
         for _ in 0..3 {
-            rest.note("m".into(), false, Timestamp(0));
+            rest.record("m".into(), false, Timestamp(0));
         }
-        rest.note("m".into(), false, Timestamp(REST_MS));
-        assert!(rests(&rest, REST_MS + 1));
-        rest.note("m".into(), true, Timestamp(2 * REST_MS));
-        assert!(!rests(&rest, 2 * REST_MS));
-        rest.note("m".into(), false, Timestamp(2 * REST_MS));
-        rest.note("m".into(), false, Timestamp(2 * REST_MS));
-        assert!(!rests(&rest, 2 * REST_MS + 1), "the row began anew");
+        rest.record("m".into(), false, Timestamp(COOLDOWN_MS));
+        assert!(rests(&rest, COOLDOWN_MS + 1));
+        rest.record("m".into(), true, Timestamp(2 * COOLDOWN_MS));
+        assert!(!rests(&rest, 2 * COOLDOWN_MS));
+        rest.record("m".into(), false, Timestamp(2 * COOLDOWN_MS));
+        rest.record("m".into(), false, Timestamp(2 * COOLDOWN_MS));
+        assert!(!rests(&rest, 2 * COOLDOWN_MS + 1), "the row began anew");
     }
 }

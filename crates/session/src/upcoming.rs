@@ -14,7 +14,7 @@ const TOPICS_AHEAD: usize = 7;
 
 /// A topic that a later step of the turn summarises.
 #[derive(Clone, Debug)]
-pub struct Topic {
+pub struct UpcomingTopic {
     /// What that step will be about.
     pub due: Ahead,
     /// Its messages, oldest first.
@@ -23,7 +23,7 @@ pub struct Topic {
 
 impl State {
     /// The topics that the steps after this one are sure to summarise.
-    pub(crate) fn ahead(&self, turn: &Turn, plan: &Plan) -> Vec<Topic> {
+    pub(crate) fn upcoming_topics(&self, turn: &Turn, plan: &Plan) -> Vec<UpcomingTopic> {
         if !matches!(turn.accepted.work, Work::Answer { .. }) {
             return Vec::new();
         }
@@ -36,7 +36,7 @@ impl State {
             let spans = due.cover.fresh.iter();
             let nodes = spans.flat_map(|span| self.tree.range(head, span.first..=span.last));
             let messages = nodes.map(|node| node.message.clone()).collect();
-            Topic { due, messages }
+            UpcomingTopic { due, messages }
         });
         topics.collect()
     }
