@@ -1,4 +1,4 @@
-//! Who may be given a task by whom.
+//! The rules about delegation: which agent may give a task to which.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::turn::Turn;
 
 impl State {
-    /// The agents that a run's agent may give tasks to.
+    /// The agents to which a run's agent may delegate.
     pub fn colleagues(&self, run: &Run) -> Vec<Arc<Definition>> {
         let Some(turn) = self.turns.get(&run.turn) else {
             return Vec::new();
@@ -26,7 +26,7 @@ impl State {
         large_enough.cloned().collect()
     }
 
-    /// The calls with what speaks against each.
+    /// The calls, each with the reason for its refusal, if any.
     pub(crate) fn admit_calls(&self, run: &Run, calls: Vec<DelegateCall>) -> Vec<DelegatedCall> {
         let turn = self.turns.get(&run.turn);
         let mut live = turn.map_or(0, |turn| turn.open_runs + turn.unopened);
@@ -46,7 +46,7 @@ impl State {
         calls.collect()
     }
 
-    /// Why a call cannot be carried out, for the model that made it.
+    /// The reason why a call is refused, for the model that made it.
     fn refusal_reason(
         &self,
         turn: &Turn,
@@ -95,7 +95,7 @@ impl State {
         })
     }
 
-    /// Levels below the lead.
+    /// The number of levels below the lead.
     fn depth(&self, run: &Run) -> u32 {
         match run.role {
             RunRole::Lead => 0,
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    /// Whether it is the run's own agent, or one that waits for it.
+    /// Whether the agent is that of the run or of one of its ancestors.
     fn is_active_ancestor(&self, run: &Run, agent: &AgentId) -> bool {
         let mut above = std::iter::successors(Some(run), |run| self.parent(run));
         above.any(|run| run.agent == *agent)
@@ -121,7 +121,7 @@ impl State {
     }
 }
 
-/// Why an available agent cannot be given the frozen context.
+/// The reason why an available agent is too small for the frozen context.
 fn why_too_small(turn: &Turn, agent: &AgentId) -> Option<Arc<str>> {
     let (_, definition) = turn.available(agent)?;
     turn.too_small_reason(definition)

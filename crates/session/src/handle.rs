@@ -1,4 +1,4 @@
-//! Inputs, one file each; the dispatcher is only a match.
+//! One file per input; the dispatcher is only a match.
 
 mod accept;
 mod advance;
@@ -45,7 +45,7 @@ pub(crate) use calls::mark_in_doubt;
 pub(crate) use children::cancel_orphans;
 pub(crate) use reserve::settle_lost;
 
-/// Takes one input.
+/// Handles one input.
 pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Import(import) => import::handle(recorder, import),
@@ -127,7 +127,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
     }
 }
 
-/// The counts of a text with one for every encoding, by the text's bytes where there is none.
+/// The counts of a text in every encoding; a missing count is estimated from the bytes of the text.
 fn complete_counts(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
     let count = |encoding| {
         let known = counts.get(encoding);
@@ -137,19 +137,19 @@ fn complete_counts(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
     all.map(|encoding| (encoding, count(encoding))).collect()
 }
 
-/// What is due that a decision can have changed: so that one of a thousand runs that ends does
-/// not cost a look at all the others.
+/// The due effects that a decision can have changed, so that the end of one of a thousand runs does
+/// not cost a look at all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Affected {
-    /// Nothing: a step of a run is only kept.
+    /// None: a step of a run is only stored.
     Nothing,
-    /// Only what this run waits for.
+    /// Only those of this run.
     Run(RunId),
-    /// Anything.
+    /// Any.
     All,
 }
 
-/// Decisions in the making: each is folded into the state as soon as it is taken.
+/// Decisions in progress: each is folded into the state as soon as it is made.
 pub(crate) struct Recorder<'m> {
     state: &'m mut State,
     events: Vec<Event>,
@@ -169,7 +169,7 @@ impl<'m> Recorder<'m> {
         self.events
     }
 
-    /// How much of what is due the decisions can have changed.
+    /// The due effects that the decisions can have changed.
     pub(crate) fn affected(&self) -> Affected {
         let mut reach = Affected::Nothing;
         for event in &self.events {
@@ -204,7 +204,7 @@ impl<'m> Recorder<'m> {
         reach
     }
 
-    /// Keeps what came too late to matter.
+    /// Records output that arrived too late.
     pub(crate) fn record_late(&mut self, late: Fact) -> Result<(), fold::Error> {
         self.record(late)
     }
@@ -216,14 +216,14 @@ impl<'m> Recorder<'m> {
         Ok(())
     }
 
-    /// The run, if that attempt of it is under way.
+    /// The run, if this attempt is in progress.
     fn attempt(&self, run: RunId, attempt: u32) -> Option<&Run> {
         let run = self.state.runs.get(&run)?;
         (run.is_open() && run.attempt == attempt).then_some(run)
     }
 
-    /// Ends a turn: its open runs first, so that every run ends in a recorded state. One that is
-    /// not open is left alone.
+    /// Ends a turn after its open runs, so that every run has a recorded ending. A turn that is not
+    /// open is ignored.
     fn end_turn(&mut self, id: TurnId, outcome: Outcome) -> Result<(), fold::Error> {
         let Some(turn) = self.state.turns.get(&id) else {
             return Ok(());

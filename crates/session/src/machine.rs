@@ -1,4 +1,4 @@
-//! The session's machine: its state, and which effects were already asked for.
+//! The session's machine: its state, and the effects that it has requested.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,26 +20,25 @@ pub use crate::input::{
     NewCall, NewTurn, Preceding, RESERVED_LABELS, StepResult, Written,
 };
 
-/// What the machine decided: first make the events durable, then carry out the effects.
+/// The result of an input: first make the events durable, then carry out the effects.
 #[derive(Clone, Debug, Default)]
 pub struct Reaction {
-    /// To be appended to the journal, in order.
+    /// Events to append to the journal, in order.
     pub events: Vec<Event>,
-    /// To be carried out.
+    /// Effects to carry out.
     pub effects: Vec<Effect>,
 }
 
 impl Reaction {
-    /// Whether something is to be worked out, here and soon, whose result is the next input: what
-    /// was decided can go to the disk together with what follows from that.
+    /// Whether a short local computation follows whose result is the next input: these events can
+    /// be written together with the events that follow from it.
     pub fn starts_computation(&self) -> bool {
         let computes = |effect: &Effect| matches!(effect, Effect::Count(_) | Effect::Render(_));
         self.effects.iter().any(computes)
     }
 
-    /// Whether it is the end of runs alone that others work beside, whose ends are waited for as
-    /// well: it can go to the disk together with those that follow soon. `state` is the one after
-    /// it.
+    /// Whether the events only end runs whose siblings are still awaited: they can be written
+    /// together with the ends that follow soon. `state` is the state after the events.
     pub fn can_be_batched(&self, state: &State) -> bool {
         let gathers = |event: &Event| match &event.fact {
             Fact::RunEnded { run, .. } => state.has_awaited_siblings(*run),
@@ -49,10 +48,10 @@ impl Reaction {
     }
 }
 
-/// Why an input was not taken. Nothing was changed, but for [`Refusal::Fold`].
+/// The reason why an input was refused. Nothing was changed, except by [`Refusal::Fold`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The session exists, and not as this import would make it.
+    /// The session exists and differs from the result of this import.
     #[error("the session already exists")]
     AlreadyCreated,
     /// The session does not exist.
@@ -61,31 +60,31 @@ pub enum Refusal {
     /// An import without a session id.
     #[error("the import names no session id")]
     NoSessionId,
-    /// A label whose name is the daemon's own.
+    /// A label with a reserved name.
     #[error(
         "the label {0:?} is reserved: only the program sets names that begin with \
          \"{RESERVED_LABELS}\"; use another name, or omit it"
     )]
     ReservedLabel(Arc<str>),
-    /// The name cannot be a branch's.
+    /// The text is not a valid branch name.
     #[error(
         "{0:?} is not a valid branch name: use 1 to {MAX_BRANCH} characters without line ends and \
          control characters, and not only blanks"
     )]
     BranchName(Arc<str>),
-    /// A message or branch does not fit.
+    /// A message or branch does not fit the tree.
     #[error(transparent)]
     Tree(#[from] tree::Error),
-    /// The branch is not there.
+    /// The branch does not exist.
     #[error("branch {0:?} does not exist")]
     UnknownBranch(Arc<str>),
-    /// A turn works on the branch.
+    /// A turn is open on the branch.
     #[error("branch {0:?} is busy: a turn works on it")]
     BranchBusy(Arc<str>),
-    /// Messages that were to follow the newest one of a branch do not follow it any more.
+    /// Messages to append after the newest message of a branch no longer follow it.
     #[error("branch {0:?} has changed: read it again and repeat the request")]
     BranchMoved(Arc<str>),
-    /// The message is one of another branch.
+    /// The message belongs to another branch.
     #[error("message {message} is not on branch {branch:?}")]
     NotOnBranch {
         /// The message.
@@ -93,7 +92,7 @@ pub enum Refusal {
         /// The branch.
         branch: Arc<str>,
     },
-    /// The checkpoint does not stand in the context of the branch.
+    /// The checkpoint is not active on the branch.
     #[error(transparent)]
     NotActive(#[from] NotActive),
     /// There is no topic to end.
@@ -110,19 +109,19 @@ pub enum Refusal {
         /// Messages of the current topic.
         messages: u32,
     },
-    /// There is nothing to do.
+    /// The task is empty.
     #[error("the task is empty")]
     EmptyTask,
-    /// There is nothing to put in place of a summary.
+    /// The text that replaces a summary is empty.
     #[error("the summary is empty")]
     EmptySummary,
-    /// Something else was asked for under the key.
+    /// The key was used with another request.
     #[error("the key {0:?} was already used for another request: use a new key")]
     KeyReused(Arc<str>),
-    /// There is nothing in the message.
+    /// The message is empty.
     #[error("the message is empty: add text, an attachment, tool calls or tool results")]
     EmptyMessage,
-    /// A role that says something else than its messages can.
+    /// A role that does not match the parts of the message.
     #[error(
         "a message of role {role} cannot have such a part: user messages have text and attachments, \
          assistant messages text, attachments and tool calls, tool messages results, system \
@@ -132,13 +131,13 @@ pub enum Refusal {
         /// The role.
         role: Role,
     },
-    /// What a turn answers is not something a person can have said.
+    /// The input of a turn is not a message of a user.
     #[error(
         "message {0} is not an input: it must be a user message with text and attachments only, or \
          tool results"
     )]
     NotAnInput(MessageId),
-    /// What a tool is said to have come back with answers no call.
+    /// A tool result answers no call.
     #[error(
         "no call {call_id:?} waits for a result at the end of branch {branch:?}: give each result of \
          the newest message's calls once"
@@ -155,13 +154,13 @@ pub enum Refusal {
     /// The run is not open.
     #[error("run {0} is not open")]
     UnknownRun(RunId),
-    /// No call of that name waits for a person.
+    /// No call with this id waits for a person.
     #[error("no call {0} waits for a decision")]
     UnknownCall(CallId),
-    /// It was decided about the call before.
+    /// The call was already decided.
     #[error("call {0} has already been decided")]
     AlreadyDecided(CallId),
-    /// The decision does not answer what the call waits for.
+    /// The decision does not fit the status of the call.
     #[error(
         "call {call} cannot be {decision}: {}",
         if *in_doubt {
@@ -173,13 +172,13 @@ pub enum Refusal {
     WrongDecision {
         /// The call.
         call: CallId,
-        /// What was decided.
+        /// The name of the decision.
         decision: &'static str,
-        /// Whether it is in doubt, and not to be approved.
+        /// Whether the call is in doubt, so that it cannot be approved.
         in_doubt: bool,
     },
-    /// An event that was just decided does not fold: a defect of this program. The machine must
-    /// not be used further; recover it from its journal.
+    /// An event that was just decided does not fold: a defect of this program. The machine must not
+    /// be used any more; recover it from its journal.
     #[error("internal: a decided event does not fold: {0}")]
     Fold(#[from] fold::Error),
 }
@@ -189,19 +188,19 @@ pub enum Refusal {
 pub struct Machine {
     state: State,
     requested: BTreeSet<EffectKey>,
-    /// Attempts that were cancelled while somebody worked on them: each still says how it ended.
+    /// Cancelled attempts with a worker: each will still report its end.
     cancelled: BTreeSet<(RunId, u32)>,
 }
 
 impl Machine {
-    /// A session that is to be created.
+    /// A session before its creation.
     pub fn new() -> Machine {
         Machine::default()
     }
 
-    /// A session as its journal left it, and what its open turns are waiting for. Snapshots of
-    /// open turns are rebuilt and checked against their recorded ids; a turn whose snapshot
-    /// cannot be rebuilt fails with `snapshot_mismatch`.
+    /// A session recovered from its journal, and the effects that its open turns wait for.
+    /// Snapshots of open turns are rebuilt and compared with their recorded ids; a turn whose
+    /// snapshot cannot be rebuilt fails with `snapshot_mismatch`.
     ///
     /// # Errors
     /// The journal does not fold.
@@ -240,22 +239,21 @@ impl Machine {
         &self.state
     }
 
-    /// Takes an input and says what follows from it. Costs what the input changes and the number
-    /// of open runs of open turns, not the length of the history.
+    /// Handles an input and returns its consequences. The cost depends on the changes and the
+    /// number of open runs of open turns, not on the length of the history.
     ///
     /// # Errors
-    /// The input was refused; the machine is as it was, but for [`Refusal::Fold`].
+    /// The input was refused; the machine is unchanged, except by [`Refusal::Fold`].
     pub fn handle(&mut self, input: Input, now: Timestamp) -> Result<Reaction, Refusal> {
         if self.state.id.is_none() && !matches!(input, Input::Import(_)) {
             return Err(Refusal::NotCreated);
         }
-        // Time, what is cached and an answer that brought nothing change what is to be asked
-        // without any event.
+        // Time, cached values and results without effect change the due effects without any event.
         let changes_due = matches!(
             input,
             Input::Tick | Input::Rendered { .. } | Input::Counted(_)
         );
-        // Whoever works on what is cancelled is to be told.
+        // The workers of a cancelled run must be notified.
         let changes_due = changes_due || matches!(input, Input::CancelRun { .. });
         self.settle(&input);
         let late = self.late_fact(&input);
@@ -281,8 +279,8 @@ impl Machine {
         Ok(Reaction { events, effects })
     }
 
-    /// Forgets that somebody was asked for what now is answered: an answer needs no
-    /// cancellation, and one that was not enough is asked for again.
+    /// Marks the answered requests as settled: they need no cancellation, and an insufficient
+    /// answer leads to a new request.
     fn settle(&mut self, input: &Input) {
         match input {
             Input::RunEnded { run, attempt, .. } => {
@@ -307,7 +305,7 @@ impl Machine {
             Input::ToolEnded { call, .. } => {
                 self.requested.remove(&EffectKey::Call(*call));
             }
-            // A clock that went backwards may wake us early.
+            // A clock that was set back may wake the session early.
             Input::Tick => self
                 .requested
                 .retain(|key| !matches!(key, EffectKey::Wake(_))),
@@ -315,7 +313,7 @@ impl Machine {
         }
     }
 
-    /// What comes of an attempt that was cancelled: an answer, or a reply that was on its way.
+    /// The late output of a cancelled attempt: an answer, or a reply in transit.
     fn late_fact(&mut self, input: &Input) -> Option<Fact> {
         if self.cancelled.is_empty() {
             return None;
@@ -370,7 +368,8 @@ impl Machine {
         }
     }
 
-    /// The effects that are due and were not asked for, and cancellations of what is no longer.
+    /// The effects that are due and not requested yet, and cancellations of effects that are no
+    /// longer due.
     fn request_effects(&mut self, now: Timestamp) -> Vec<Effect> {
         let due = pending_effects::due_keys(&self.state, &self.requested, now);
         let due_set: BTreeSet<EffectKey> = due.iter().copied().collect();
@@ -388,7 +387,7 @@ impl Machine {
         effects
     }
 
-    /// The same where only one run can be due and what it was asked for is settled.
+    /// The same if only one run can be due and its earlier requests are settled.
     fn request_run_effects(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
         let due = pending_effects::keys_of_run(&self.state, run, &self.requested, now);
         let calls = self.requested.range(pending_effects::calls_of(run));

@@ -1,5 +1,5 @@
-//! When a provider is asked for its own count of a context: where its tokens are only estimated, and
-//! whether the context is compacted, or fits, lies within the error of the estimate.
+//! Decides when a provider counts a context: if its tokens are only estimated, and the error of the
+//! estimate affects whether the context is compacted or fits.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// How far a count of the provider's may be off: it grows by what its agents are told besides.
+/// The error of a provider's count: the texts of the agents beside the context add to it.
 const MEASURED_BAND: Ppm = Ppm::percent(1);
 /// Millionths in one.
 const ONE: u128 = 1_000_000;
 
-/// A context to be counted by its provider.
+/// A context that its provider should count.
 #[derive(Clone, Debug)]
 pub struct MeasureRequest {
-    /// For this turn.
+    /// The turn.
     pub turn: TurnId,
-    /// The agent whose model's count it is.
+    /// The agent whose model counts.
     pub agent: Arc<Definition>,
-    /// The context as it would be frozen now.
+    /// The context as a freeze would make it now.
     pub snapshot: Arc<Snapshot>,
-    /// What it is estimated to have, system text and tools included.
+    /// Its estimated size, system text and tools included.
     pub estimated: Tokens,
 }
 
-/// The first agent for whose model the error of the estimate decides, of those nobody was asked
-/// about.
+/// The first agent that was not measured yet and for whose model the error of the estimate affects
+/// a decision.
 pub(crate) fn agent_to_measure(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
     let begins = turn.steps_planned == 0 && matches!(turn.phase, Phase::Preparing);
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
@@ -56,13 +56,13 @@ pub(crate) fn agent_to_measure(state: &State, turn: &Turn) -> Option<(Arc<Defini
     })
 }
 
-/// Of the agents with that model that are given the context, the one that leaves least.
+/// The agent with this model that gets the context and has the smallest usable window.
 fn tightest<'t>(turn: &'t Turn, model: &str) -> Option<&'t Arc<Definition>> {
     let members = turn.members().filter(|agent| *agent.model == *model);
     members.min_by_key(|agent| agent.limits.window.minus(agent.limits.max_output))
 }
 
-/// The estimate of the context, where its error decides.
+/// The estimate of the context, if its error affects a decision.
 fn undecided_estimate(
     state: &State,
     turn: &Turn,
@@ -93,13 +93,13 @@ fn undecided_estimate(
     decides.then(|| tokens + fixed.tokens)
 }
 
-/// Above that it is compacted, or does not fit.
+/// The size above which the context is compacted, or does not fit.
 fn limit(policy: &Policy, budget: &Budget) -> Tokens {
     let trigger = policy.trigger_amount(budget).unwrap_or(budget.usable);
     trigger.min(budget.usable)
 }
 
-/// The estimated tokens that may be no more than so many of the provider's, rounded up.
+/// The minimum estimated size of this number of the provider's tokens, rounded up.
 fn lower_bound(known: &Calibration, tokens: Tokens) -> Tokens {
     let share = ONE.saturating_sub(u128::from(known.band.0)).max(1);
     let per_token = u128::from(known.ratio.0.max(1)) * share;
@@ -107,8 +107,8 @@ fn lower_bound(known: &Calibration, tokens: Tokens) -> Tokens {
     Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
 }
 
-/// What is known of a model once its provider counted so many tokens where so many were estimated;
-/// what was known before where it did not.
+/// The calibration of a model after its provider counted `reported` tokens for an estimate;
+/// unchanged if the provider did not count.
 pub(crate) fn updated_calibration(
     before: &Calibration,
     estimated: Tokens,
@@ -126,7 +126,7 @@ pub(crate) fn updated_calibration(
 }
 
 impl State {
-    /// What the turn waits to have counted by a provider.
+    /// The context of the turn that a provider should count now.
     pub(crate) fn measure_request(&self, turn: TurnId) -> Option<MeasureRequest> {
         let open = self.turns.get(&turn)?;
         let (agent, estimated) = agent_to_measure(self, open)?;
@@ -142,7 +142,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    //! What a count makes of what was known.
+    //! Calibrations after a count.
 
     use super::*;
 

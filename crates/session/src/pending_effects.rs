@@ -1,4 +1,4 @@
-//! What a session is waiting for, derived from its state alone.
+//! The effects that a session waits for, derived from its state alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// Something somebody else is to do, or that is to happen.
+/// An action of the runtime, or a point in time.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Count texts; answer with [`crate::Input::Counted`].
     Count(CountRequest),
-    /// Have a context counted by its provider; answer with [`crate::Input::Measured`].
+    /// Have a provider count a context; answer with [`crate::Input::Measured`].
     Measure(Box<MeasureRequest>),
     /// Carry out a compaction step; answer with [`crate::Input::StepDone`] or `StepFailed`.
     Compact(Box<CompactionJob>),
@@ -39,13 +39,13 @@ pub enum Effect {
     CancelRun(RunId),
     /// Stop the compaction step of a turn that has ended; no answer is expected.
     CancelCompaction(TurnId),
-    /// Send [`crate::Input::Tick`] at that time.
+    /// Send [`crate::Input::Tick`] at this time.
     Wake(Timestamp),
 }
 
 impl Effect {
     /// Whether its intent must be on disk before it is carried out: it costs money, starts a
-    /// program or may be seen outside. The others only compute.
+    /// program or is visible outside. The other effects only compute.
     pub fn needs_durable_intent(&self) -> bool {
         matches!(
             self,
@@ -57,29 +57,29 @@ impl Effect {
 /// Texts to count.
 #[derive(Clone, Debug)]
 pub struct CountRequest {
-    /// For this turn.
+    /// The turn.
     pub turn: TurnId,
-    /// In this encoding.
+    /// The encoding.
     pub encoding: Encoding,
     /// Messages without a count, oldest first.
     pub messages: Vec<Arc<Message>>,
-    /// System text and tools, and what agents are told besides, where it is not counted: each with
-    /// what its count is known by.
+    /// Uncounted system text and tools, and uncounted texts of agents beside the context, each with
+    /// the digest under which its count is stored.
     pub texts: Vec<(Digest, String)>,
 }
 
-/// A snapshot to render once per kind of prompt.
+/// A snapshot to render, once per kind of prompt.
 #[derive(Clone, Debug)]
 pub struct RenderRequest {
-    /// For this turn.
+    /// The turn.
     pub turn: TurnId,
     /// The frozen context.
     pub snapshot: Arc<Snapshot>,
-    /// The agents that will be sent it, each once, by the digests of their definitions.
+    /// The agents that get it, without duplicates, by definition digest.
     pub definitions: Vec<(Digest, Arc<Definition>)>,
 }
 
-/// Names an effect, so that it is asked for once.
+/// Identifies an effect, so that it is requested once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EffectKey {
     Count(TurnId, Encoding),
@@ -92,12 +92,12 @@ pub(crate) enum EffectKey {
     Wake(Timestamp),
 }
 
-/// The longest pause before a new attempt of its own accord.
+/// The maximum pause before a new attempt.
 pub(crate) const BACKOFF_MAX_MS: u64 = 30_000;
-/// The longest that a provider which cannot be had is waited for before that.
+/// The maximum additional wait for an unavailable provider.
 pub(crate) const WAIT_MAX_MS: u64 = 120_000;
-/// The longest a new attempt is ever put off. A time further ahead means that the clock was set
-/// back since, and is not waited for.
+/// The maximum delay of a new attempt. A later time means that the clock was set back, and is
+/// ignored.
 const DELAY_MAX_MS: u64 = BACKOFF_MAX_MS + WAIT_MAX_MS;
 
 /// The effects that open turns wait for, for each turn in the order of its runs; `requested` has the
@@ -146,7 +146,7 @@ pub(crate) fn due_keys(
     keys
 }
 
-/// What one run waits for.
+/// The effects that one run waits for.
 pub(crate) fn keys_of_run(
     state: &State,
     run: RunId,
@@ -162,7 +162,7 @@ pub(crate) fn keys_of_run(
     keys.into_iter().flatten().collect()
 }
 
-/// An attempt of the run, and the calls that are made for it.
+/// An attempt of the run, and its started calls.
 fn keys_of(
     run: &Run,
     requested: &BTreeSet<EffectKey>,
@@ -184,13 +184,13 @@ fn keys_of(
     std::iter::once(key_of(run, requested, now)).chain(calls)
 }
 
-/// What a call of that run is known by.
+/// The key range of the calls of a run.
 pub(crate) fn calls_of(run: RunId) -> std::ops::RangeInclusive<EffectKey> {
     let place = |round, index| EffectKey::Call(CallPlace { run, round, index });
     place(0, 0)..=place(u32::MAX, u32::MAX)
 }
 
-/// What a hook that is asked about a call of that run is known by.
+/// The key range of the hooks about calls of a run.
 pub(crate) fn hooks_of(run: RunId) -> std::ops::RangeInclusive<EffectKey> {
     let key = |round, index, rule| {
         let point = HookPoint::Call(CallPlace { run, round, index });
@@ -199,7 +199,7 @@ pub(crate) fn hooks_of(run: RunId) -> std::ops::RangeInclusive<EffectKey> {
     key(0, 0, 0)..=key(u32::MAX, u32::MAX, u32::MAX)
 }
 
-/// An attempt that was started stays started, wherever the clock goes.
+/// A started attempt stays started if the clock changes.
 fn key_of(run: &Run, requested: &BTreeSet<EffectKey>, now: Timestamp) -> EffectKey {
     let attempt = EffectKey::Run(run.id, run.attempt);
     let wait = run.not_before.ms_since(now);
@@ -211,7 +211,7 @@ fn key_of(run: &Run, requested: &BTreeSet<EffectKey>, now: Timestamp) -> EffectK
     }
 }
 
-/// What undoes an effect that is no longer asked for.
+/// The effect that cancels an effect.
 pub(crate) fn cancellation(key: EffectKey) -> Option<Effect> {
     match key {
         EffectKey::Run(run, _) => Some(Effect::CancelRun(run)),
@@ -225,7 +225,7 @@ pub(crate) fn cancellation(key: EffectKey) -> Option<Effect> {
     }
 }
 
-/// The effect of that name; none if the state no longer asks for it.
+/// The effect with this key; none if it is no longer due.
 pub(crate) fn effect(state: &State, key: EffectKey) -> Option<Effect> {
     Some(match key {
         EffectKey::Count(turn, encoding) => {
@@ -262,7 +262,7 @@ pub(crate) fn effect(state: &State, key: EffectKey) -> Option<Effect> {
     })
 }
 
-/// Whether the turn's branch, its preamble and what its agents are told are counted in an encoding.
+/// Whether the turn's branch, its preamble and the texts of its agents are counted in an encoding.
 pub(crate) fn counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
     let branch = state.tree.head(&turn.accepted.branch).is_none_or(|head| {
         let node = state.tree.get(head);

@@ -1,8 +1,8 @@
-//! Where topics end: decided before a context is frozen, for the messages that came since.
+//! Topic ends: decided before a context is frozen, for the messages since the last decision.
 //!
-//! A message opens the next topic where it begins with a phrase that says so, comes after a
-//! silence, makes the topic too large, or follows one that a person sealed; the first of these
-//! that holds is recorded. A message alone is no topic, and no unit is divided.
+//! A message opens the next topic if it begins with a phrase for that, comes after a silence, makes
+//! the topic too large, or follows a topic that a person ended. The first reason that applies is
+//! recorded. A topic has at least two messages, and no unit is divided.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use unisono_context::{Ordinal, Tokens};
 use crate::state::State;
 
 impl State {
-    /// Where topics end in what nothing was decided about; none where that is decided, or of no
-    /// account under the policy. Costs the number of these messages.
+    /// The topic ends in the undecided messages; none if all are decided, or the policy does not
+    /// use topics. The cost depends on the number of these messages.
     pub fn undecided_topics(
         &self,
         view: &View<'_>,
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// What decides about messages.
+/// The rules for topic ends.
 struct TopicRules<'r> {
     topics: &'r Topics,
     phrases: &'r [Arc<str>],
@@ -51,8 +51,8 @@ struct TopicRules<'r> {
     budgets: &'r Budgets,
 }
 
-/// The topics that end between the last message that was decided about and the head of the view,
-/// oldest first. Costs the number of messages in between.
+/// The topic ends between the last decided message and the head of the view, oldest first. The cost
+/// depends on the number of messages in between.
 fn decide(view: &View<'_>, rules: &TopicRules<'_>) -> Vec<TopicEnd> {
     let (tree, head) = (view.tree(), view.head());
     let path = tree.path(head);
@@ -84,10 +84,10 @@ fn decide(view: &View<'_>, rules: &TopicRules<'_>) -> Vec<TopicEnd> {
     ends
 }
 
-/// The topic that goes on.
+/// The current topic.
 struct CurrentTopic {
     start: Ordinal,
-    /// Per budget, what was saved in it by cuts and summaries.
+    /// Per budget, the tokens that cuts and summaries saved in it.
     saved: Vec<Tokens>,
 }
 
@@ -108,14 +108,14 @@ impl CurrentTopic {
     }
 }
 
-/// What the messages of a range cost in full, with the dialect's overhead.
+/// The full size of the messages of a range, with the dialect's overhead.
 fn full_tokens(view: &View<'_>, first: Ordinal, last: Ordinal, budget: &Budget) -> Tokens {
     let cost = view.tree().cost(view.head(), first..=last, budget.encoding);
     let messages = u64::from((last.0 + 1).saturating_sub(first.0));
     cost.unwrap_or_default().tokens + budget.per_message.times(messages)
 }
 
-/// For each message with which a unit begins, the unit's last one.
+/// For each message with which a unit begins, the last message of the unit.
 fn units(nodes: &[&Node]) -> Vec<Option<Ordinal>> {
     let mut units = vec![None; nodes.len()];
     let mut first = Ordinal(u32::MAX);
@@ -131,7 +131,7 @@ fn units(nodes: &[&Node]) -> Vec<Option<Ordinal>> {
     units
 }
 
-/// The strongest reason for the topic to end before a message whose unit ends with `last`.
+/// The strongest reason for a topic end before a message whose unit ends with `last`.
 fn end_reason(
     view: &View<'_>,
     rules: &TopicRules<'_>,
@@ -159,7 +159,7 @@ fn end_reason(
     EndedBy::ALL.into_iter().find(holds)
 }
 
-/// Whether a message begins with one of the phrases, whatever its capitals, quotes and spaces.
+/// Whether a message begins with one of the phrases, ignoring case, quotes and spaces.
 fn begins_with_phrase(node: &Node, phrases: &[Arc<str>]) -> bool {
     let text = node.message.parts.iter().find_map(|part| match part {
         Part::Text(text) => Some(text),
@@ -181,12 +181,12 @@ fn begins_with(text: &str, phrase: &str) -> bool {
         }
         last = c;
     }
-    // Not where a word goes on: "moving on" is no "moving onwards".
+    // Only at the end of a word: "moving on" does not match "moving onwards".
     let next = characters.next();
     !last.is_alphanumeric() || !next.is_some_and(|c| c.is_alphanumeric() || c == '\'')
 }
 
-/// Small letters, straight apostrophes, single spaces, from the first letter on.
+/// Lower case, straight apostrophes, single spaces, from the first letter on.
 fn normalised(text: &str) -> impl Iterator<Item = char> + '_ {
     let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let mut space = false;

@@ -1,4 +1,4 @@
-//! What a session's model calls used, by who asked and which model answered.
+//! The usage of a session's model calls, by source and model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,63 +11,63 @@ use unisono_context::{AgentId, Digest, RunId, TurnId};
 use crate::event::{Event, Fact, LateOutput};
 use crate::run::Ending;
 
-/// Who asked a model.
+/// The source of model calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UsageSource {
     /// An agent.
     Agent(AgentId),
-    /// The writer of summaries.
+    /// Summarisers.
     Summaries,
 }
 
-/// What one asker used of one model.
+/// The usage of one model by one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageEntry {
-    /// Runs that it took part in, or summaries that it wrote and that were taken.
+    /// The number of runs that it took part in, or of its summaries that were used.
     pub jobs: u64,
     /// Tokens and cost.
     pub usage: Usage,
 }
 
-/// The use of models, folded from a journal's events.
+/// The usage of models, folded from the events of a journal.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     models: BTreeMap<Digest, Arc<str>>,
     runs: BTreeMap<RunId, OpenRun>,
-    /// Turns for which summarisers told what they used, reply by reply.
+    /// Turns whose summarisers reported their usage, reply by reply.
     reported_turns: BTreeSet<TurnId>,
     used: BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
 }
 
-/// A run that has not ended, or was cancelled.
+/// A run that is open, or was cancelled.
 #[derive(Clone, Debug)]
 struct OpenRun {
     agent: AgentId,
     model: Arc<str>,
-    /// What its recorded steps used; its ending says what all of it did.
+    /// The usage of its recorded steps; its ending has the usage of the whole run.
     stepped: Usage,
     /// The models that took part in it.
     asked: Vec<Arc<str>>,
 }
 
-/// What sessions used that are no more.
+/// The usage of deleted sessions.
 #[derive(Clone, Debug, Default)]
 pub struct DeletedUsage {
-    /// How many they are.
+    /// The number of sessions.
     pub sessions: u64,
-    /// What they used, all together.
+    /// The sum of their usage.
     pub ledger: Ledger,
 }
 
 impl DeletedUsage {
-    /// Adds others.
+    /// Adds other deleted sessions.
     pub fn add(&mut self, others: &DeletedUsage) {
         self.sessions += others.sessions;
         self.ledger.add(&others.ledger);
     }
 }
 
-/// A sum as it was written down; nothing of it is open any more.
+/// A stored sum; no run of it is open.
 impl FromIterator<(UsageSource, Arc<str>, UsageEntry)> for Ledger {
     fn from_iter<I: IntoIterator<Item = (UsageSource, Arc<str>, UsageEntry)>>(rows: I) -> Self {
         let rows = rows
@@ -105,7 +105,7 @@ impl Ledger {
                 if let Ending::Finished { usage, .. } = &**ending {
                     self.charge_rest(*run, *usage);
                 }
-                // A cancelled run may still bring what has to be paid for.
+                // A cancelled run may still have late output, which must be paid for.
                 if **ending != Ending::Cancelled {
                     self.runs.remove(run);
                 }
@@ -131,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// Adds what another session used.
+    /// Adds the usage of another session.
     pub fn add(&mut self, other: &Ledger) {
         for (of, used) in &other.used {
             let sum = self.used.entry(of.clone()).or_default();
@@ -140,24 +140,24 @@ impl Ledger {
         }
     }
 
-    /// Who used what, by asker and model.
+    /// The usage by source and model.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (&UsageSource, &str, &UsageEntry)> {
         let all = self.used.iter();
         all.map(|((asker, model), used)| (asker, &**model, used))
     }
 
-    /// Runs and summaries, those of which several models took part in once for each.
+    /// The number of runs and summaries; a run with several models counts once per model.
     pub fn jobs(&self) -> u64 {
         self.used.values().map(|used| used.jobs).sum()
     }
 
-    /// All of it together.
+    /// The total usage.
     pub fn total(&self) -> Usage {
         let all = self.used.values();
         all.fold(Usage::NONE, |sum, used| sum + used.usage)
     }
 
-    /// Charges what a whole run used, less what its steps did.
+    /// Charges the usage of a whole run, minus that of its steps.
     fn charge_rest(&mut self, run: RunId, all: Usage) {
         let stepped = self.runs.get(&run).map_or(Usage::NONE, |run| run.stepped);
         self.charge(run, None, subtract(all, stepped));
@@ -195,7 +195,7 @@ impl Ledger {
         let is_reported = turn.is_some_and(|turn| self.reported_turns.contains(&turn));
         let used = self.summaries(checkpoint.model.clone());
         used.jobs += 1;
-        // An earlier version of this program recorded the cost of a summary and nothing else.
+        // An earlier version of this program recorded only the cost of a summary.
         if !is_reported {
             let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
             used.usage = used.usage
@@ -207,7 +207,7 @@ impl Ledger {
     }
 }
 
-/// What is left of a sum when a part of it is taken away.
+/// The difference of a sum and a part of it.
 fn subtract(all: Usage, part: Usage) -> Usage {
     Usage {
         input: all.input.minus(part.input),
@@ -217,7 +217,7 @@ fn subtract(all: Usage, part: Usage) -> Usage {
         cache_write: all.cache_write.minus(part.cache_write),
         cost: match (all.cost, part.cost) {
             (Some(all), Some(part)) => Some(Cost(all.0.saturating_sub(part.0))),
-            // Unknown because the part was: the rest is told by nobody.
+            // Unknown because the part was unknown; the rest is never reported.
             (None, _) | (_, None) => None,
         },
     }
@@ -225,7 +225,7 @@ fn subtract(all: Usage, part: Usage) -> Usage {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of the sums over a journal.
+    //! Sums over a journal.
 
     use unisono_context::call::Reply;
     use unisono_context::{Timestamp, Tokens};

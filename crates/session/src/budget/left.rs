@@ -1,4 +1,4 @@
-//! What is left of budgets, for those who look.
+//! The remaining amounts of budgets, for display.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,28 +10,28 @@ use super::broker::{Broker, DaemonBudget, SessionUse};
 use super::{Amount, Caps, Level, Resource};
 use crate::state::State;
 
-/// How one bound stands.
+/// The state of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetStatus {
-    /// Whose budget.
+    /// The level of the budget.
     pub level: Level,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// The most.
+    /// The limit.
     pub cap: u128,
-    /// What is used up.
+    /// The spent amount.
     pub spent: u128,
-    /// What is reserved for calls under way, and for last ones.
+    /// The amount reserved for calls in progress and for last calls.
     pub reserved: u128,
 }
 
 impl BudgetStatus {
-    /// What can still be taken.
+    /// The remaining amount.
     pub fn remaining(&self) -> u128 {
         self.cap.saturating_sub(self.spent + self.reserved)
     }
 
-    /// An amount of it in dollars, tokens or seconds.
+    /// Converts an amount to dollars, tokens or seconds.
     pub fn in_units(&self, amount: u128) -> f64 {
         match self.resource {
             Resource::Tokens => amount as f64,
@@ -62,7 +62,7 @@ impl fmt::Display for BudgetStatus {
 }
 
 impl Caps {
-    /// How the bounds of a level stand that has used so much, and has set so much aside.
+    /// The limits of a level with these spent and reserved amounts.
     pub fn left(
         &self,
         level: Level,
@@ -92,7 +92,7 @@ impl Caps {
 }
 
 impl State {
-    /// How the bounds of the session stand, and those of one of its open turns.
+    /// The limits of the session, and of one of its open turns.
     pub fn budgets(&self, turn: Option<TurnId>, now: Timestamp) -> Vec<BudgetStatus> {
         let tree = self.budget();
         let open = self.open_turns();
@@ -112,9 +112,9 @@ impl State {
 }
 
 impl Broker {
-    /// How the bounds of the daemon stand. `session_use`: of each session that holds more than it had
-    /// spent, what its journal says; what it holds beyond that comes back when another asks. One
-    /// whose journal says nothing has spent all it held for all that is known.
+    /// The limits of the daemon. `session_use` has, for each session that held more than it had
+    /// spent, the usage in its journal; the rest comes back when another session asks. A session
+    /// without a readable journal counts as having spent its whole grant.
     pub fn left(
         &self,
         rules: &DaemonBudget,

@@ -53,7 +53,7 @@ fn used(tokens: u64) -> Usage {
     }
 }
 
-/// A tree of one turn with these bounds and so many runs.
+/// A tree of one turn with these limits and this number of runs.
 fn tree(caps: TurnCaps, runs: u128) -> Tree {
     let mut tree = Tree::default();
     tree.accept(TURN, caps);
@@ -68,8 +68,8 @@ fn of_turn(turn: Caps) -> TurnCaps {
     }
 }
 
-/// Asks, and reserves what is granted; in a word. Who would wait while no call is under way
-/// does not.
+/// Requests a reservation and makes it if it is granted; returns a short text. A request that would
+/// wait while no call is in progress is refused.
 fn reserve(tree: &mut Tree, of: u128, ask: &ReservationRequest) -> String {
     let mut ask = ask.clone();
     let verdict = loop {
@@ -262,7 +262,7 @@ fn tighter_caps_win() {
     assert_eq!(Caps::NONE.and(Caps::NONE), Caps::NONE);
 }
 
-/// How a session stands that has nothing reserved.
+/// The usage of a session without reservations.
 fn session_use(spent: Amount) -> broker::SessionUse {
     broker::SessionUse {
         spent,
@@ -270,7 +270,8 @@ fn session_use(spent: Amount) -> broker::SessionUse {
     }
 }
 
-/// A small generator (Steele and others, SplitMix64), so that a stress is told by its seed.
+/// A small generator (SplitMix64 by Steele and others), so that a stress test is reproduced by its
+/// seed.
 struct Rng(u64);
 
 impl Rng {
@@ -283,20 +284,20 @@ impl Rng {
     }
 }
 
-/// How far a run of the stress has come.
+/// The progress of a run in the stress test.
 #[derive(Clone, Debug)]
 struct Working {
     run: u128,
-    /// Calls it would still make.
+    /// Calls that it will still make.
     left: u32,
     call: u32,
-    /// Set while a call is under way: what it will use, and whether it is the last.
+    /// Set during a call: its usage, and whether it is the last call.
     under_way: Option<(u64, bool)>,
     reported: u64,
 }
 
-/// A thousand runs on one budget, at random, with kills in between. Gives what was spent of the
-/// cap, in thousandths.
+/// A thousand runs on one budget, in random order, with kills in between. Returns the spent part of
+/// the cap, in thousandths.
 fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
     let worst = cap / 10 / 2;
     let mut rng = Rng(seed);

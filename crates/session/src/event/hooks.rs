@@ -1,8 +1,9 @@
-//! Hooks: programs and servers that are told what a session is about to do, and may have a say.
+//! Hooks: programs and servers that are informed about actions of a session and may deny some of
+//! them.
 //!
-//! A hook is asked because the state says so ([`crate::pending_effects`]), under an id that follows
-//! from what it is asked about; its answer is a fact. So one that was asked before a crash is asked
-//! again after it, with the same id, and a journal that is read again gives the same without asking.
+//! The state determines which hook is asked ([`crate::pending_effects`]), under an id derived from
+//! the question; the answer is a fact. After a crash the same question is asked again under the
+//! same id, and a replay of the journal needs no questions.
 
 use std::sync::Arc;
 
@@ -11,64 +12,64 @@ use unisono_context::{MessageId, Ordinal, TurnId};
 use crate::run::calls::{CallOutput, CallPlace};
 use crate::tool::{HookEvent, HookFailurePolicy, HookRule};
 
-/// What a hook is asked about.
+/// The subject of a question to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// A turn.
     Turn {
-        /// Which.
+        /// The turn.
         turn: TurnId,
-        /// What of it.
+        /// The event of the turn.
         event: HookEvent,
-        /// The compaction step, from 1; 0 for what is no compaction.
+        /// The compaction step, from 1; 0 if the event is no compaction.
         step: u32,
     },
     /// A call of a tool.
     Call(CallPlace),
 }
 
-/// One hook asked about one thing.
+/// A question to one hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookPlace {
-    /// About what.
+    /// The subject.
     pub point: HookPoint,
-    /// Which: its position among the hooks of the turn, from 0.
+    /// The position of the hook among the hooks of the turn, from 0.
     pub rule: u32,
 }
 
-/// What a hook answers.
+/// The answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookReply {
-    /// Why it denies; none: it does not.
+    /// The reason of a denial; none: nothing is denied.
     pub deny: Option<Arc<str>>,
-    /// Messages that are to be pinned.
+    /// Messages to pin.
     pub pin: Vec<MessageReference>,
-    /// What the summariser is told besides.
+    /// Additional instructions for the summariser.
     pub instructions: Option<Arc<str>>,
 }
 
-/// How a hook names a message.
+/// A reference to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageReference {
-    /// By its number on the branch.
+    /// By its ordinal on the branch.
     Number(Ordinal),
     /// By its id.
     Id(MessageId),
 }
 
-/// What came of asking a hook.
+/// The result of a question to a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookAnswer {
-    /// Why what it was asked about is denied; none: it is not.
+    /// The reason of a denial; none: nothing is denied.
     pub denied: Option<Arc<str>>,
-    /// What the summariser is told besides.
+    /// Additional instructions for the summariser.
     pub instructions: Option<Arc<str>>,
-    /// Why it gave no answer, or what of its answer was not taken.
+    /// The reason why there is no answer, or the part of the answer that was ignored.
     pub failed: Option<Arc<str>>,
 }
 
 impl HookAnswer {
-    /// What a model is told of a call that was denied; none: it was not.
+    /// The result of a denied call for the model; none if the call was not denied.
     pub(crate) fn denial_output(&self, hook: &str) -> Option<CallOutput> {
         let reason = self.denied.as_ref()?;
         let content = format!(
@@ -81,7 +82,7 @@ impl HookAnswer {
     }
 }
 
-/// What came of asking: the answer by what is asked about, and by what a failure stands for.
+/// Derives the result from the reply, its subject and the hook's failure policy.
 pub(crate) fn from_reply(
     rule: &HookRule,
     event: HookEvent,
@@ -120,7 +121,7 @@ pub(crate) fn from_reply(
 
 #[cfg(test)]
 mod tests {
-    //! What an answer comes to.
+    //! Effects of answers.
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Facts in one line each: for logs, progress and golden tests.
+//! Facts as single lines, for logs, progress and golden tests.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,7 +13,7 @@ use crate::budget::{Amount, TurnCaps};
 use crate::run::calls::{CallPlace, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
-/// The last eight hex digits of an id: its first ones are the time, which its siblings share.
+/// The last eight hex digits of an id. The first digits are the time, which related ids share.
 struct ShortId(u128);
 
 impl Display for ShortId {
@@ -30,7 +30,7 @@ fn run(id: RunId) -> ShortId {
     ShortId(id.as_u128())
 }
 
-/// The name, the turn or run by the end of its id, and what matters most.
+/// The name, the short id of the turn or run, and the most important values.
 impl Display for Fact {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.name())?;

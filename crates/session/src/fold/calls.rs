@@ -1,4 +1,4 @@
-//! How calls of tools go on.
+//! Folds facts about tool calls.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl State {
         Ok(())
     }
 
-    /// The results of a round are a step of the run.
+    /// Appends the results of a round to its run as a step.
     pub(super) fn tools_answered(&mut self, run: RunId, round: u32) -> Result<(), Error> {
         let run_state = self.run_mut(run)?;
         let results = run_state.calls(round).and_then(CallRound::results);
@@ -37,7 +37,7 @@ impl State {
         Ok(())
     }
 
-    /// The call is in that status now.
+    /// Sets the status of a call.
     pub(super) fn set_call_status(
         &mut self,
         place: CallPlace,

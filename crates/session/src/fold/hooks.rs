@@ -1,4 +1,4 @@
-//! How hooks come to be asked, and what their answers change.
+//! Schedules questions to hooks, and applies their answers.
 
 use unisono_context::TurnId;
 
@@ -11,7 +11,7 @@ use crate::turn::Turn;
 use super::Error;
 
 impl Turn {
-    /// Hooks are to be asked about that.
+    /// Schedules the hooks for this event.
     pub(super) fn schedule_hooks(&mut self, event: HookEvent) {
         let step = match event {
             HookEvent::BeforeCompaction | HookEvent::AfterCompaction => self.steps_planned,
@@ -23,7 +23,7 @@ impl Turn {
 }
 
 impl State {
-    /// The hooks that are to be told of the end of that turn.
+    /// Schedules the hooks for the end of this turn.
     pub(super) fn schedule_end_hooks(&mut self, turn: &Turn) {
         let id = turn.accepted.id;
         let due = due_hooks(&turn.rules, id, HookEvent::TurnEnded, 0);
@@ -80,14 +80,14 @@ impl State {
     }
 }
 
-/// The hooks that are asked then, in their order.
+/// The questions to hooks for this event, in order.
 fn due_hooks(rules: &ToolRules, turn: TurnId, event: HookEvent, step: u32) -> Vec<HookPlace> {
     let point = HookPoint::Turn { turn, event, step };
     let positions = rules.hooks_for(event);
     positions.map(|rule| HookPlace { point, rule }).collect()
 }
 
-/// Whether hooks are asked when such a turn begins: one that somebody gave a task.
+/// Whether hooks are asked when a turn with this work begins: only if it answers a task.
 pub(super) fn has_turn_hooks(work: &Work) -> bool {
     matches!(work, Work::Answer { .. })
 }

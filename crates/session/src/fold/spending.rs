@@ -1,4 +1,4 @@
-//! What facts say of the budget tree.
+//! Applies facts to the budget tree.
 
 use unisono_context::{RunId, Timestamp};
 
@@ -9,8 +9,8 @@ use crate::state::State;
 use crate::turn::Phase;
 
 impl State {
-    /// Charges, reserves and frees what a fact tells. Before the fact is folded otherwise: what
-    /// ends is still there.
+    /// Charges, reserves and releases the amounts of a fact. This happens before the fact is folded
+    /// otherwise, while ended items are still there.
     pub(super) fn apply_to_budget(&mut self, fact: &Fact, at: Timestamp) {
         match fact {
             Fact::TurnAccepted { turn } => self.budget.accept(turn.id, turn.caps.clone()),

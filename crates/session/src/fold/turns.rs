@@ -1,4 +1,4 @@
-//! How turns and their runs begin, go on and end.
+//! Folds facts about the beginning, the progress and the end of turns and runs.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl State {
         if let Work::Answer { input, .. } = &turn.accepted.work {
             let mut input = input.clone();
             if input.role == Role::User {
-                // What tools came back with stands before what is said next.
+                // Tool results come before the next text.
                 let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
                 let (results, texts) = input.parts.into_iter().partition(is_result);
                 input.parts = texts;
@@ -133,7 +133,7 @@ impl State {
         Ok(())
     }
 
-    /// A provider was asked for a count: what is known of its model from now on.
+    /// Records that a provider was asked for a count, and the calibration of its model.
     pub(super) fn measured(&mut self, id: TurnId, known: &Calibration) -> Result<(), Error> {
         let turn = self.turn_in(id, "count by a provider", |phase| {
             matches!(phase, Phase::Preparing | Phase::Compacting(_))
@@ -158,8 +158,8 @@ impl State {
         })
     }
 
-    /// A step that failed may be asked for again. A summary that was to be written anew stays as it
-    /// is: the turn goes on without, and a later one tries again.
+    /// A failed step may be retried. A summary whose regeneration failed stays as it is: the turn
+    /// continues without it, and a later turn tries again.
     pub(super) fn step_failed(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
         let turn = self.compacting(id)?;
         turn.step_failures += 1;
@@ -182,7 +182,7 @@ impl State {
         Ok(turn)
     }
 
-    /// A step made a checkpoint, or a person's text became one.
+    /// Records that a step made a checkpoint, or that a person's text became one.
     pub(super) fn covered(&mut self, id: TurnId) -> Result<(), Error> {
         let turn = self.turn_mut(id)?;
         let turn = match turn.accepted.work {
@@ -195,7 +195,7 @@ impl State {
         Ok(())
     }
 
-    /// A checkpoint takes the place of messages; hooks are to be told of one that a turn made.
+    /// Replaces messages by a checkpoint, and schedules hooks if a turn made it.
     pub(super) fn compacted(
         &mut self,
         turn: Option<TurnId>,
@@ -217,7 +217,7 @@ impl State {
         Ok(())
     }
 
-    /// Adds a step to a run. A lead that may call `compact` requests a compaction by calling it.
+    /// Adds a step to a run. A call of `compact` by a lead requests a compaction.
     pub(super) fn stepped(&mut self, id: RunId, step: &Arc<run::Step>) -> Result<(), Error> {
         let run = self.run_mut(id)?;
         run.steps.push(step.clone());
@@ -324,7 +324,7 @@ impl State {
         outcome: &Outcome,
         at: Timestamp,
     ) -> Result<(), Error> {
-        // A turn that ended while its fan-out was being opened leaves no call unanswered.
+        // A turn that ended while its fan-out was being opened leaves no unanswered call.
         self.append_results(id, at)?;
         let turn = self.turn_mut(id)?;
         let branch = turn.accepted.branch.clone();
@@ -351,7 +351,7 @@ impl State {
                 self.queues.remove(&branch);
             }
         }
-        // One that waited itself may be cancelled while another works.
+        // A turn that is still queued may be cancelled while another one works.
         if worked {
             self.append_waiting(&branch)?;
         }
@@ -360,7 +360,7 @@ impl State {
         Ok(())
     }
 
-    /// What the lead said, and the calls it left to whoever asked.
+    /// The text of the lead's answer, and the calls that it leaves to the client.
     fn answer_parts(&self, id: TurnId) -> Result<Vec<Part>, Error> {
         let turn = self.turns.get(&id).ok_or(Error::UnknownTurn(id))?;
         let lead = turn.run(RunRole::Lead).and_then(|run| self.runs.get(&run));
@@ -386,7 +386,7 @@ impl State {
         self.turns.get_mut(&id).ok_or(Error::UnknownTurn(id))
     }
 
-    /// The turn, if its phase allows the event.
+    /// The turn, if its phase permits the event.
     fn turn_in(
         &mut self,
         id: TurnId,

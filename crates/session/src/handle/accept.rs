@@ -1,4 +1,4 @@
-//! A turn is accepted: it waits until its branch is free, then its input is appended.
+//! Accepts a turn: it waits until its branch is free, then its input is appended.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use crate::state::{KeyTarget, MAIN, State};
 
 use super::{Recorder, append, restore};
 
-/// Idempotent: a turn that is known already changes nothing, nor does one under a key that is known,
-/// as long as the same is asked for.
+/// Idempotent: a repeated turn, or a repeated key with the same request, changes nothing.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     key: Option<RequestKey>,
@@ -76,7 +75,7 @@ pub(super) fn handle(
     })?)
 }
 
-/// Messages come before the turn. Whatever could refuse either is looked at before anything is
+/// Accepts a turn after messages. Everything that could refuse either is checked before anything is
 /// recorded.
 pub(super) fn handle_after(
     recorder: &mut Recorder<'_>,
@@ -107,7 +106,7 @@ pub(super) fn handle_after(
     handle(recorder, key, new)
 }
 
-/// Whether a turn was given under the key before, for the same request.
+/// Whether a turn was accepted under the key before, for the same request.
 fn is_repeated(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
     match state.key_target(&key.name) {
         Some((request, KeyTarget::Turn(_))) if request == key.request => Ok(true),
@@ -120,8 +119,8 @@ fn is_known(recorder: &Recorder<'_>, turn: TurnId) -> bool {
     recorder.state.turns.contains_key(&turn) || recorder.state.ended.contains_key(&turn)
 }
 
-/// Everything that could keep the turn from starting later is refused now. `open` are the calls
-/// that its branch will end with before it; none: those that it ends with now.
+/// Refuses everything that could prevent the turn from starting later. `open` are the calls at the
+/// end of its branch before the turn; none: the calls at its end now.
 fn check(
     recorder: &Recorder<'_>,
     new: &NewTurn,
@@ -152,12 +151,12 @@ fn check(
     Err(Refusal::UnknownBranch(new.branch.clone()))
 }
 
-/// What a tool came back with.
+/// Whether the part is a tool result.
 fn is_tool_result(part: &Part) -> bool {
     matches!(part, Part::ToolResult { .. })
 }
 
-/// What a person says, after what tools came back with or alone, or that alone.
+/// The input is a text of a user, tool results, or tool results followed by a text.
 fn check_input(input: &NewMessage) -> Result<(), Refusal> {
     let results = input
         .parts
@@ -167,7 +166,7 @@ fn check_input(input: &NewMessage) -> Result<(), Refusal> {
     let others = &input.parts[results..];
     match input.role {
         Role::User if others.iter().all(is_user_part) && (results == 0 || !others.is_empty()) => {}
-        // A tool may well come back with nothing.
+        // A tool result may be empty.
         Role::Tool if results > 0 && others.is_empty() => return Ok(()),
         _ => return Err(Refusal::NotAnInput(input.id)),
     }
@@ -182,8 +181,8 @@ fn is_user_part(part: &Part) -> bool {
     matches!(part, Part::Text(_) | Part::Attachment { .. })
 }
 
-/// The calls that the turn's branch ends with. Nothing may come in between, so their results do
-/// not wait behind another turn.
+/// The calls at the end of the turn's branch. Their results do not wait behind another turn,
+/// because nothing may come in between.
 fn open_calls(recorder: &Recorder<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, Refusal> {
     let Some(head) = recorder.state.tree.head(&new.branch) else {
         return Err(Refusal::UnknownBranch(new.branch.clone()));
@@ -200,7 +199,7 @@ fn open_calls(recorder: &Recorder<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, R
         .collect())
 }
 
-/// Results answer calls that wait for one, each of them at most once.
+/// Each result answers a waiting call, at most once.
 fn check_results(
     mut waiting: Vec<Arc<str>>,
     new: &NewTurn,
@@ -220,8 +219,8 @@ fn check_results(
     Ok(())
 }
 
-/// Neither the input's id nor those of the messages the turn will append may be in use, in the
-/// tree or by an input that waits.
+/// Neither the id of the input nor the ids of the messages that the turn will append may be in use,
+/// in the tree or by a waiting input.
 fn check_ids(recorder: &Recorder<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal> {
     let in_tree = |id| recorder.state.tree.get(id).is_some();
     let own = ids::message(turn, 0);

@@ -1,5 +1,5 @@
-//! Takes open turns as far as they can go: T0 to T3, until somebody has to be asked. What comes
-//! after the context is frozen is in [`work`](super::work).
+//! Advances open turns as far as possible, from T0 to T3. [`work`](super::work) continues after the
+//! context is frozen.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use super::restore::{self, Decision};
 use super::rewrite::{self, RewriteDecision};
 use super::{Recorder, overdue, work};
 
-/// A compaction of more steps than this is given up; each step shrinks the context, so only a
-/// defect reaches it.
+/// The maximum number of steps of a compaction. Each step shrinks the context, so only a defect
+/// reaches it.
 const STEPS_MAX: u32 = 64;
 
 /// Advances every turn until nothing more follows.
@@ -73,23 +73,24 @@ fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     }
 }
 
-/// What a turn that is not frozen comes to next.
+/// The next step of a turn whose context is not frozen.
 enum Prepared {
-    /// Its branch is not counted yet, or a hook is asked.
+    /// None yet: its branch is not counted, or a hook must answer.
     Waits,
-    /// Where topics end in what came since.
+    /// Topic ends in the newest messages.
     Topics(MessageId, Vec<TopicEnd>),
     /// A compaction step.
     Plan(Box<Plan>),
-    /// Nothing is left to compact.
+    /// Freeze: nothing is left to compact.
     Frozen(Box<Snapshot>),
-    /// A checkpoint is taken back, or replaced.
+    /// A checkpoint is reverted or replaced.
     Recorded(Box<Fact>),
-    /// It ends here.
+    /// The turn ends.
     Done(Outcome),
 }
 
-/// T1–T3: when all is counted, decide where topics end, plan the next compaction step, or freeze.
+/// T1–T3: once everything is counted, decides topic ends, plans the next compaction step, or
+/// freezes.
 fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     let state = &*recorder.state;
     if !turn.hooks_due.is_empty() {
@@ -145,13 +146,13 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
             },
         },
         Err(error @ Error::Overflow { .. }) => overflowed(turn, &error),
-        // All messages are counted, so it is a block that lacks a count: none ever will have it.
+        // All messages are counted, so a block lacks a count, and it will never get one.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
     }
 }
 
-/// The mode of the next step: the turn's own, unless a person took a summary back on the branch or its
-/// lead requested a compaction. A step that only masks does not fulfil a request.
+/// The mode of the next step: the turn's own, unless a person reverted a summary on the branch or
+/// its lead requested a compaction. A step that only masks does not fulfil a request.
 fn mode(state: &State, turn: &Turn, view: &View<'_>) -> Mode {
     let requested = || state.requested_compactions.contains(&turn.accepted.branch);
     match turn.mode() {
@@ -161,9 +162,8 @@ fn mode(state: &State, turn: &Turn, view: &View<'_>) -> Mode {
     }
 }
 
-/// The next step. Where none makes the context fit, the next of those that make it fit without
-/// room for results, then of those that make it fit the lead alone: the others are refused by name
-/// once it is frozen.
+/// The next step. If no step makes the context fit, the planner tries without the share for
+/// results, then for the lead alone; the other agents are then refused by name after the freeze.
 fn planned(
     recorder: &Recorder<'_>,
     turn: &Turn,
@@ -189,8 +189,8 @@ fn planned(
     planned
 }
 
-/// What is put right in a turn that had nothing to compact, on a branch that a person did not ask to
-/// be left alone: a summary that a model is to write anew, results of delegates to be masked.
+/// Repairs in a turn without a compaction, unless a person reverted a summary on the branch:
+/// regenerates a degraded summary, masks results of delegates.
 fn tidied(
     turn: &Turn,
     mode: Mode,
@@ -205,7 +205,7 @@ fn tidied(
     repair.or_else(|| compaction::mask_delegated(view, budgets, policy))
 }
 
-/// Where topics end; none where that is decided, or of no account.
+/// The topic ends; none if they are decided, or the policy does not use topics.
 fn topics(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Option<Vec<TopicEnd>> {
     state.undecided_topics(view, &turn.accepted.policy, budgets, &state.phrases)
 }
@@ -222,7 +222,7 @@ fn failed(code: &str, reason: impl ToString) -> Prepared {
     })
 }
 
-/// What the lead itself is given does not fit it.
+/// The lead's own input does not fit its window.
 fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
     let lead = &turn.team.lead;
     let (id, model) = (&lead.id, &lead.model);
@@ -232,8 +232,8 @@ fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
     )
 }
 
-/// The turn's policy. A compaction on request takes one step that makes a checkpoint, so that one
-/// that fails has committed nothing: nothing is masked before it.
+/// The turn's policy. A requested compaction takes one step that makes a checkpoint, so that its
+/// failure commits nothing: it masks nothing before.
 fn policy(turn: &Turn) -> Policy {
     let mut policy = turn.accepted.policy;
     if matches!(
@@ -245,7 +245,7 @@ fn policy(turn: &Turn) -> Policy {
     policy
 }
 
-/// The first budget that the context does not fit.
+/// The first budget that is too small for the context.
 fn misfit(view: &View<'_>, budgets: &Budgets) -> Option<Error> {
     budgets.iter().find_map(|budget| {
         let needed = view.effective(budget)?.at_most;
@@ -269,7 +269,7 @@ fn freeze(recorder: &mut Recorder<'_>, id: TurnId, snapshot: Snapshot) -> Result
     Ok(())
 }
 
-/// A compaction on request ends as soon as its step is committed, or when there is none.
+/// A requested compaction ends as soon as its step is committed, or if there is no step.
 fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Prepared {
     let budget = turn.measured_by.or_else(|| budgets.iter().next().copied());
     let after = budget.and_then(|budget| view.effective(&budget));
@@ -279,7 +279,7 @@ fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> 
     Prepared::Done(Outcome::Compacted { before, after })
 }
 
-/// What the context had before a person's text was put in place of a summary.
+/// The size of the context before a person's text replaced a summary.
 fn edited_from(
     state: &State,
     turn: &Turn,

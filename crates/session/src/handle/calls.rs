@@ -1,4 +1,4 @@
-//! Calls of tools: asked for, made, answered, decided about by a person.
+//! Tool calls: requested, started, answered, decided by a person.
 
 use unisono_context::{CallId, RunId, TurnId};
 
@@ -11,8 +11,8 @@ use crate::run::calls::{
 
 use super::Recorder;
 
-/// Records the calls with what is to be known of them, and starts those that may be made. A round
-/// that is recorded stays as it is, and calls of another attempt are late.
+/// Records the calls with their contracts and approvals, and starts those that may be made. A
+/// recorded round does not change, and calls of another attempt are late.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
@@ -50,7 +50,7 @@ pub(super) fn handle(
     start_of_run(recorder, run)
 }
 
-/// Records what a call came back with. One that is not being made is left alone.
+/// Records the result of a call. A call that has not started is ignored.
 pub(super) fn ended(
     recorder: &mut Recorder<'_>,
     call: CallPlace,
@@ -63,7 +63,7 @@ pub(super) fn ended(
     start_of_run(recorder, call.run)
 }
 
-/// Takes what a person decided.
+/// Applies a person's decision.
 pub(super) fn decide(
     recorder: &mut Recorder<'_>,
     id: CallId,
@@ -90,7 +90,7 @@ pub(super) fn decide(
     Ok(start_of_run(recorder, place.run)?)
 }
 
-/// Denies what waited too long.
+/// Denies calls whose approval timed out.
 pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let now = recorder.now;
     let late = recorder.state.waiting_calls().filter(|waiting| {
@@ -107,7 +107,7 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     Ok(())
 }
 
-/// After a restart, calls that were being made and may not be made again are in doubt.
+/// After a restart, calls that had started and may not be repeated are in doubt.
 pub(crate) fn mark_in_doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let calls = recorder
         .state
@@ -123,7 +123,7 @@ pub(crate) fn mark_in_doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Err
     Ok(())
 }
 
-/// Starts the calls of a turn that were allowed while nobody was there to make them.
+/// Starts the calls of a turn that were approved while the session was not in memory.
 pub(super) fn start_of_turn(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(), fold::Error> {
     let turn = recorder.state.turns.get(&turn);
     let runs = turn
@@ -135,8 +135,8 @@ pub(super) fn start_of_turn(recorder: &mut Recorder<'_>, turn: TurnId) -> Result
         .try_for_each(|run| start_of_run(recorder, run))
 }
 
-/// Starts the calls of a run that may be made now. A session that is only looked at starts none:
-/// one that was started and not made would be in doubt later.
+/// Starts the calls of a run that may be made now. A session that is only inspected starts none: a
+/// call that is started and not made would be in doubt later.
 pub(super) fn start_of_run(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
     let Some(known) = recorder.state.runs.get(&run).filter(|run| run.is_open()) else {
         return Ok(());

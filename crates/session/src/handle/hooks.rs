@@ -1,4 +1,4 @@
-//! A hook has answered, or gave no answer.
+//! Handles the answer of a hook, or its failure to answer.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::tool::HookEvent;
 
 use super::{Recorder, calls, pin};
 
-/// The code of a turn that a hook denied.
+/// The error code of a turn that a hook denied.
 const DENIED: &str = "hook_denied";
 
-/// Records what came of asking, and what follows from it. An answer to what is not asked any more
-/// changes nothing.
+/// Records the answer and its consequences. An answer to a question that is no longer open changes
+/// nothing.
 pub(super) fn answered(
     recorder: &mut Recorder<'_>,
     place: HookPlace,
@@ -50,7 +50,7 @@ pub(super) fn answered(
     }
 }
 
-/// Pins the messages that are on the branch; others are no reason to fail.
+/// Pins the messages that are on the branch; others are ignored.
 fn pin_all(
     recorder: &mut Recorder<'_>,
     branch: &Arc<str>,
@@ -67,7 +67,7 @@ fn pin_all(
             }
         };
         let Some(message) = message else { continue };
-        // One that is on no branch, or on another, is left alone.
+        // A message on no branch, or on another one, is ignored.
         let pinned = pin::handle(recorder, branch, &[message], true);
         if let Err(Refusal::Fold(error)) = pinned {
             return Err(error);

@@ -1,4 +1,4 @@
-//! A conversation becomes a session. May only be the first input, and be repeated.
+//! Creates a session from a conversation. Only as the first input, which may be repeated.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::state::{MAIN, State};
 
 use super::{Recorder, complete_counts, fork, step_done};
 
-/// Checks the whole conversation before anything of it is recorded. The same import again records
-/// what a crash kept from the journal, which is nothing where all of it is there.
+/// Checks the whole conversation before anything is recorded. A repeated import records the part
+/// that a crash lost, which is nothing if the journal is complete.
 pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<(), Refusal> {
     let session = import.session.ok_or(Refusal::NoSessionId)?;
     set_labels(&mut import)?;
@@ -32,7 +32,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
     } else if !is_begun(recorder.state, &import, &branches) {
         return Err(Refusal::AlreadyCreated);
     }
-    // The second event, so that nothing else says whether a crash took it.
+    // This is the second event, so nothing else says whether a crash lost it.
     if !import.settings.is_empty() && recorder.state.events == 1 {
         let settings = import.settings;
         recorder.record(Fact::SettingsSet { settings })?;
@@ -47,7 +47,8 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             })?;
         }
     }
-    // Before the branches, so that these say whether it was done: a pin may be gone by now.
+    // Pins come before the branches: a branch shows that the pins were recorded, since a pin may
+    // have been removed by now.
     let set = |(name, _): &(Arc<str>, MessageId)| recorder.state.tree.head(name).is_some();
     if !import.pinned.is_empty() && recorder.state.pinned.is_empty() && !branches.iter().all(set) {
         let messages = import.pinned;
@@ -67,7 +68,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             let (turn, checkpoint) = (None, with_all_counts(checkpoint));
             recorder.record(Fact::Compacted { turn, checkpoint })?;
         }
-        // Nothing takes that back.
+        // A revert is final.
         if import.retired.contains(&id) && !recorder.state.checkpoints.is_retired(id) {
             recorder.record(Fact::Restored {
                 turn: None,
@@ -97,8 +98,8 @@ fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
         && tightened.all(|id| state.checkpoints.is_tightened(*id))
 }
 
-/// Refuses labels that are not for whoever brings the conversation, and gives those that are.
-/// There is no other way by which a session comes to labels.
+/// Refuses reserved labels in the conversation, and sets those of this program. A session gets
+/// labels in no other way.
 fn set_labels(import: &mut Import) -> Result<(), Refusal> {
     let mut names = import.labels.keys();
     if let Some(name) = names.find(|name| name.starts_with(RESERVED_LABELS)) {
@@ -110,7 +111,7 @@ fn set_labels(import: &mut Import) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Masks and cuts what was not, of the messages that were before the next checkpoint.
+/// Records the masks and cuts that were made before the next checkpoint and are not recorded yet.
 fn record_alterations(
     recorder: &mut Recorder<'_>,
     made: Vec<(u32, Alteration)>,
@@ -128,7 +129,7 @@ fn record_alterations(
     Ok(recorder.record(Fact::Altered { turn, alterations })?)
 }
 
-/// Whether the message was shortened so, be it another way by now.
+/// Whether the message was shortened in this way, even if it is shortened in another way now.
 fn was_altered(state: &State, alteration: &Alteration) -> bool {
     let (ordinal, message) = (alteration.ordinal, alteration.message);
     let mut ever = state.alterations.ever(ordinal, message);
@@ -142,7 +143,7 @@ fn knows_topics(state: &State, decided: &[DecidedTopics], sealed: &[MessageId]) 
         && sealed.all(|last| state.topics.is_sealed(*last))
 }
 
-/// Whether the session is what this import made of it: all of it, or a part with nothing else.
+/// Whether the session is a result of this import: complete, or a part of it and nothing else.
 fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) -> bool {
     let head = state.id == import.session
         && state.title == import.title
@@ -177,7 +178,8 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
     head && !known.contains(&Some(false)) && (all || untouched)
 }
 
-/// With a count in every encoding: one that lacks any could never be part of a context.
+/// Completes the counts in all encodings: a checkpoint without one could never be part of a
+/// context.
 fn with_all_counts(mut checkpoint: Arc<Checkpoint>) -> Arc<Checkpoint> {
     let counts = complete_counts(checkpoint.counts, || checkpoint.context_text().len());
     if counts != checkpoint.counts {

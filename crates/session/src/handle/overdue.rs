@@ -1,4 +1,4 @@
-//! What has no time left, by its budget or its turn's limit, ends.
+//! Ends turns and runs whose time budget or time limit is exceeded.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) fn end(recorder: &mut Recorder<'_>, id: TurnId) -> Result<bool, fold:
     Ok(false)
 }
 
-/// What its model has said by then is its result.
+/// The last text of its model is its result.
 fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Error> {
     let Some(run) = recorder.state.runs.get(&id) else {
         return Ok(());

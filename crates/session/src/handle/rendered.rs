@@ -9,7 +9,7 @@ use crate::turn::Phase;
 
 use super::{Recorder, calls, work};
 
-/// Not recorded by itself: each run records the digest of the prompt it is given.
+/// Not recorded by itself: each run records the digest of its prompt.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     id: TurnId,

@@ -1,4 +1,5 @@
-//! A checkpoint is written anew on a person's request: by a summariser, or by the person.
+//! Regenerates a checkpoint at a person's request, by a summariser, or replaces it by the person's
+//! text.
 
 use std::sync::Arc;
 
@@ -15,15 +16,15 @@ use crate::turn::Turn;
 
 use super::complete_counts;
 
-/// What comes next of a turn that writes a checkpoint anew.
+/// The next step of a turn that replaces a checkpoint.
 pub(super) enum RewriteDecision {
-    /// A summariser is to be asked.
+    /// Ask a summariser.
     Plan(Plan),
-    /// This is to be recorded.
+    /// Record this fact.
     Record(Fact),
 }
 
-/// Decides with the code and the reason of a failure where it cannot be done.
+/// Returns the code and the reason of a failure if it is not possible.
 pub(super) fn decide(
     state: &State,
     turn: &Turn,

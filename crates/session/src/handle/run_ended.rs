@@ -13,11 +13,11 @@ use crate::run::{Ending, Run, RunCause};
 
 use super::{Recorder, children};
 
-/// The longest first pause before another attempt; doubled each time.
+/// The maximum of the first pause before another attempt; it doubles with each attempt.
 const BACKOFF_MS: u64 = 500;
 
-/// Records the end of the attempt under way, or plans another one, which finds what was given to
-/// others as it is by then. The end of any other attempt is late and changes nothing.
+/// Records the end of the current attempt, or plans another one, which finds delegated tasks in
+/// their state at that time. The end of any other attempt is late and changes nothing.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     id: RunId,
@@ -70,7 +70,7 @@ pub(super) fn handle(
     }
 }
 
-/// Records that a run came to nothing, and the end of its turn where its agent's failure is that.
+/// Records that a run failed, and ends its turn if the failure of its agent fails the turn.
 pub(super) fn failed(
     recorder: &mut Recorder<'_>,
     id: RunId,
@@ -97,8 +97,8 @@ pub(super) fn failed(
     }
 }
 
-/// What a turn fails with whose agent's failure is that: where a pipeline stopped, and what of it
-/// was not begun, included.
+/// The reason of a turn that fails with one of its agents; for a pipeline, with the stage that
+/// failed and the stages that were not started.
 fn describe_turn_failure(recorder: &Recorder<'_>, run: &Run, reason: &str) -> String {
     let mut text = format!("agent {} failed: {reason}", run.agent);
     let turn = recorder.state.turns.get(&run.turn);
@@ -119,21 +119,21 @@ fn describe_turn_failure(recorder: &Recorder<'_>, run: &Run, reason: &str) -> St
     text
 }
 
-/// Whether whoever asked makes calls of the tool for the agent: the lead answers to them.
+/// Whether the tool is a client tool of the run's agent. Only the lead has client tools.
 fn is_client_tool(recorder: &Recorder<'_>, run: &Run, tool: &str) -> bool {
     let client_options = recorder.state.client_options(run);
     client_options.is_some_and(|client_options| client_options.has(tool))
 }
 
-/// What the failure of an attempt leads to.
+/// The consequences of a failed attempt.
 #[derive(Default)]
 struct RetryRules {
-    /// Attempts after the first.
+    /// Attempts after the first one.
     retries: u32,
-    /// How long an attempt may take, and what keeps it from succeeding is waited for.
+    /// The time limit of an attempt, and of the wait for a temporary obstacle.
     timeout_ms: u64,
-    /// The turn that the run's failure ends at once. A lead's failure ends its turn like its
-    /// success: when the turn is advanced.
+    /// The turn that the failure of the run ends at once. A lead's failure ends its turn like its
+    /// success: when the turn advances.
     ends_turn: Option<TurnId>,
 }
 
@@ -149,7 +149,8 @@ fn retry_rules(recorder: &Recorder<'_>, run: &Run) -> RetryRules {
     }
 }
 
-/// Exponential backoff with full jitter, drawn from the run's id so that it can be replayed.
+/// Exponential backoff with full jitter, derived from the run's id so that a replay gives the same
+/// time.
 fn next_attempt_at(run: &Run, earliest: Timestamp) -> Timestamp {
     let doublings = run.attempt.saturating_sub(1).min(16);
     let ceiling = (BACKOFF_MS << doublings).min(BACKOFF_MAX_MS);

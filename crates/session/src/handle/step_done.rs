@@ -1,4 +1,4 @@
-//! A compaction step was carried out, or failed.
+//! Handles a compaction step that was carried out, or failed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::state::State;
 
 use super::{Recorder, complete_counts, replaced};
 
-/// Commits a step that makes the context smaller; anything else counts as a failure.
+/// Commits a step that shrinks the context; anything else counts as a failure.
 pub(super) fn done(
     recorder: &mut Recorder<'_>,
     turn: TurnId,
@@ -37,9 +37,8 @@ pub(super) fn done(
     }
 }
 
-/// Records a failure. The step is asked for again where that may help; after the last failure an
-/// automatic compaction goes on in a way that needs nobody's help, and one on request ends
-/// without having changed anything.
+/// Records a failure. The step is retried if that may help. After the last failure, an automatic
+/// compaction continues without a model, and a requested one ends without a change.
 pub(super) fn failed(
     recorder: &mut Recorder<'_>,
     turn: TurnId,
@@ -87,7 +86,7 @@ fn under_way(recorder: &Recorder<'_>, turn: TurnId, step: u32) -> Option<Plan> {
         .cloned()
 }
 
-/// What is to be recorded of a result, with every count; or why it is not taken.
+/// The fact to record for a result, with all counts; or the reason why the result is refused.
 fn carried_out(
     state: &State,
     turn: TurnId,
@@ -150,8 +149,8 @@ fn complete(cover: &Cover, mut written: Written) -> Written {
     written
 }
 
-/// The counts of a shortened message, complete. The same form of the same message has the same
-/// counts, whenever it is made: what was frozen is counted by its form.
+/// The counts of a shortened message, in all encodings. The same form of the same message always
+/// has the same counts, because a frozen context is counted by forms.
 pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     let mut ever = state
         .alterations
@@ -170,9 +169,9 @@ pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     })
 }
 
-/// Whether the message costs less than as it stands now, which may be shortened by another
-/// branch's turn since the plan was made. What stands in that form already was done by it: what
-/// was frozen since is not to be counted anew.
+/// Whether the message costs less than its current form. Another branch's turn may have shortened
+/// it since the plan was made; if it already has the planned form, it is not counted again, because
+/// frozen contexts may contain it.
 fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
     let encoding = plan.budget.encoding;
     let standing = state
@@ -191,7 +190,7 @@ fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
     }
 }
 
-/// The shortened messages of a step, counted by their bytes.
+/// The shortened messages of a step, with counts estimated from their bytes.
 fn shortened_by_bytes(state: &State, step: &Step) -> Vec<Alteration> {
     let forms = step.forms().into_iter();
     let alterations = forms.map(|(message, ordinal, form)| {
@@ -208,7 +207,7 @@ fn shortened_by_bytes(state: &State, step: &Step) -> Vec<Alteration> {
     alterations.collect()
 }
 
-/// The note that stands for a range nobody could summarise, counted by its bytes.
+/// The note for a range that could not be summarised, with counts estimated from its bytes.
 fn dropped_note(cover: &Cover) -> Written {
     let written = Written {
         body: Body::Tombstone,

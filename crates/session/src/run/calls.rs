@@ -10,9 +10,9 @@
 //!                                             └─────────repeat────────────┘
 //! ```
 //!
-//! A call is made only once [`Started`](Status::Started) is on disk. A session that finds such a
-//! call without a result when it comes back cannot know what became of it: what may be repeated
-//! is made again under the same key, all else waits for a person.
+//! A call is made only after [`Started`](CallStatus::Started) is on disk. A session that recovers
+//! with such a call and no result cannot know its outcome: repeatable calls are made again under
+//! the same key, all others wait for a person.
 
 use std::sync::Arc;
 
@@ -24,37 +24,37 @@ use crate::tool::Contract;
 
 use super::{Run, ToolResult};
 
-/// Names a call within its session.
+/// The position of a call in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallPlace {
-    /// Whose it is.
+    /// The run.
     pub run: RunId,
-    /// How many replies that run had from its model by then; for an author's own code, how often
-    /// it had called tools by then.
+    /// The number of replies that the run had from its model; for an author's own code, the number
+    /// of earlier tool rounds plus one.
     pub round: u32,
     /// Its position among the calls of the round, from 0.
     pub index: u32,
 }
 
-/// A call that is to be made.
+/// A requested call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedCall {
-    /// The model's id of it.
+    /// The model's id of the call.
     pub call_id: Arc<str>,
     /// The tool, as the model names it.
     pub tool: Arc<str>,
     /// Arguments as JSON text.
     pub arguments: Arc<str>,
-    /// What making it twice would do.
+    /// The effect of making it twice.
     pub contract: Contract,
-    /// Set where a person has to agree first.
+    /// Set if a person must approve it first.
     pub approval: Option<Approval>,
-    /// The hooks that are asked before anybody else, by their positions among those of the turn.
+    /// The hooks that are asked first, by their positions among the hooks of the turn.
     pub hooks: Vec<u32>,
 }
 
 impl PlannedCall {
-    /// How it stands once so many of its hooks have let it through.
+    /// Its status after this number of its hooks have permitted it.
     fn status_after(&self, asked: usize) -> CallStatus {
         match (self.hooks.get(asked), &self.approval) {
             (Some(rule), _) => CallStatus::HookPending {
@@ -67,52 +67,52 @@ impl PlannedCall {
     }
 }
 
-/// Why a call waits for a person, and how long.
+/// The reason and the deadline of an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// The rule that asks for it, as it is written.
+    /// The text of the rule that requires it.
     pub rule: Arc<str>,
-    /// When it is denied if nobody has decided by then; none: it waits for ever.
+    /// The time at which an undecided call is denied; none: it waits without limit.
     pub until: Option<Timestamp>,
 }
 
-/// What a call came back with.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOutput {
-    /// The text the model is told.
+    /// The text for the model.
     pub content: Arc<str>,
     /// Whether it failed.
     pub is_error: bool,
 }
 
-/// What was decided about a call that waited.
+/// The decision about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallDecision {
-    /// It is to be made.
+    /// Make it.
     Approved,
-    /// It is not to be made.
+    /// Do not make it.
     Denied {
-        /// Why, for the model; none: no reason was given.
+        /// The reason, for the model; none: no reason was given.
         reason: Option<Arc<str>>,
     },
     /// Nobody decided in time: it is not made.
     Expired,
     /// It was in doubt, and had been made.
     Done {
-        /// What it came back with.
+        /// Its result.
         text: Arc<str>,
     },
-    /// It was in doubt, and had not been made, or may be made twice: it is made again.
+    /// It was in doubt. It had not been made, or may be made twice: it is made again.
     Repeat,
     /// It was in doubt, and had failed.
     Failed {
-        /// What went wrong.
+        /// The error.
         text: Arc<str>,
     },
 }
 
 impl CallDecision {
-    /// The stable word.
+    /// The stable name.
     pub const fn name(&self) -> &'static str {
         match self {
             CallDecision::Approved => "approved",
@@ -124,7 +124,7 @@ impl CallDecision {
         }
     }
 
-    /// Whether it answers a call in that status.
+    /// Whether the decision applies to a call with this status.
     pub const fn can_answer(&self, status: &CallStatus) -> bool {
         match self {
             CallDecision::Approved | CallDecision::Denied { .. } | CallDecision::Expired => {
@@ -136,7 +136,7 @@ impl CallDecision {
         }
     }
 
-    /// How the call stands after it.
+    /// The status of the call after the decision.
     pub(crate) fn status(&self) -> CallStatus {
         let error = |content: String| CallOutput {
             content: content.into(),
@@ -169,41 +169,41 @@ impl CallDecision {
     }
 }
 
-/// How far a call has come.
+/// The status of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallStatus {
-    /// A hook is asked.
+    /// It waits for a hook.
     HookPending {
-        /// Which, by its position among those of the turn.
+        /// The position of the hook among those of the turn.
         rule: u32,
-        /// How many of the call's hooks were asked before.
+        /// The number of the call's hooks that were asked before.
         hooks_passed: usize,
     },
-    /// It waits for a person to agree.
+    /// It waits for the approval of a person.
     AwaitingApproval,
-    /// It may be made, once those before it are done with.
+    /// It may be made, once the calls before it have ended.
     Ready,
-    /// It is being made.
+    /// It is in progress.
     Started,
-    /// It may have been made: it waits for a person who knows.
+    /// It may have been made: it waits for a person's decision.
     InDoubt,
-    /// It is done with.
+    /// It has ended.
     Ended(CallOutput),
 }
 
-/// A call and how far it has come.
+/// A call and its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackedCall {
-    /// What is called.
+    /// The call.
     pub planned: PlannedCall,
-    /// When it was asked for.
+    /// The time of the request.
     pub asked_at: Timestamp,
     /// How far it has come.
     pub status: CallStatus,
 }
 
 impl TrackedCall {
-    /// Whether a person is waited for.
+    /// Whether it waits for a person.
     pub fn waits_for_person(&self) -> bool {
         matches!(
             self.status,
@@ -211,7 +211,7 @@ impl TrackedCall {
         )
     }
 
-    /// How it stands once the hook that is asked has let it through.
+    /// Its status after the current hook has permitted it.
     pub(crate) fn after_hook(&self) -> CallStatus {
         match self.status {
             CallStatus::HookPending {
@@ -222,7 +222,7 @@ impl TrackedCall {
         }
     }
 
-    /// Whether it must not be made before those asked for earlier are done with.
+    /// Whether it must wait until the calls before it have ended.
     fn keeps_order(&self) -> bool {
         self.planned.contract != Contract::Pure
     }
@@ -237,31 +237,31 @@ pub struct CallRound {
     pub calls: Vec<TrackedCall>,
 }
 
-/// What came of the calls of a round. It changes only with the session's events.
+/// The state of the calls of a round. It changes only with the session's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallRoundStatus {
     /// There is no such round, or its turn has ended.
     Unknown,
-    /// Some are not done with.
+    /// Some calls have not ended.
     InProgress {
-        /// Whether nothing is done but to wait for a person.
+        /// Whether all remaining calls wait for a person.
         held: bool,
     },
-    /// What each came back with, in the order of the calls. To be handed to the model once the
-    /// journal is on disk up to where this was seen.
+    /// The results in the order of the calls. Give them to the model only after the journal is on
+    /// disk up to this state.
     Ended(Vec<ToolResult>),
 }
 
-/// A call that waits for a person, with all they need to decide.
+/// A call that waits for a person, with everything needed for the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingCall {
-    /// The name by which it is answered.
+    /// The id for the decision.
     pub id: CallId,
-    /// Where it is.
+    /// Its position.
     pub place: CallPlace,
     /// Its turn.
     pub turn: TurnId,
-    /// The agent that asked for it.
+    /// The agent that requested it.
     pub agent: AgentId,
     /// The call.
     pub call: TrackedCall,
@@ -280,8 +280,7 @@ impl CallRound {
         }
     }
 
-    /// The calls to be made now: those that change nothing at once, all others one after the
-    /// other.
+    /// The calls to make now: calls without effects at once, all others one after the other.
     pub(crate) fn startable(&self) -> Vec<u32> {
         let mut to_start = Vec::new();
         let mut blocked = false;
@@ -294,7 +293,7 @@ impl CallRound {
         to_start
     }
 
-    /// What each came back with, in the order of the calls; none while some are not done with.
+    /// The results in the order of the calls; none while some calls have not ended.
     pub(crate) fn results(&self) -> Option<Vec<ToolResult>> {
         let each = self.calls.iter();
         let ended = each.map(|call| match &call.status {
@@ -329,7 +328,7 @@ impl Run {
         self.calls.iter().find(|round| round.number == number)
     }
 
-    /// Its calls that are not done with.
+    /// Its calls that have not ended.
     pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &TrackedCall)> {
         let rounds = self.is_open().then_some(&self.calls);
         let rounds = rounds.into_iter().flatten();
@@ -355,7 +354,7 @@ impl State {
         round.calls.get(place.index as usize)
     }
 
-    /// What came of the calls of a round: the answer to [`crate::Input::CallTools`].
+    /// The state of the calls of a round: the answer to [`crate::Input::CallTools`].
     pub fn call_round_status(&self, run: RunId, round: u32) -> CallRoundStatus {
         let run = self.runs.get(&run).filter(|run| run.is_open());
         let round = run.and_then(|run| run.calls(round));
@@ -379,7 +378,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    //! Which calls of a round are made when.
+    //! The order in which the calls of a round are made.
 
     use super::*;
 

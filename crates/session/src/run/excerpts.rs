@@ -1,9 +1,9 @@
-//! What an agent is shown of the results that others hand it, so that they fit beside the context.
+//! Limits the results of other agents in a prompt, so that they fit beside the context.
 //!
-//! Together they have a bound. Each result has the same share of it; what a short one does not
-//! need is the longer ones'. Of a result that is longer than its share the beginning is shown, and
-//! a note says how the rest is read. Counting is somebody else's: [`Fit`] says which texts it wants
-//! counted until it is done, so that the same cut is made again from the same results.
+//! All results together have a limit. Each result has the same share; the unused part of a short
+//! one goes to the longer ones. A result that exceeds its share is cut after its beginning, with a
+//! note about how to read the rest. [`ResultFit`] does not count itself: it returns the texts to
+//! count until it is done, so that the same results always give the same cut.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::state::State;
 
 use super::Run;
 
-/// A text is tried at this many lengths before only the note is left of it.
+/// The maximum number of lengths that are tried before only the note remains.
 const TRIES: u32 = 12;
 
-/// What begins the note about what a result lacks.
+/// The beginning of the note about missing parts of a result.
 const INCOMPLETE: &str = "\n\n[incomplete: ";
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultText {
-    /// What came back.
+    /// Its text.
     pub text: Arc<str>,
-    /// What is said behind it however much of it is shown.
+    /// The text after it, which is always shown.
     pub suffix: Arc<str>,
-    /// Tokens of what is around it.
+    /// Tokens of the text around it.
     pub overhead: Tokens,
-    /// How the rest is read; none: it cannot be by this agent.
+    /// The name under which the rest is read; none: this agent cannot read it.
     pub name: Option<Arc<str>>,
 }
 
 impl ResultText {
-    /// What a call came back with: what is said at its end about what is missing stays.
+    /// The result of a call. The note about missing parts at its end is always shown.
     pub fn of_result(content: &str, around: Tokens, name: Option<Arc<str>>) -> ResultText {
         let end = content.rfind(INCOMPLETE).filter(|_| content.ends_with(']'));
         let (text, end) = content.split_at(end.unwrap_or(content.len()));
@@ -48,13 +48,13 @@ impl ResultText {
         }
     }
 
-    /// Its first characters.
+    /// The first characters.
     pub fn head(&self, chars: usize) -> &str {
         let end = self.text.char_indices().nth(chars);
         &self.text[..end.map_or(self.text.len(), |(at, _)| at)]
     }
 
-    /// What is said about the rest behind its first characters.
+    /// The note after the first `chars` characters.
     pub fn note(&self, chars: usize) -> String {
         let total = self.text.chars().count();
         match &self.name {
@@ -65,7 +65,7 @@ impl ResultText {
         }
     }
 
-    /// The text with so many of its characters; none: all.
+    /// The text with this number of its characters; none: all.
     pub fn excerpt(&self, chars: Option<usize>) -> String {
         match chars {
             None => format!("{}{}", self.text, self.suffix),
@@ -73,7 +73,7 @@ impl ResultText {
         }
     }
 
-    /// Whether a text is what some cut of it shows.
+    /// Whether the text is an excerpt of the result.
     pub fn has_excerpt(&self, text: &str) -> bool {
         if *text == self.excerpt(None) {
             return true;
@@ -84,7 +84,7 @@ impl ResultText {
     }
 }
 
-/// Fits results into a bound.
+/// Fits results into a limit.
 #[derive(Debug)]
 pub struct ResultFit<'p> {
     pieces: &'p [ResultText],
@@ -92,25 +92,25 @@ pub struct ResultFit<'p> {
     cuts: Vec<CutState>,
 }
 
-/// How one result stands.
+/// The state of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CutState {
-    /// It is to be counted.
+    /// It must be counted.
     Uncounted,
-    /// It is whole.
+    /// It is complete.
     Whole,
-    /// So many characters of it may fit its share.
+    /// This number of characters may fit its share.
     Tried {
         chars: usize,
         share: Tokens,
         tries: u32,
     },
-    /// So many are shown.
+    /// This number of characters is shown.
     Done(usize),
 }
 
 impl<'p> ResultFit<'p> {
-    /// Fits these results into so many tokens.
+    /// Fits these results into `total` tokens.
     pub fn new(pieces: &'p [ResultText], total: Tokens) -> ResultFit<'p> {
         let (bytes, around) = pieces
             .iter()
@@ -120,7 +120,7 @@ impl<'p> ResultFit<'p> {
                     around + piece.overhead,
                 )
             });
-        // A text never has more tokens than bytes.
+        // A text has at most as many tokens as bytes.
         let is_complete = Tokens(bytes as u64) + around <= total;
         let first = if is_complete {
             CutState::Whole
@@ -134,7 +134,7 @@ impl<'p> ResultFit<'p> {
         }
     }
 
-    /// The texts that are to be counted next, in order; none: it is done.
+    /// The texts to count next, in order; none: it is done.
     pub fn texts(&self) -> Vec<String> {
         let each = self.pieces.iter().zip(&self.cuts);
         let texts = each.filter_map(|(piece, cut)| match cut {
@@ -145,7 +145,7 @@ impl<'p> ResultFit<'p> {
         texts.collect()
     }
 
-    /// Takes what they have, each at most.
+    /// Takes the upper bounds of their tokens.
     pub fn counted(&mut self, counts: &[Tokens]) {
         if self.cuts.first() == Some(&CutState::Uncounted) {
             return self.share_out(counts);
@@ -166,7 +166,7 @@ impl<'p> ResultFit<'p> {
             } else if tries >= TRIES {
                 CutState::Done(0)
             } else {
-                // As if each character had the same tokens, and a twentieth less.
+                // Assumes the same tokens per character, and takes a twentieth less.
                 let room = share.minus(piece.overhead).0 as usize;
                 let counted = count.minus(piece.overhead).0.max(1) as usize;
                 let fewer = chars.saturating_mul(room) / counted;
@@ -202,7 +202,7 @@ impl<'p> ResultFit<'p> {
         }
     }
 
-    /// How many characters are shown of each; none: all.
+    /// The number of characters of each result that are shown; none: all.
     pub fn shown_chars(&self) -> Vec<Option<usize>> {
         let each = self.cuts.iter().map(|cut| match cut {
             CutState::Whole | CutState::Uncounted => None,
@@ -212,7 +212,7 @@ impl<'p> ResultFit<'p> {
     }
 }
 
-/// What each may have of a total: the same, but what one does not need is the others'.
+/// Divides a total equally; the unused part of a share goes to the others.
 pub fn shares(costs: &[Tokens], total: Tokens) -> Vec<Tokens> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|at| costs[*at]);
@@ -226,15 +226,14 @@ pub fn shares(costs: &[Tokens], total: Tokens) -> Vec<Tokens> {
     shares
 }
 
-/// What results may have of the room that is left for them, given what was reserved: half of it
-/// where that is more.
+/// The limit of all results: half of the remaining headroom, or the reserved part if that is more.
 pub fn results_bound(left: Tokens, reserved: Tokens) -> Tokens {
     left.min(reserved.max(Tokens(left.0 / 2)))
 }
 
 impl State {
-    /// The whole of a result that a run was handed, by the name that the note on it has: of an
-    /// agent of its turn's fan-out, or of one it gave a task to.
+    /// The complete result with this name, of a delegate of the run's turn or of a task that the
+    /// run delegated.
     pub fn result_by_name(&self, run: RunId, name: &str) -> Option<Arc<str>> {
         let run = self.runs.get(&run)?;
         let numbers = name.strip_prefix("delegate_")?.split('_');
@@ -253,7 +252,7 @@ impl State {
         Some(assignment::result_text(Some(from)).0)
     }
 
-    /// The run of the fan-out in that place, where the run is handed what came of it.
+    /// The run of the fan-out at this index, if the run gets its result.
     fn preceding_run(&self, run: &Run, index: u32) -> Option<&Run> {
         let turn = self.turns.get(&run.turn)?;
         let gets_results = match run.role {
@@ -267,7 +266,7 @@ impl State {
     }
 }
 
-/// Whether a text that an agent was handed is what came back under that name, or a cut of it.
+/// Whether `shown` is the complete result of this name, or an excerpt of it.
 pub fn is_excerpt(full_text: &str, name: &str, shown: &str) -> bool {
     let named = ResultText::of_result(full_text, Tokens::ZERO, Some(name.into()));
     let nameless = ResultText {
@@ -277,7 +276,7 @@ pub fn is_excerpt(full_text: &str, name: &str, shown: &str) -> bool {
     named.has_excerpt(shown) || nameless.has_excerpt(shown)
 }
 
-/// What an ending says, and what is said behind it.
+/// The text of an ending, and the text after it.
 pub fn ending_text(ending: &Ending) -> (Arc<str>, Arc<str>) {
     match ending {
         Ending::Finished {
@@ -296,7 +295,7 @@ pub fn ending_text(ending: &Ending) -> (Arc<str>, Arc<str>) {
 
 #[cfg(test)]
 mod tests {
-    //! Who has how much, and that what is shown fits.
+    //! The shares of results, and that the excerpts fit.
 
     use super::*;
 
@@ -309,7 +308,7 @@ mod tests {
         }
     }
 
-    /// A token for each three bytes; more where the text begins with digits.
+    /// One token per three bytes; more if the text begins with digits.
     fn count(text: &str) -> Tokens {
         let dense = text.bytes().take_while(u8::is_ascii_digit).count() as u64;
         Tokens(dense + (text.len() as u64 - dense).div_ceil(3))
@@ -384,7 +383,7 @@ mod tests {
             assert!(used <= Tokens(total), "{used} of {total}");
             assert!(used.0 * 2 > total, "{used} of {total}: {shown:?}");
         }
-        // Where not even the notes fit, nothing else is shown.
+        // If not even the notes fit, only they are shown.
         assert_eq!(fit(&long[1..], 10), [Some(0); 3]);
     }
 

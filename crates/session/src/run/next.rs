@@ -1,4 +1,4 @@
-//! What a model-driven run does next.
+//! The next action of a model-driven run.
 //!
 //! ```text
 //! loop {
@@ -14,8 +14,8 @@
 //! }
 //! ```
 //!
-//! Each step is on disk before anything follows from it, so an attempt after a crash is told the
-//! same.
+//! Each step is on disk before its consequences, so an attempt after a crash takes the same
+//! actions.
 
 use std::sync::Arc;
 
@@ -24,53 +24,54 @@ use unisono_context::Tokens;
 use super::tail::{Headroom, Masked, ModelCallKind, Weight, plan_tail};
 use super::{Reply, RunCause, Step, Usage};
 
-/// What a model-driven run does next.
+/// The next action of a model-driven run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextAction {
-    /// Ask the model, with all steps so far after the task.
+    /// Call the model, with all steps so far after the task.
     CallModel {
-        /// The tool results that stand as a note.
+        /// The tool results that are replaced by a note.
         masked: Vec<Masked>,
-        /// Set for the last call of the run: why it must answer now, without calling tools.
+        /// The reason why this is the last call, to be answered without tools; none: it is not the
+        /// last.
         wrap_up: Option<Arc<str>>,
     },
     /// Summarise the first rounds.
     Summarise {
-        /// How many of the run's first steps the summary stands for.
+        /// The number of steps at the beginning of the run that the summary replaces.
         replaced: usize,
-        /// What it may cost, as the model is shown it ([`super::tail::summary_note`]).
+        /// The maximum size of the summary in the prompt ([`super::tail::summary_note`]).
         cap: Tokens,
     },
-    /// Run the tools that this reply calls.
+    /// Call the tools of this reply.
     CallTools(Box<Reply>),
-    /// It is done.
+    /// The run has ended.
     Done {
-        /// The answer, or the last that was said.
+        /// The answer, or the last text of the model.
         text: Arc<str>,
-        /// Set where the agent was stopped.
+        /// The reason why the agent was stopped; none: the answer is complete.
         partial: Option<Arc<str>>,
     },
-    /// Its model cannot be asked, and nothing was said yet.
+    /// The model cannot be called, and has not replied yet.
     Overflow {
         /// The numbers.
         reason: Arc<str>,
     },
 }
 
-/// What a model-driven run must keep.
+/// The limits of a model-driven run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunBounds {
-    /// Model calls at most.
+    /// The maximum number of model calls.
     pub max_turns: u32,
-    /// How much its own exchange may hold.
+    /// The headroom of its exchange.
     pub room: Headroom,
 }
 
-/// The next move: call the model, run the tools it asks for, until it answers without a call.
-/// Where old results no longer make enough room, its first rounds are summarised. The last of its
-/// `max_turns` calls, and the last for which there is room, ask for the answer;
-/// a model that calls tools all the same is stopped with what it has said. `weights` are those of
-/// the steps, one each; a missing one weighs nothing.
+/// The next action: call the model, call the tools that it requests, until it answers without a
+/// call. If masking old results is not enough, the first rounds are summarised. The last of
+/// `max_turns` calls, and the last call that fits, ask for the answer; a model that calls tools
+/// nevertheless is stopped, and its last text is the answer. `weights` are the weights of the
+/// steps, in order; a missing weight counts as zero.
 pub fn next_action(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> NextAction {
     let bounds = RunBounds {
         room: narrowed_headroom(steps, bounds.room),
@@ -83,7 +84,7 @@ pub fn next_action(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -
     }
 }
 
-/// The room that is left where the provider found a request too large.
+/// The remaining headroom after requests that the provider rejected as too large.
 pub fn narrowed_headroom(steps: &[Arc<Step>], room: Headroom) -> Headroom {
     let found = steps.iter().filter_map(|step| match **step {
         Step::Narrowed { room, .. } => Some(room),
@@ -96,8 +97,7 @@ pub fn narrowed_headroom(steps: &[Arc<Step>], room: Headroom) -> Headroom {
     }
 }
 
-/// The longest reply that is asked for after these steps, of a model that may give one of
-/// `max_output`.
+/// The maximum reply after these steps, for a model with a maximum of `max_output`.
 pub fn longest_reply(steps: &[Arc<Step>], max_output: Tokens) -> Tokens {
     let found = steps.iter().filter_map(|step| match **step {
         Step::Narrowed { output, .. } => output,
@@ -135,7 +135,7 @@ fn after_reply(
 
 fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> NextAction {
     let last = replies(steps).count() + 1 >= bounds.max_turns as usize;
-    // No tools answer after the last call: it makes no room for them.
+    // No tools answer after the last call, so it needs no headroom for them.
     let room = if last {
         Headroom {
             reply: Tokens::ZERO,
@@ -183,19 +183,19 @@ fn replies(steps: &[Arc<Step>]) -> impl DoubleEndedIterator<Item = &Reply> {
     steps.iter().filter_map(|step| step.reply())
 }
 
-/// What the recorded steps used.
+/// The usage of the recorded steps.
 pub fn total_usage(steps: &[Arc<Step>]) -> Usage {
     let each = steps.iter().map(|step| step.usage());
     each.fold(Usage::NONE, |sum, usage| sum + usage)
 }
 
-/// The part of it that their replies used: all but what was paid for besides.
+/// The usage of the replies among them, without auxiliary costs.
 pub fn reply_usage(steps: &[Arc<Step>]) -> Usage {
     let each = replies(steps).map(|reply| reply.usage);
     each.fold(Usage::NONE, |sum, usage| sum + usage)
 }
 
-/// The last that the model said, if it has said anything.
+/// The last text of the model, if there is one.
 pub fn last_text(steps: &[Arc<Step>]) -> Option<Arc<str>> {
     let mut texts = replies(steps).rev().map(|reply| &reply.text);
     texts.find(|text| !text.trim().is_empty()).cloned()
@@ -203,7 +203,7 @@ pub fn last_text(steps: &[Arc<Step>]) -> Option<Arc<str>> {
 
 #[cfg(test)]
 mod tests {
-    //! Which move follows from which steps.
+    //! The next action for given steps.
 
     use super::*;
     use crate::run::{Spent, ToolCall};
@@ -323,11 +323,11 @@ mod tests {
             shown(&next_action(&steps, &weights, bounds)),
             "model, 1 out"
         );
-        // The least of them holds, and what is wider than the room widens nothing.
+        // The smallest value applies, and a value larger than the headroom changes nothing.
         steps.extend([narrowed(500), narrowed(900_000)]);
         let wrap_up = "model, 1 out: there is no room left for what tools would answer";
         assert_eq!(shown(&next_action(&steps, &weights, bounds)), wrap_up);
-        // Shorter replies leave room for what tools answer; the shortest of them holds.
+        // Shorter replies leave headroom for tool results; the shortest applies.
         let longest = |steps: &[Arc<Step>]| longest_reply(steps, Tokens(200));
         assert_eq!(longest(&steps), Tokens(200));
         for (output, expected) in [(60, 60), (90, 60), (900, 60)] {

@@ -1,5 +1,5 @@
-//! Which model calls a run has made, from its recorded steps: [`next()`] once more, with each
-//! decision compared with what was recorded after it.
+//! The model calls of a run, from its recorded steps: repeats [`next_action`] and compares each
+//! decision with the step that was recorded after it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,41 +7,41 @@ use std::sync::Arc;
 use super::tail::{Masked, Weight};
 use super::{NextAction, RunBounds, Step, next_action};
 
-/// A model call that was made, or is to be made.
+/// A model call that was made, or is the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelCall {
-    /// How many steps were known by then.
+    /// The number of steps before it.
     pub known: usize,
-    /// The tool results that stood as a note.
+    /// The tool results that were replaced by a note.
     pub masked: Vec<Masked>,
-    /// Set for the last call of the run: why it had to answer.
+    /// The reason why it was the last call; none: it was not the last.
     pub wrap_up: Option<Arc<str>>,
-    /// The step with its reply; none: it ended the run, or was refused or not answered.
+    /// The index of the step with its reply; none: the reply ended the run, or there is no reply.
     pub reply: Option<usize>,
 }
 
-/// All that the steps say of a run.
+/// The calls of a run according to its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retraced {
     /// Its model calls, oldest first.
     pub calls: Vec<ModelCall>,
-    /// The answer that follows from the steps alone: that of a run which was stopped.
+    /// The answer that follows from the steps alone, if the run was stopped.
     pub answer: Option<(Arc<str>, Option<Arc<str>>)>,
-    /// Where the recorded steps are not those that follow from the ones before them.
+    /// The first recorded step that does not follow from the steps before it.
     pub divergence: Option<Divergence>,
 }
 
-/// A recorded step that does not follow.
+/// A recorded step that does not follow from the steps before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("step {step} does not follow from the steps before it: {reason}")]
 pub struct Divergence {
-    /// The step, from 1.
+    /// The number of the step, from 1.
     pub step: usize,
-    /// What was expected.
+    /// The expected step.
     pub reason: String,
 }
 
-/// Goes through the steps of a model-driven run. `weights` are those of the steps, one each.
+/// Retraces the steps of a model-driven run. `weights` are the weights of the steps, in order.
 pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> Retraced {
     let mut retraced = Retraced::default();
     let mut known = 0;
@@ -89,7 +89,7 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> Re
     }
 }
 
-/// Where a request was found too large: another one with less follows.
+/// The step after which a smaller request follows, if a request was rejected as too large.
 fn narrowed_step(steps: &[Arc<Step>], mut range: Range<usize>) -> Option<usize> {
     range.find(|at| matches!(*steps[*at], Step::Narrowed { .. }))
 }
@@ -104,7 +104,7 @@ fn check_reply(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Whether it is a summary of so many first steps.
+/// Checks that the step is a summary of this number of steps.
 fn check_summary(step: &Step, expected: usize) -> Result<(), String> {
     match step {
         Step::Summarised { replaced, .. } if *replaced as usize == expected => Ok(()),
@@ -115,7 +115,7 @@ fn check_summary(step: &Step, expected: usize) -> Result<(), String> {
     }
 }
 
-/// Whether tools answered exactly these calls, in their order.
+/// Checks that tools answered exactly these calls, in their order.
 fn check_answers<'c>(step: &Step, ids: impl Iterator<Item = &'c Arc<str>>) -> Result<(), String> {
     match step {
         Step::Tools(results) if ids.eq(results.iter().map(|result| &result.call_id)) => Ok(()),
@@ -260,7 +260,7 @@ mod tests {
             [(0, Some(0)), (0, Some(2)), (1, None)]
         );
 
-        // A request that was refused was sent before the one with less.
+        // The rejected request was sent before the smaller one.
         let narrowed = Arc::new(Step::Narrowed {
             room: Tokens(250),
             output: None,

@@ -1,4 +1,4 @@
-//! Tasks that the agent of a run gives to others with one reply of its model.
+//! Tasks that the agent of a run delegates with one reply of its model.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use super::{Run, ToolResult};
 /// The tasks of one reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegationRound {
-    /// How many replies the run had from its model by then.
+    /// The number of replies that the run had from its model, this one included.
     pub number: u32,
     /// The tasks, in the order of the reply's calls.
     pub calls: Vec<DelegatedCall>,
-    /// For how many of them no run is opened yet.
+    /// The number of tasks for which no run is opened yet.
     pub unopened: u32,
-    /// How many of them are not done with: no run, or one that has not ended.
+    /// The number of tasks that have not ended: without a run, or with an open one.
     pub open: u32,
 }
 
-/// What came of a round. It changes only with the session's events: whoever waits for it looks
-/// again after each input, and stops waiting when the run that gave the tasks is cancelled.
+/// The state of a round. It changes only with the session's events: a waiting agent looks again
+/// after each input, and stops waiting if its run is cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DelegationStatus {
     /// There is no such round, or its turn has ended.
     Unknown,
-    /// Somebody works on it.
+    /// Some tasks have not ended.
     InProgress,
-    /// All have ended: what each came back with, in the order of the calls. To be handed to the
-    /// model once the journal is on disk up to where this was seen.
+    /// All tasks have ended: their results in the order of the calls. Give them to the model only
+    /// after the journal is on disk up to this state.
     Ended(Vec<ToolResult>),
 }
 
@@ -50,7 +50,7 @@ impl DelegationRound {
 }
 
 impl Run {
-    /// The tasks its agent gave to others with that reply.
+    /// The tasks that its agent delegated with this reply.
     pub fn round(&self, number: u32) -> Option<&DelegationRound> {
         self.rounds.iter().find(|round| round.number == number)
     }
@@ -59,19 +59,19 @@ impl Run {
         self.rounds.iter_mut().find(|round| round.number == number)
     }
 
-    /// The run that works, or is to work, on a call.
+    /// The run of a call, which may not be open yet.
     pub(crate) fn child(&self, round: &DelegationRound, index: usize) -> RunId {
         ids::child(self.turn, self.id, round.number, index as u32)
     }
 
-    /// How many of those its agent gave tasks to have not come back: it does nothing before all
-    /// have.
+    /// The number of delegated tasks that have not ended. The run continues only when all have
+    /// ended.
     pub fn awaited_children(&self) -> u32 {
         let open = self.is_open().then_some(&self.rounds);
         open.into_iter().flatten().map(|round| round.open).sum()
     }
 
-    /// The runs that work, or are to work, on what its agent gave to others.
+    /// The runs of all delegated tasks, which may not be open yet.
     pub(crate) fn children(&self) -> impl Iterator<Item = RunId> {
         self.rounds.iter().flat_map(move |round| {
             let accepted = (0..round.calls.len()).filter(|at| round.calls[*at].refused.is_none());
@@ -79,7 +79,7 @@ impl Run {
         })
     }
 
-    /// What its model said with that reply.
+    /// The text of the model's reply with these calls.
     pub(crate) fn reply_text(&self, round: u32) -> Option<&Arc<str>> {
         let mut replies = self.steps.iter().filter_map(|step| step.reply());
         let reply = replies.nth(usize::try_from(round).ok()?.checked_sub(1)?)?;
@@ -88,7 +88,7 @@ impl Run {
 }
 
 impl State {
-    /// What came of the tasks that the agent of a run gave to others: the answer to
+    /// The state of tasks that the agent of a run delegated: the answer to
     /// [`crate::Input::Delegate`].
     pub fn delegation_status(&self, run: RunId, round: u32) -> DelegationStatus {
         let run = self.runs.get(&run);
@@ -109,7 +109,7 @@ impl State {
         DelegationStatus::Ended(results.collect())
     }
 
-    /// What a call came back with, and whether that is an error.
+    /// The result of a call, and whether it is an error.
     pub(crate) fn result_of(
         &self,
         run: &Run,

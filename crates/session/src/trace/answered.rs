@@ -1,4 +1,4 @@
-//! The results of tools, as steps of the runs whose they are.
+//! Tool results, as steps of their runs.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::event::{Fact, HookPoint};
 use crate::run::ToolResult;
 use crate::run::calls::{CallPlace, CallRound, CallStatus};
 
-/// Follows a journal and knows what [`Fact::ToolsAnswered`] refers to. It holds the newest calls of
-/// each run that has not ended.
+/// Follows a journal and resolves [`Fact::ToolsAnswered`]. It holds the newest calls of each open
+/// run.
 #[derive(Clone, Debug, Default)]
 pub struct AnsweredCalls(BTreeMap<RunId, CallRound>);
 
 impl AnsweredCalls {
-    /// Takes the next fact. A step of results that it refers to: its run, and the results in the order
-    /// of the calls.
+    /// Takes the next fact. For a round of results, returns the run and the results in the order of
+    /// the calls.
     pub fn take(&mut self, fact: &Fact) -> Option<(RunId, Vec<ToolResult>)> {
         match fact {
             Fact::ToolsCalled { run, round, calls } => {

@@ -1,5 +1,5 @@
-//! Agents that follow a script, and not always to its end: steps, rounds of tasks for others,
-//! rounds of calls of tools, an answer.
+//! Agents that follow a script, sometimes not to its end: steps, rounds of delegated tasks, rounds
+//! of tool calls, an answer.
 
 use unisono_context::{AgentId, Cost, RunId, Tokens};
 use unisono_session::Input;
@@ -12,7 +12,7 @@ use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, ToolResult, U
 use crate::rng::Rng;
 use crate::scenario::{TOOLS, agents};
 
-/// What an agent does where its script ends, or before.
+/// The behaviour of an agent at the end of its script, or before.
 #[derive(Clone, Copy, Debug)]
 enum Behaviour {
     Finish,
@@ -22,58 +22,58 @@ enum Behaviour {
     Hang,
 }
 
-/// What an agent wants of the world.
+/// An action of an agent.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "few exist at a time")]
 pub enum AgentMove {
-    /// To be told to the session.
+    /// Send an input to the session.
     Send(Input),
-    /// To be told what came of a round: of tasks for others, or of calls.
+    /// Wait for the results of a round of tasks or calls.
     Await(RunId, u32, RoundKind),
-    /// To ask its model, once that is within its budgets.
+    /// Reserve a model call.
     Ask(ReservationRequest),
-    /// Nothing; it is done.
+    /// Nothing: it has ended.
     Done,
 }
 
-/// What a round consists of.
+/// The kind of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoundKind {
     Tasks,
     Calls,
 }
 
-/// One attempt of a run. Its script follows from the run, so that it is the same in each attempt:
-/// named steps, then for each round a reply with tasks for others, the tasks, and their results.
+/// One attempt of a run. Its script is derived from the run, so it is the same in each attempt:
+/// named steps, then for each round a reply with tasks, the delegation, and the results.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub assignment: RunAssignment,
     temper: Behaviour,
-    /// Steps that are recorded.
+    /// The number of recorded steps.
     step: usize,
     named: usize,
     rounds: usize,
-    /// Rounds of calls, after those of tasks.
+    /// Rounds of calls, after the rounds of tasks.
     calling: usize,
-    /// The tasks or calls of the round at hand are with the session.
+    /// The session has the tasks or calls of the current round.
     is_round_sent: bool,
-    /// It ends with that many steps, or once it has given its tasks away after them.
+    /// It ends after this number of steps, or after delegating the tasks that follow them.
     stops_at: Option<usize>,
     ends: usize,
     /// Whether it has budgets.
     bounded: bool,
-    /// Its next call is within them.
+    /// Its next call is reserved.
     granted: bool,
-    /// What its calls used so far.
+    /// The usage of its calls.
     used: u64,
     /// Its next call writes the provider's cache first.
     warms: bool,
 }
 
-/// What writing the provider's cache takes.
+/// The usage of writing the provider's cache.
 const WARMING: u64 = 30;
 
-/// The most tokens of one call.
+/// The maximum number of tokens of one call.
 pub const WORST: u64 = 200;
 
 impl Agent {
@@ -91,7 +91,7 @@ impl Agent {
         };
         let named = (assignment.run.as_u128() % 3) as usize;
         let rounds = if assignment.colleagues.is_empty() {
-            // It was not told that it may not.
+            // It does not know that it may not delegate.
             usize::from((assignment.run.as_u128() / 3).is_multiple_of(8))
         } else {
             (assignment.run.as_u128() / 3 % 3) as usize
@@ -124,7 +124,7 @@ impl Agent {
         }
     }
 
-    /// Its call may be made; with a reason where it is its last.
+    /// Its call is granted; with a reason if it is the last one.
     pub fn may_ask(&mut self, wrap_up: bool) {
         self.granted = true;
         if wrap_up {
@@ -133,7 +133,7 @@ impl Agent {
         }
     }
 
-    /// It is told that its budget is used up.
+    /// Its budget is exhausted.
     pub fn refused(&mut self) {
         self.stops_at = Some(self.step);
         self.temper = Behaviour::Fail(RunCause::Budget);
@@ -157,7 +157,7 @@ impl Agent {
         })
     }
 
-    /// What its next call uses: the same in every attempt.
+    /// The usage of its next call: the same in every attempt.
     fn usage_of_call(&self) -> Usage {
         let tokens =
             (self.assignment.run.as_u128() as u64).wrapping_add(self.step as u64 * 37) % WORST;
@@ -175,7 +175,7 @@ impl Agent {
         }
     }
 
-    /// What it does next.
+    /// Its next action.
     pub fn next_move(&mut self) -> AgentMove {
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);
         if self.ends == 0 {
@@ -230,7 +230,7 @@ impl Agent {
         AgentMove::Send(Input::RunStepped { run, attempt, step })
     }
 
-    /// It is told what came of its round.
+    /// Takes the results of its round.
     pub fn take_results(&mut self, results: Vec<ToolResult>) -> Input {
         self.step += 1;
         Input::RunStepped {
@@ -265,7 +265,7 @@ impl Agent {
             Behaviour::Fail(cause) => AttemptEnd::Failed {
                 cause,
                 reason: "it went wrong".into(),
-                // A provider that is left alone, now and then.
+                // Sometimes the provider is in a cool-down.
                 wait_ms: self.ends.is_multiple_of(2).then_some(3_000),
             },
             temper => AttemptEnd::Finished {
@@ -311,7 +311,7 @@ impl Agent {
         }
     }
 
-    /// Calls of tools of every contract, some with arguments that a person is asked about.
+    /// Tool calls with every contract, some with arguments that need an approval.
     fn tool_calls(&self, round: usize) -> Vec<NewCall> {
         let mut rng = Rng::new(self.assignment.run.as_u128() as u64 ^ (round as u64) << 7);
         let calls = (0..1 + rng.below(4)).map(|index| NewCall {
@@ -323,7 +323,7 @@ impl Agent {
         calls.collect()
     }
 
-    /// Tasks for colleagues, mostly.
+    /// Tasks, mostly for colleagues.
     fn calls(&self, round: usize) -> Vec<DelegateCall> {
         let mut rng = Rng::new(self.assignment.run.as_u128() as u64 ^ round as u64);
         let colleagues = &self.assignment.colleagues;

@@ -1,4 +1,4 @@
-//! What must hold over all incarnations of a session, whatever was lost in between.
+//! Invariants over all incarnations of a session, whatever was lost in between.
 
 mod contexts;
 mod whole;
@@ -30,30 +30,30 @@ pub use whole::*;
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Ids that were given once, by what they stand for; they stay even where the event is lost.
+    /// Derived ids by their meaning; they stay valid even if the event is lost.
     run_ids: BTreeMap<(TurnId, RunRole), RunId>,
     checkpoint_ids: BTreeMap<(TurnId, u32), CheckpointId>,
-    /// What a turn must be frozen as: recorded, or lost while all before it was kept.
+    /// The required snapshot of a turn: recorded, or lost while everything before it was kept.
     snapshots: BTreeMap<TurnId, SnapshotId>,
-    /// What it leaves to each agent, by the agent's definition.
-    /// What the frozen context leaves to each agent; none: it is too small for it.
+    /// The headroom that the frozen context leaves to each agent, by definition; none: the agent is
+    /// too small for it.
     rooms: BTreeMap<(TurnId, Digest), Option<Tokens>>,
-    /// Where in the journal the newest intent to work on something is.
+    /// The position in the journal of the newest intent for each run.
     intents: BTreeMap<RunId, usize>,
     plans: BTreeMap<TurnId, Vec<usize>>,
-    /// Where in the journal the rounds are, and their calls.
+    /// The positions in the journal of the rounds, and their calls.
     rounds: BTreeMap<(RunId, u32), (usize, Vec<DelegatedCall>)>,
     children: BTreeMap<(RunId, u32, u32), RunId>,
-    /// Where in the journal the calls of tools are: asked for, started, done with.
+    /// The positions in the journal of tool calls: recorded, started, ended.
     asked: BTreeMap<(RunId, u32), Vec<PlannedCall>>,
     started: BTreeMap<CallPlace, usize>,
     over: BTreeMap<CallPlace, usize>,
     approved: BTreeSet<CallPlace>,
-    /// How many hooks have let a call through.
+    /// The number of hooks that have permitted each call.
     let_through: BTreeMap<CallPlace, usize>,
-    /// How often a person said that a call is to be repeated.
+    /// The number of times that a person requested a repetition of each call.
     repeats: BTreeMap<CallPlace, u32>,
-    /// How often each call was really made, over all incarnations.
+    /// The number of times that each call was really made, over all incarnations.
     made: BTreeMap<CallId, u32>,
     /// Runs whose end is on disk.
     finished: BTreeSet<RunId>,
@@ -61,15 +61,15 @@ pub struct Ledger {
     dispatched: BTreeSet<(RunId, u32)>,
     cancelled: BTreeSet<RunId>,
     shared: BTreeMap<TurnId, Arc<Snapshot>>,
-    /// What each run was handed of others' work.
+    /// The results that each run got from others.
     handed: BTreeMap<RunId, Vec<DelegateResult>>,
     pub acknowledged: BTreeSet<TurnId>,
-    /// Turns for which a model was asked for summaries.
+    /// Turns for which summaries were requested from a model.
     summarised: BTreeSet<TurnId>,
 }
 
 impl Ledger {
-    /// An event was decided as the `index`th of the journal; `after` is the state with it.
+    /// An event was decided as number `index` of the journal; `after` is the state with it.
     pub fn decided(&mut self, index: usize, event: &Event, after: &State) {
         self.intends(index, event);
         match &event.fact {
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// No turn has more in use than it may, and nothing is reserved where nobody works.
+    /// No turn exceeds its budgets, and nothing is reserved for ended work.
     pub fn within_budgets(&self, state: &State) {
         let tree = state.budget();
         for turn in state.open_turns() {
@@ -189,8 +189,8 @@ impl Ledger {
         }
     }
 
-    /// A summary is to be written anew: one that is active and degraded, whose pause is over, of
-    /// all that no summary before it stands for.
+    /// A summary must be regenerated: an active degraded one whose pause is over, of everything
+    /// that no earlier summary replaces.
     fn repairs(
         &mut self,
         state: &State,
@@ -278,7 +278,7 @@ impl Ledger {
         assert_eq!(self.over.insert(call, index), None, "a call ends once");
     }
 
-    /// The session went down and came back with the events that are kept.
+    /// The session crashed and recovered with the kept events.
     pub fn crashed(&mut self, kept: &[Event], lost: &[Event]) {
         let shapes_context = |event: &&Event| {
             matches!(
@@ -326,7 +326,7 @@ impl Ledger {
         self.shared.clear();
     }
 
-    /// A recovered state knows every turn that was acknowledged.
+    /// A recovered state contains every acknowledged turn.
     pub fn recovered(&self, state: &State) {
         for turn in &self.acknowledged {
             assert!(state.turn(*turn).is_some() || state.ended_turn(*turn).is_some());
@@ -398,7 +398,7 @@ impl Ledger {
         );
     }
 
-    /// A worker is told what came of a round.
+    /// A worker gets the results of a round.
     pub fn round_delivered(
         &self,
         parent: RunId,
@@ -421,7 +421,7 @@ impl Ledger {
         }
     }
 
-    /// A call is on its way to its tool.
+    /// A call is sent to its tool.
     pub fn call_dispatched(&self, job: &ToolJob, durable: usize, state: &State) {
         assert!(self.started[&job.place] < durable, "intent before effect");
         assert!(state.run(job.place.run).is_some_and(|run| run.is_open()));
@@ -443,7 +443,7 @@ impl Ledger {
         }
     }
 
-    /// A tool did what it was called for.
+    /// A tool carried out a call.
     pub fn call_made(&mut self, job: &ToolJob) {
         let repeats = self.repeats.get(&job.place).copied().unwrap_or_default();
         let made = self.made.entry(job.id).or_default();
@@ -453,7 +453,7 @@ impl Ledger {
         *made += 1;
     }
 
-    /// A worker is told what came of its calls.
+    /// A worker gets the results of its calls.
     pub fn calls_delivered(&self, run: RunId, round: u32, results: &[ToolResult], durable: usize) {
         let calls = &self.asked[&(run, round)];
         assert_eq!(calls.len(), results.len());

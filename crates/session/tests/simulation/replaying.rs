@@ -1,5 +1,5 @@
-//! A turn whose agents work at once, replayed: whatever order they ended in, the same requests and
-//! the same answer follow from the journal.
+//! Replays of a turn with concurrent agents: the journal gives the same requests and the same
+//! answer for every order of their ends.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::world::{Order, World};
 /// Random schedules of each scenario.
 const SCHEDULES: u64 = 1_000;
 
-/// All that a turn's requests are made of, run by run, and its answer.
+/// The parts of a turn's requests, run by run, and its answer.
 #[derive(Debug, PartialEq)]
 struct Rebuilt {
     runs: BTreeMap<u128, String>,
@@ -70,7 +70,7 @@ fn rebuilt(events: &[Event]) -> Rebuilt {
             assignment.steps,
             retraced.calls,
         );
-        // How long it took is not told to anybody.
+        // The duration is part of no request.
         (run.id.as_u128(), without_times(&given))
     });
     let lead = replay.runs().last().and_then(|run| run.ending.as_deref());
@@ -93,7 +93,7 @@ fn without_times(text: &str) -> String {
 #[test]
 fn every_schedule_of_a_turn_is_replayed_to_the_same_requests_and_answer() {
     let scenarios = [
-        // What a summary costs is drawn by the schedule: those of a turn that compacts are others.
+        // The schedule determines the cost of a summary, so turns with a compaction differ.
         Scenario::fan_out(8, 0, false),
         Scenario::fan_out(3, 10, false),
         Scenario::rounds(1),
@@ -116,6 +116,6 @@ fn every_schedule_of_a_turn_is_replayed_to_the_same_requests_and_answer() {
             orders += usize::from(names(&events) != names(&first));
         }
     }
-    // Some scenarios have one order only: a lead that gives away one task at a time.
+    // Some scenarios have only one order: a lead that delegates one task at a time.
     assert!(orders > 1_500, "{orders} other orders");
 }

@@ -1,4 +1,5 @@
-//! What happens to a session: its conversation, its turns, and what clients ask for and when.
+//! The scenario of a session: its conversation, its turns, and the requests of clients with their
+//! times.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +27,7 @@ use unisono_session::tool::{
 use crate::agents::WORST;
 use crate::rng::Rng;
 
-/// Something a client asks for, until it is acknowledged.
+/// A request of a client, until it is acknowledged.
 #[derive(Clone, Debug)]
 pub enum Call {
     Import(Box<Import>),
@@ -43,21 +44,21 @@ pub enum Call {
     },
     Seal(Arc<str>),
     Append(Box<Append>),
-    /// A setting of the session's own, and its value; none: it has none any more.
+    /// An override of a setting, and its value; none: it is removed.
     Set(Arc<str>, Option<Arc<str>>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub calls: Vec<Call>,
-    /// Percent of agents, compactors and counters that do not do what they should.
+    /// Percentage of agents, compactors and counters that misbehave.
     pub trouble: usize,
 }
 
-/// One of each contract.
+/// One tool per contract.
 pub const TOOLS: [&str; 3] = ["files__read", "files__put", "files__send"];
 
-/// What is to be known of the tools: mostly that some of their calls wait for a person.
+/// The rules about tools: mostly, some of their calls need an approval.
 fn rules(rng: &mut Rng) -> ToolRules {
     let contracts = TOOLS.iter().zip(Contract::ALL);
     let approvals = [
@@ -79,7 +80,7 @@ fn rules(rng: &mut Rng) -> ToolRules {
     }
 }
 
-/// Now and then hooks, asked about everything or about some calls.
+/// Sometimes hooks, for all events or for some calls.
 fn hooks(rng: &mut Rng) -> Vec<HookRule> {
     let hook = |name: &str, on_failure, tools: &[&str]| HookRule {
         name: name.into(),
@@ -149,13 +150,13 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
     })
 }
 
-/// The agents there are, made once: each has its own mix of settings.
+/// The agents, created once: each has its own combination of settings.
 pub fn agents() -> &'static [Arc<Definition>] {
     static AGENTS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
     AGENTS.get_or_init(|| (0..21).map(|n| agent(&format!("agent-{n}"), n)).collect())
 }
 
-/// Has the delegates of a turn work one after the other.
+/// Makes the delegates of a turn stages of a pipeline.
 fn make_pipeline(turn: &mut NewTurn) {
     let stages = turn.team.delegates.iter().map(|stage| Stage {
         agent: stage.agent.id.clone(),
@@ -170,7 +171,7 @@ pub fn message(n: u64, role: Role, length: usize) -> NewMessage {
     NewMessage::text(message_id(n), role, text, Timestamp(n as i64))
 }
 
-/// Small enough for topics to end, and for all that follows from it.
+/// Small enough for topics to end, with all consequences.
 const TIERS: Tiers = Tiers {
     topic_cap: Tokens(40),
     bulk_cap: Tokens(40),
@@ -235,7 +236,7 @@ fn conversation(rng: &mut Rng, messages: usize) -> Vec<(Option<MessageId>, NewMe
     out
 }
 
-/// What is known of the agents' model, where it is only estimated.
+/// The calibration of the agents' model, if it is estimated.
 fn calibrations(rng: &mut Rng) -> Vec<Calibration> {
     let estimated = rng.percent(40).then(|| Calibration {
         model: "fake/model".into(),
@@ -252,7 +253,7 @@ fn writing(rng: &mut Rng) -> SummaryOptions {
     }
 }
 
-/// None, mostly; else as much as a few calls need, and now and then as much time.
+/// Mostly none; otherwise enough for a few calls, and sometimes a time limit.
 fn caps(rng: &mut Rng) -> TurnCaps {
     if rng.percent(50) {
         return TurnCaps::default();
@@ -281,8 +282,7 @@ fn caps(rng: &mut Rng) -> TurnCaps {
     }
 }
 
-/// A turn that may take as long as it takes: the order of its schedule does not decide how far each
-/// of its agents comes.
+/// A turn without time limits, so that its schedule does not determine the progress of its agents.
 fn without_time_limits(turn: NewTurn) -> NewTurn {
     NewTurn {
         caps: TurnCaps {
@@ -411,7 +411,7 @@ impl Scenario {
                 make_pipeline(&mut turn);
             }
             if n > 0 && rng.percent(25) {
-                // Of an earlier turn, where that made one.
+                // Of an earlier turn, if that made one.
                 let made_by = turn_id(rng.below(n as usize) as u64);
                 let checkpoint = ids::checkpoint(made_by, 1 + rng.below(2) as u32);
                 turn.work = match rng.below(4) {
@@ -450,7 +450,7 @@ impl Scenario {
         }
     }
 
-    /// One turn whose lead gives tasks to others in two rounds, and they to others.
+    /// One turn whose lead delegates in two rounds, and whose delegates delegate too.
     pub fn rounds(depth: u32) -> Scenario {
         let mut rng = Rng::new(u64::from(depth));
         let messages = conversation(&mut rng, 3);
@@ -470,7 +470,7 @@ impl Scenario {
             },
             ..without_time_limits(turn(&mut Rng::new(0), n, "main", false))
         });
-        // Agents' scripts follow from their runs.
+        // Agents' scripts are derived from their runs.
         let rounds = |turn: &NewTurn| ids::run(turn.id, 0).as_u128() / 3 % 3;
         let mut turns = turns.filter(|turn| rounds(turn) == 2);
         Scenario {
@@ -482,7 +482,7 @@ impl Scenario {
         }
     }
 
-    /// One turn whose agents call tools, some of them with a person's leave.
+    /// One turn whose agents call tools, some of them with an approval.
     pub fn calling(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed);
         let messages = conversation(&mut rng, 3);
@@ -501,7 +501,7 @@ impl Scenario {
             rules: Arc::new(rules(&mut Rng::new(seed))),
             ..turn(&mut Rng::new(0), n, "main", false)
         });
-        // Agents' scripts follow from their runs.
+        // Agents' scripts are derived from their runs.
         let turns = turns.skip(100 * seed as usize);
         let calls = |turn: &NewTurn| {
             let rounds = |index| ids::run(turn.id, index).as_u128() / 11 % 3;
@@ -517,7 +517,7 @@ impl Scenario {
         }
     }
 
-    /// One turn of that many stages, one after the other, some of which give tasks to others.
+    /// One turn with this number of stages, some of which delegate.
     pub fn pipeline(stages: usize, first_agent: usize) -> Scenario {
         let mut scenario = Scenario::fan_out(stages, first_agent, first_agent.is_multiple_of(2));
         for call in &mut scenario.calls {
@@ -530,7 +530,7 @@ impl Scenario {
         scenario
     }
 
-    /// One turn of that many delegates over a conversation that is compacted first.
+    /// One turn with this number of delegates over a conversation that is compacted first.
     pub fn fan_out(delegates: usize, first_agent: usize, compacts: bool) -> Scenario {
         let mut rng = Rng::new(first_agent as u64);
         let messages = conversation(&mut rng, 5);
@@ -539,7 +539,7 @@ impl Scenario {
             agent: pool[(first_agent + index) % pool.len()].clone(),
             task: None,
         });
-        // What a person decides is drawn by the schedule, and what follows from it.
+        // The schedule determines a person's decisions, and their consequences.
         let turn = NewTurn {
             tools: Vec::new(),
             team: Team {

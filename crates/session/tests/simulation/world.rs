@@ -1,5 +1,5 @@
-//! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven
-//! by one generator.
+//! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven by
+//! one generator.
 
 mod effects;
 
@@ -22,34 +22,34 @@ use crate::ledger::{self, Ledger};
 use crate::rng::Rng;
 use crate::scenario::{Call, Scenario};
 
-/// Schedules end long before.
+/// Schedules end long before this.
 const STEPS_MAX: usize = 20_000;
 
-/// When a session goes down.
+/// The point at which a session crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     Never,
-    /// As soon as that many events are written, with exactly those.
+    /// As soon as this number of events is written, with exactly these events.
     AtEvent(usize),
-    /// At that step of the schedule, somewhere in what is not synced.
+    /// At this step of the schedule, somewhere in the unsynced part.
     AtStep(usize),
 }
 
-/// Who is to go next, where more than one can.
+/// The next actor, if there are several.
 #[derive(Clone, Debug)]
 pub enum Order {
     Random,
-    /// Everything at once, delegates answer in this order.
+    /// All at once; delegates answer in this order.
     Delegates(Vec<usize>),
 }
 
-/// Something under way; gone after a crash.
+/// Work in progress, lost in a crash.
 #[derive(Clone)]
 enum Task {
-    /// An answer that is on its way.
+    /// An answer in transit.
     Answer(Input),
     Agent(Agent),
-    /// Waits for what came of a round; once all of it has ended, for that to be on disk.
+    /// Waits for the results of a round; after its end, until that is on disk.
     Waiting {
         agent: Agent,
         run: RunId,
@@ -57,9 +57,9 @@ enum Task {
         kind: RoundKind,
         ended: Option<usize>,
     },
-    /// A call that is on its way to its tool.
+    /// A call in transit to its tool.
     Tool(ToolJob),
-    /// Would ask its model: reserved with so many events; none: not yet.
+    /// Waits for a reservation; the number of events with it, or none.
     Asking {
         agent: Agent,
         ask: ReservationRequest,
@@ -70,7 +70,7 @@ enum Task {
     Wake(Timestamp),
 }
 
-/// A clone goes on as the original would.
+/// A clone continues like the original.
 #[derive(Clone)]
 pub struct World {
     rng: Rng,
@@ -85,13 +85,13 @@ pub struct World {
     ledger: Ledger,
     tasks: Vec<Task>,
     calls: VecDeque<Call>,
-    /// Taken, to be acknowledged when the journal is on disk up to there.
+    /// Accepted requests, to be acknowledged when the journal is on disk up to this number.
     unacknowledged: VecDeque<(usize, Call)>,
     crash: Crash,
     pub steps: usize,
 }
 
-/// A journal's length after each step.
+/// The length of the journal after each step.
 pub type Lengths = Vec<usize>;
 
 impl World {
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// Goes on until nothing is left to do.
+    /// Runs until no work is left.
     pub fn run(&mut self) -> Lengths {
         let mut lengths = Vec::new();
         while self.advance() {
@@ -126,14 +126,14 @@ impl World {
         lengths
     }
 
-    /// The same with a crash that is still to come.
+    /// The same with a later crash.
     pub fn crashed(&self, crash: Crash) -> World {
         let mut world = self.clone();
         world.crash = crash;
         world
     }
 
-    /// Takes a step, and goes down where that is the time for it; false if nothing is left to do.
+    /// Takes a step, and crashes if it is time; false if no work is left.
     pub fn advance(&mut self) -> bool {
         if !self.step() {
             return false;
@@ -191,7 +191,7 @@ impl World {
         true
     }
 
-    /// A person decides about one of the calls that wait for them.
+    /// A person decides one of the waiting calls.
     fn decide(&mut self) {
         let waiting: Vec<_> = self.machine.state().waiting_calls().collect();
         let waiting = &waiting[self.rng.below(waiting.len())];
@@ -240,7 +240,8 @@ impl World {
         true
     }
 
-    /// Rounds that have ended since, with how much of the journal must be on disk to say so.
+    /// Rounds that have ended since, with the length of the journal that must be on disk before the
+    /// results are given.
     fn notice_endings(&mut self) {
         let (state, seq) = (self.machine.state(), self.journal.len());
         for task in &mut self.tasks {
@@ -258,7 +259,7 @@ impl World {
         }
     }
 
-    /// Whether a call waits for others that are under way.
+    /// Whether a call waits for other calls in progress.
     fn waits(&self, task: &Task) -> bool {
         let Task::Asking {
             agent,
@@ -317,7 +318,7 @@ impl World {
                 agent.refused();
                 self.tasks.push(Task::Agent(agent));
             }
-            // Its attempt is not under way any more.
+            // Its attempt is no longer in progress.
             None => {}
         }
     }
@@ -331,7 +332,7 @@ impl World {
         }
     }
 
-    /// Somebody loses patience with an agent that never answers: its deadline or its person.
+    /// Ends an agent that never answers: by its deadline or a person.
     fn give_up_on_one(&mut self) -> bool {
         if self.tasks.is_empty() {
             return false;
@@ -382,7 +383,7 @@ impl World {
         };
         let input = match call.clone() {
             Call::Import(import) => Input::Import(*import),
-            // Some are asked for under a key.
+            // Some requests have a key.
             Call::Accept(turn) if turn.id.as_u128() % 2 == 0 => Input::AcceptKeyed {
                 key: RequestKey {
                     name: turn.id.to_string().into(),
@@ -390,7 +391,7 @@ impl World {
                 },
                 turn,
             },
-            // Others behind what was said elsewhere, where the branch is at rest.
+            // Others come with preceding messages, if no turn is open on the branch.
             Call::Accept(turn) if turn.id.as_u128() % 3 == 0 && self.rests(&turn.branch) => {
                 Input::AcceptAfter {
                     preceding: self.preceding(&turn),
@@ -418,9 +419,9 @@ impl World {
         };
         let before = self.journal.len();
         match self.try_feed(input) {
-            // Nothing was decided: refused, or known since before.
+            // Nothing was decided: refused, or already known.
             Ok(()) if before == self.journal.len() => {}
-            // The answer is given when all is on disk; a crash takes it back.
+            // The answer is given when all is on disk; a crash revokes it.
             Ok(()) => {
                 let seq = self.journal.len();
                 self.unacknowledged.push_back((seq, call));
@@ -443,7 +444,7 @@ impl World {
     }
 
     fn preceding(&self, turn: &NewTurn) -> Preceding {
-        // Who asks again after a crash compares again, and makes new ids.
+        // A client that repeats the request after a crash compares again, and creates new ids.
         let asked = (self.journal.len() as u128) << 16;
         let id = MessageId::from_u128(turn.id.as_u128() ^ 0xfeed_0000_0000 ^ asked);
         let text = "what was said elsewhere";
@@ -475,7 +476,7 @@ impl World {
         ledger::no_orphans(self.machine.state());
         self.ledger.within_budgets(self.machine.state());
         if matches!(self.crash, Crash::AtEvent(kept) if kept <= self.journal.len()) {
-            // What was taken but not answered is asked for again, this call included.
+            // Unanswered requests are repeated, this call included.
             return;
         }
         let seq = self.journal.len() as u64;
@@ -495,7 +496,7 @@ impl World {
                 self.feed(Input::Tick);
             }
             Task::Agent(agent) => self.goes_on(agent),
-            // Made now; the answer may be lost on its way.
+            // Made now; the answer may be lost in transit.
             Task::Tool(job) => {
                 self.ledger.call_made(&job);
                 let output = CallOutput {
@@ -525,7 +526,7 @@ impl World {
                 ..
             } => {
                 let results = round_results(self.machine.state(), run, round, kind);
-                // A run that ended waits for nothing.
+                // An ended run waits for nothing.
                 let Some(results) = results else { return };
                 let durable = self.journal.durable();
                 match kind {
@@ -545,7 +546,7 @@ impl World {
                 self.tasks.push(Task::Agent(agent));
                 self.feed(input);
             }
-            // A late worker of a run that has ended is told nothing.
+            // A late worker of an ended run gets nothing.
             AgentMove::Await(run, round, kind) => {
                 let state = self.machine.state();
                 let known = match kind {
@@ -572,8 +573,8 @@ impl World {
         }
     }
 
-    /// Goes down with the first `kept` events and a piece of the next one on disk, comes back
-    /// and goes on. Sometimes it goes down again.
+    /// Crashes with the first `kept` events and a part of the next one on disk, recovers and
+    /// continues. Sometimes it crashes again.
     fn go_down(&mut self, kept: usize) {
         let (start, next) = self.journal.record_at(kept.max(self.journal.durable()));
         let torn = if next == 0 { 0 } else { self.rng.below(next) };
@@ -611,7 +612,7 @@ fn is_active(task: &Task, durable: usize) -> bool {
     }
 }
 
-/// What a round came back with, once all of it has.
+/// The results of a round, once it has ended.
 fn round_results(
     state: &State,
     run: RunId,
@@ -630,7 +631,7 @@ fn round_results(
     }
 }
 
-/// Shows how far a failing schedule came.
+/// Prints the progress of a failing schedule.
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() && std::env::var_os("UNISONO_SIM_SEED").is_some() {

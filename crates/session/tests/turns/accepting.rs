@@ -1,4 +1,4 @@
-//! What is taken, what is refused, and that a refusal changes nothing.
+//! Accepted and refused inputs; a refusal changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -234,7 +234,7 @@ fn only_an_import_is_accepted_before_the_session_exists() {
     }
 }
 
-/// Message `n`, masked, as if it stood at that place.
+/// Message `n`, masked, as if it had this ordinal.
 fn masked(n: u64, ordinal: u32) -> Alteration {
     Alteration {
         message: message_id(n),
@@ -483,7 +483,8 @@ fn available_agents_are_recorded_rendered_and_within_the_budgets() {
     let view = shell.state().view(view.unwrap(), true).unwrap();
     let budgets = shell.state().required_budgets(turn, &view).unwrap();
     let usable: Vec<Tokens> = budgets.iter().map(|budget| budget.usable).collect();
-    // Of 1,690 a tenth is for what the delegate brings; the other may be written a task.
+    // A tenth of 1,690 is reserved for the delegate's results; the other agent may get a task from
+    // the lead.
     assert_eq!(usable, [Tokens(1_521), Tokens(588)]);
     assert_eq!(
         shell

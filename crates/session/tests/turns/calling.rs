@@ -1,4 +1,4 @@
-//! Calls of tools: in order, once, and only when a person agrees where one has to.
+//! Tool calls: in order, once, and only with an approval if one is required.
 
 use std::sync::Arc;
 
@@ -36,12 +36,12 @@ fn rules(approvals: &[&str]) -> Arc<ToolRules> {
     })
 }
 
-/// A lead whose model has called those tools, and its brief.
+/// A lead whose model has called these tools, and its assignment.
 fn calling(rules: Arc<ToolRules>, tools: &[&str]) -> (Shell, RunAssignment) {
     calling_within(None, rules, tools)
 }
 
-/// The same in a turn with a limit.
+/// The same in a turn with a time limit.
 fn calling_within(
     limit_ms: Option<u64>,
     rules: Arc<ToolRules>,
@@ -86,7 +86,7 @@ fn asked(assignment: &RunAssignment, tools: &[&str]) -> Input {
     }
 }
 
-/// Takes out the calls that were to be made.
+/// Takes the calls to make.
 fn take_jobs(shell: &mut Shell) -> Vec<ToolJob> {
     shell.prepare();
     let mut jobs = Vec::new();
@@ -151,7 +151,7 @@ fn calls_with_effects_are_made_in_order_and_pure_ones_at_once() {
     let expected = ["sent", "read", "put", "read too"];
     let expected: Vec<_> = expected.map(|text| (text.to_owned(), false)).into();
     assert_eq!(results(&shell, &assignment), expected);
-    // The same round again is known: nothing is made twice.
+    // A repetition of the round is recognised: no call is made twice.
     shell.feed(asked(&assignment, &names)).unwrap();
     assert!(take_jobs(&mut shell).is_empty());
 }
@@ -167,7 +167,7 @@ fn results_are_stored_once_in_the_journal() {
         });
         Arc::new(Step::Tools(results.collect()))
     };
-    // What the agent was told: as recorded, or cut.
+    // The result for the agent: as recorded, or cut.
     for (cut, name) in [(false, "tools_answered"), (true, "run_stepped")] {
         let (mut shell, assignment) = calling(rules(&[]), &names);
         for job in take_jobs(&mut shell) {
@@ -232,7 +232,7 @@ fn an_interrupted_call_is_repeated_or_in_doubt_by_its_contract() {
                 shell.state().call_round_status(assignment.run, 1),
                 CallRoundStatus::InProgress { held: true }
             );
-            // It stays so, however often the session comes back.
+            // It stays in doubt after every restart.
             let mut shell = shell.recovered();
             assert!(take_jobs(&mut shell).is_empty());
             assert_eq!(waiting(&shell), [job.id]);
@@ -314,8 +314,8 @@ fn a_call_waits_for_approval_across_restarts() {
     assert_eq!(refused, Err(Refusal::UnknownCall(unknown)));
 }
 
-/// Whoever answers while nobody works on the session starts nothing; the call is made when
-/// somebody does, and is not in doubt.
+/// A decision about an inactive session starts nothing; the call is made when the session is
+/// opened, and is not in doubt.
 #[test]
 fn a_call_approved_while_the_session_is_not_live_is_made_when_it_opens() {
     let (shell, _) = calling(rules(&["*"]), &["files__send"]);
@@ -367,7 +367,7 @@ fn an_approval_timeout_is_a_denial() {
     shell.waiting.clear();
     shell.feed(Input::Tick).unwrap();
     assert_eq!(wakes(&shell), [until], "woken early, it waits on");
-    // It comes back when its time is over.
+    // It returns after its time is over.
     shell.now = until.plus_ms(5);
     let mut shell = shell.recovered();
     shell.prepare();
@@ -468,7 +468,7 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
     assert_eq!(shell.facts("tool_rules_set").len(), 2);
 }
 
-/// Lets that much time pass.
+/// Advances the clock.
 fn advance_clock(shell: &mut Shell, ms: i64) {
     shell.now = shell.now.plus_ms(ms);
     shell.feed(Input::Tick).unwrap();

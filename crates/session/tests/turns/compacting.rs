@@ -97,7 +97,7 @@ fn the_smallest_agent_that_holds_the_required_part_determines_the_budget() {
     );
 }
 
-/// Nothing compacts, and the context does not fit this one.
+/// Without compaction, the context does not fit this agent.
 fn too_small() -> Definition {
     small(300, Encoding::O200kBase)
 }
@@ -372,7 +372,7 @@ fn missing_counts_are_requested_again() {
     assert!(counts.all(|counts| counts != Counts::default()));
 }
 
-/// A turn whose agents call `compact`, the lead only where `asks`; how many compactions were
+/// A turn whose agents call `compact`, the lead only if `asks`; returns the number of compactions
 /// planned by its end.
 fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usize {
     let with_tools = |name: &str| Definition {
@@ -418,7 +418,7 @@ fn a_lead_requests_a_compaction_before_the_next_turn() {
         "once"
     );
     assert_eq!(turn_that_calls(&mut shell, 2, &["compact"], false), 1);
-    // Who may not call it asks for nothing.
+    // An agent without the tool requests nothing.
     assert_eq!(turn_that_calls(&mut shell, 3, &["recall"], true), 1);
     assert_eq!(turn_that_calls(&mut shell, 4, &["recall"], false), 1);
 }

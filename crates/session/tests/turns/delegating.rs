@@ -1,5 +1,5 @@
-//! Agents that give tasks to others while they work: what is opened, refused, shown, cancelled,
-//! and what a restart does to it.
+//! Agents that delegate while they work: opened, refused, shown and cancelled runs, and the effect
+//! of a restart.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ fn a_lead_delegates_in_rounds_and_answers_with_the_results() {
     assert_eq!(shell.state().tree().len(), after);
 }
 
-/// What the branch has of a fan-out of two: one with a task of its own, one without.
+/// The messages of a fan-out of two: one with its own task, one without.
 fn fanned_out() -> Shell {
     let mut fan_out = team(agent("lead"), [agent("facts"), agent("risks")]);
     fan_out.delegates[1].task = Some("weigh them".into());
@@ -285,7 +285,7 @@ fn a_run_cannot_delegate_to_its_waiting_ancestors() {
     let risks = shell.dispatched().remove(0);
     let names = risks.colleagues.iter().map(|agent| agent.id.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["dates"]);
-    // Both would close a circle: one that leads to whoever began it, and a smaller one.
+    // Both would close a circle: one that leads to its origin, and a smaller one.
     let calls = [
         call("lead", "what now?"),
         call("facts", "which?"),
@@ -482,7 +482,7 @@ fn the_end_of_a_run_cancels_its_descendants() {
 #[test]
 fn a_restart_at_any_event_ends_with_the_same_branch() {
     let play = |mut shell: Shell| {
-        // Whoever is at work does the same, wherever it is taken up again.
+        // Every worker does the same after every restart.
         while let Some(at) = {
             shell.prepare();
             shell

@@ -1,4 +1,4 @@
-//! The journal of one whole turn, a line for each fact.
+//! The journal of a complete turn, one line per fact.
 
 use unisono_session::agent::Definition;
 use unisono_session::run::{Reply, RunCause, Step, ToolCall};

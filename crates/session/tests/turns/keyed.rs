@@ -1,4 +1,4 @@
-//! Turns that are asked for under a key: one turn for each, also after a crash.
+//! Turns that are requested under a key: one turn per key, also after a crash.
 
 use unisono_context::Digest;
 use unisono_session::event::RequestKey;

@@ -1,4 +1,4 @@
-//! Tools that whoever asks lends: a call of one ends the run, the next turn begins with its result.
+//! Client tools: a call of one ends the run, and the next turn begins with its result.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn results(n: u64, parts: Vec<Part>) -> NewMessage {
     }
 }
 
-/// A turn whose lead has called lent tools, and one that is not lent.
+/// A turn whose lead has called client tools, and one other tool.
 fn shell_with_client_calls(text: &str) -> Shell {
     let mut shell = Shell::with(2);
     shell.accept(lending(0, input(0)));
@@ -151,7 +151,8 @@ fn results_answer_the_newest_calls_once_and_never_queue() {
     let mixed = vec![result("a"), Part::text("and more")];
     assert_eq!(refused(&mut shell, mixed), Refusal::NotAnInput(input(1).id));
 
-    // One of two may be missing; an open turn, or an answered call, ends the matter.
+    // One of two results may be missing; an open turn, or an answered call, refuses further
+    // results.
     shell.accept(lending(2, results(2, vec![result("a")])));
     let busy = Refusal::BranchBusy("main".into());
     assert_eq!(refused(&mut shell, vec![result("b")]), busy);

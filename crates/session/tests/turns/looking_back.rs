@@ -1,4 +1,4 @@
-//! Cancelling one run, and what the journal tells afterwards.
+//! Cancelling one run, and the history in the journal.
 
 use unisono_session::event::Outcome;
 use unisono_session::run::{Ending, RunCause};

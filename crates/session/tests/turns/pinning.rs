@@ -19,7 +19,7 @@ fn pin_on(branch: &str, message: MessageId, pinned: bool) -> Input {
     }
 }
 
-/// The messages that the newest turn was frozen with.
+/// The messages of the newest turn's snapshot.
 fn frozen(shell: &Shell) -> Vec<u32> {
     let Some(Fact::Frozen { manifest, .. }) = shell.facts("frozen").pop() else {
         panic!("nothing was frozen");
@@ -70,7 +70,7 @@ fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
         assert!(shown.contains(&2), "{n}: {shown:?}");
         assert_eq!(shown.contains(&4), n > 5, "{n}: {shown:?}");
         if n == 5 {
-            // Covered long since.
+            // Already replaced by a summary.
             shell.feed(pin(4, true)).unwrap();
         }
     }

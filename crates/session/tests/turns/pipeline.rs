@@ -1,5 +1,5 @@
-//! Stages that work one after the other on one context: what each is given, what a failure, a
-//! cancellation and a restart do in between.
+//! Stages of a pipeline on one context: their inputs, and the effects of a failure, a cancellation
+//! and a restart between them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::shell::*;
 
 const STAGES: [&str; 3] = ["outline", "draft", "review"];
 
-/// A turn of a lead with three stages, the last with a task of its own.
+/// A turn of a lead with three stages, the last one with its own task.
 fn started_pipeline(change: impl Fn(&mut Definition)) -> Shell {
     let mut shell = Shell::with(2);
     let stages = STAGES.map(|name| {
@@ -39,14 +39,14 @@ fn started_pipeline(change: impl Fn(&mut Definition)) -> Shell {
     shell
 }
 
-/// The one agent that was started.
+/// The only agent that was started.
 fn next(shell: &mut Shell) -> RunAssignment {
     let mut briefs = shell.dispatched();
     assert_eq!(briefs.len(), 1, "one at a time");
     briefs.remove(0)
 }
 
-/// What an agent was handed: of whom, for which task, and what.
+/// The results in an agent's assignment: agent, task and text.
 fn handed(assignment: &RunAssignment) -> Vec<String> {
     let each = assignment.results.iter().map(|result| {
         let text = match &*result.ending {
@@ -59,7 +59,7 @@ fn handed(assignment: &RunAssignment) -> Vec<String> {
     each.collect()
 }
 
-/// The texts of the results that the branch holds.
+/// The texts of the results on the branch.
 fn result_texts(shell: &Shell) -> Vec<String> {
     let nodes = shell.state().tree().iter();
     let parts = nodes.flat_map(|node| node.message.parts.clone());
@@ -157,7 +157,7 @@ fn a_restart_continues_with_the_open_stage() {
     let mut shell = started_pipeline(|_| {}).recovered();
     let outline = next(&mut shell);
     shell.finish(&outline, "three parts");
-    // Before the second has begun, and while it is at work.
+    // Before the second has begun, and while it is active.
     let mut shell = shell.recovered();
     let draft = next(&mut shell);
     let mut shell = shell.recovered();

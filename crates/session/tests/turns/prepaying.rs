@@ -1,5 +1,4 @@
-//! What is paid for before a reply is recorded while its call goes on, and charged once whatever
-//! comes of it.
+//! A cost before a reply is recorded while its call is in progress, and charged exactly once.
 
 use unisono_context::{Cost, RunId, Tokens};
 use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps};
@@ -22,7 +21,7 @@ fn amount(tokens: u64) -> Amount {
     Amount::from_usage(&used(tokens))
 }
 
-/// A lead at work, in a turn that may use 10,000 tokens; a call of 1,000 is reserved.
+/// A lead in a turn with a budget of 10,000 tokens; a call of 1,000 is reserved.
 fn asking(lead: Definition) -> (Shell, RunId) {
     let mut shell = Shell::with(4);
     let turn_caps = Caps {
@@ -54,7 +53,7 @@ fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
     shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
 }
 
-/// What the session has spent, and what is reserved.
+/// The spent and the reserved amounts of the session.
 fn account(shell: &Shell) -> (Amount, Amount) {
     let account = shell.state().budget().session();
     (account.spent, account.open)
@@ -87,7 +86,7 @@ fn a_prepaid_cost_is_charged_at_once_and_the_rest_stays_reserved() {
     prepay(&mut shell, run, 1, 300);
     assert_eq!(account(&shell), (amount(300), amount(700)));
     assert_eq!(total(&shell), used(300));
-    // As a crash finds it: nobody will say what the call used that was under way.
+    // After a crash: the usage of the call in progress will never be known.
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));
@@ -150,7 +149,7 @@ fn a_run_cancelled_before_its_reply_keeps_its_prepaid_cost() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
-    // Nobody said what became of the request after it: it may have cost the rest.
+    // The result of the request after it is unknown: it may have cost the rest.
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));
 }
@@ -198,7 +197,7 @@ fn costs_of_an_ended_attempt_are_ignored() {
     let before = shell.journal.len();
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.journal.len(), before);
-    // The next one pays for itself, with a call of its own reserved.
+    // The next attempt pays for itself, with its own reserved call.
     reserve(&mut shell, run, 2);
     prepay(&mut shell, run, 2, 200);
     assert_eq!(account(&shell), (amount(1_200), amount(800)));
@@ -238,7 +237,7 @@ fn a_repeated_last_call_has_the_same_reason() {
         .unwrap();
     let said = why(&shell).expect("it is the last one");
     assert!(said.1.contains("9000 left"), "{}", said.1);
-    // What was reserved for it is lost, so that less is left.
+    // Its reservation is charged as lost, so less is left.
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(7_000), Amount::ZERO));
     let attempt = shell.dispatched()[0].attempt;

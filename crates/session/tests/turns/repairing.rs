@@ -1,5 +1,5 @@
-//! A model writes anew what was made in place of a model's summary: once a turn, after a pause
-//! that failures double, and only where the context stays within its target.
+//! A model regenerates degraded summaries: once per turn, after a pause that failures double, and
+//! only if the context stays within its target.
 
 use unisono_context::Timestamp;
 use unisono_context::checkpoint::{Body, Kind, Writer};
@@ -51,7 +51,7 @@ fn fails(shell: &mut Shell, job: &CompactionJob) {
     shell.feed(failed).unwrap();
 }
 
-/// A session whose first turn was compacted without the model that was to do it.
+/// A session whose first turn was compacted without its summariser.
 fn shell() -> Shell {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 120));
@@ -62,7 +62,7 @@ fn shell() -> Shell {
     shell
 }
 
-/// The step of the newest plan, if it was made for that turn.
+/// The step of the newest plan, if it belongs to this turn.
 fn planned(shell: &Shell, turn: u64) -> Option<&Step> {
     let plans = shell.facts("compaction_planned");
     plans.into_iter().rev().find_map(|fact| match fact {
@@ -136,7 +136,7 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
         answered(&mut shell);
         assert!(planned(&shell, turn + 1).is_none(), "{pause} min");
         shell.now = shell.now.plus_ms(1);
-        // What it waits for is in the journal.
+        // Its pause is in the journal.
         shell = shell.recovered();
         turn += 2;
     }

@@ -1,5 +1,5 @@
-//! What a run needs besides the context is reserved before the context is planned: one that
-//! planning leaves alone takes its runs, and one that fits is answered (B5, S11).
+//! The needs of a run besides the context are reserved before the context is planned: a context
+//! that needs no compaction fits its runs, and one that fits is answered (B5, S11).
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use unisono_session::{Input, Machine};
 use crate::rounds::{call, delegate, step};
 use crate::shell::*;
 
-/// As [`count`] has it.
+/// The same as [`count`].
 fn tokens(text: &str) -> u64 {
     text.len() as u64 / 4 + 1
 }
 
-/// What a model is told besides the context, its results aside.
+/// The texts in a prompt besides the context, without results.
 fn assignment_tokens(assignment: &RunAssignment) -> Tokens {
     let agent = &assignment.definition;
     let colleagues = assignment.colleagues.iter();
@@ -53,7 +53,7 @@ fn sized(name: &str, window: u64, persona: usize) -> Definition {
     agent
 }
 
-/// Messages of so many bytes each.
+/// Messages with these numbers of bytes.
 fn history(sizes: &[usize]) -> Import {
     let mut import = conversation(sizes.len() as u64);
     for ((_, message), size) in import.messages.iter_mut().zip(sizes) {
@@ -85,8 +85,8 @@ struct Case {
     more: ExtraParts,
 }
 
-/// What else a turn has: bytes of its input, of the system text, of each message that is pinned (the
-/// oldest ones), and of the persona of each agent to choose from.
+/// Further parts of a turn: bytes of its input, of the system text, of each pinned message (the
+/// oldest ones), and of the persona of each available agent.
 #[derive(Clone, Debug, Default)]
 struct ExtraParts {
     input: usize,
@@ -149,7 +149,7 @@ impl Case {
         import
     }
 
-    /// Tokens of what must stay, and of what the lead is told, at most.
+    /// The maximum number of tokens of the required part and of the lead's own texts.
     fn needed(&self) -> u64 {
         let pinned = self.history.iter().take(self.more.pins);
         let pinned: u64 = pinned.map(|bytes| *bytes as u64 / 4 + 4).sum();
@@ -199,7 +199,7 @@ fn taken(case: &Case, n: u64) -> NewTurn {
     }
 }
 
-/// What a turn ended with; none while it goes on.
+/// The failure of a turn; none while it continues.
 fn overflow(shell: &Shell) -> Option<String> {
     shell
         .journal
@@ -214,7 +214,7 @@ fn overflow(shell: &Shell) -> Option<String> {
         })
 }
 
-/// The lead gives a task to each agent that it may choose from, and each has room for it.
+/// The lead delegates to each available agent, and each has headroom for its task.
 fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<(), TestCaseError> {
     let colleagues = lead.colleagues.iter();
     let calls: Vec<_> = colleagues
@@ -241,7 +241,7 @@ fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<
     Ok(())
 }
 
-/// Three turns, each answered, or too small for what must stay of it.
+/// Three turns, each answered, or too small for its required part.
 fn is_answered(case: &Case) -> Result<(), TestCaseError> {
     let mut shell = of(case.import());
     for n in 0..3 {
@@ -250,7 +250,7 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
         if let Some(reason) = overflow(&shell) {
             let usable = case.window - case.window / 6 - case.window / 20;
             let needs = case.needed();
-            // A tenth of the rest is more than the input and the least summary.
+            // A tenth of the rest is more than the input and the smallest summary.
             prop_assert!(usable < needs + 400, "{reason}");
             return Ok(());
         }
@@ -304,7 +304,7 @@ fn a_context_just_below_usable_is_compacted_before_its_runs_lack_headroom() {
         results: 10,
         more: ExtraParts::default(),
     };
-    // 4,000 less 666 of output and 200 of safety; the lead is told about 400 tokens.
+    // 4,000 minus 666 of output and 200 of safety; the lead's own texts have about 400 tokens.
     let mut compacted = Vec::new();
     for bytes in (200..=700).step_by(10) {
         let mut shell = of(history(&[bytes; 20]));

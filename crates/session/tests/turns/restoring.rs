@@ -1,4 +1,4 @@
-//! Taking a checkpoint back: refused with a reason, done once, and left alone afterwards.
+//! Reverting a checkpoint: refused with a reason, done once, and not compacted again afterwards.
 
 use unisono_context::budget::Limits;
 use unisono_context::checkpoint::NotActive;
@@ -25,7 +25,7 @@ fn refused(shell: &mut Shell, turn: NewTurn) -> NotActive {
     }
 }
 
-/// Answers a turn; gives what it was frozen as.
+/// Answers a turn; returns its snapshot id.
 fn answer(shell: &mut Shell, turn: NewTurn) -> SnapshotId {
     shell.accept(turn);
     let briefs = shell.dispatched();
@@ -36,7 +36,7 @@ fn answer(shell: &mut Shell, turn: NewTurn) -> SnapshotId {
     briefs[0].snapshot.as_ref().unwrap().id()
 }
 
-/// What the branch looks like now.
+/// The current snapshot id of the branch.
 fn now(shell: &Shell) -> SnapshotId {
     let state = shell.state();
     let view = state
@@ -59,10 +59,10 @@ fn a_revert_restores_the_context_and_the_next_turn_does_not_compact_it() {
     assert!(before < after, "{before} {after}");
     let whole = now(&Shell::with(12));
     assert_eq!(now(&shell), whole);
-    // Far over its trigger of 60 tokens, far below what is usable.
+    // Far above its trigger of 60 tokens, far below the usable tokens.
     answer(&mut shell, compacting(2, team(agent("lead"), []), 60));
     assert_eq!(shell.facts("compaction_planned").len(), 1);
-    // A person may still compact; then all is as ever.
+    // A person may still compact; after that everything is as before.
     shell.accept(manual(3));
     shell.prepare();
     answer(&mut shell, compacting(4, team(agent("lead"), []), 40));
@@ -156,7 +156,7 @@ fn a_revert_waits_for_the_turn_before_it_and_checks_again() {
     assert!(shell.state().ended_turn(turn_id(2)).is_none(), "it waits");
     shell.finish(&briefs[0], "an answer");
     shell.prepare();
-    // Either the earlier turn compacted again, or not: it says which.
+    // The earlier turn may have compacted again: the outcome says which.
     match shell.outcome(2) {
         Outcome::Restored { .. } => assert_eq!(shell.facts("compacted").len(), 1),
         Outcome::Failed { code, reason } => {

@@ -1,4 +1,4 @@
-//! A checkpoint is written anew: by a summariser, or by a person.
+//! Regenerating a checkpoint by a summariser, and replacing it by a person's text.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn a_regenerated_summary_reads_the_original_input() {
     );
     let prior: Vec<u32> = job.prior.iter().map(|c| c.number).collect();
     assert_eq!(prior, [1]);
-    // The first one stands for all before the newest user message of then, number 11.
+    // The first one replaces everything before the newest user message of its time, number 11.
     let first = job.messages.first().map(|message| message.ordinal);
     assert_eq!(first, Some(Ordinal(11)));
     let Step::Summarise { cover, .. } = &job.plan.step else {
@@ -156,7 +156,7 @@ fn a_persons_text_replaces_the_summary() {
     );
     assert_eq!(made.covers, covers);
     assert_eq!(made.body, Body::Summary("what matters, in my words".into()));
-    // Counted by its bytes where nobody counted it.
+    // Counted by its bytes if there is no count.
     assert!(made.counts.get(Encoding::Cl100kBase).is_some());
     assert_eq!(active(&shell), [3]);
     let outcome = shell.outcome(3).clone();

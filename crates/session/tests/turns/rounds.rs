@@ -1,4 +1,4 @@
-//! Leads that give tasks to others, step by step.
+//! Leads that delegate, step by step.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use unisono_session::{Fact, Input};
 
 use crate::shell::*;
 
-/// A lead that may call these agents, at work.
+/// A lead that may call these agents, in progress.
 pub fn started_lead(available: impl IntoIterator<Item = Definition>) -> (Shell, RunAssignment) {
     let team = team(agent("lead"), []);
     started(turn(0, with(team, available)))
@@ -44,7 +44,7 @@ pub fn call(agent: &str, task: &str) -> DelegateCall {
     }
 }
 
-/// The reply with the calls, and the calls themselves.
+/// The reply with the calls, and the delegation.
 pub fn delegate(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls: &[DelegateCall]) {
     let reply = Reply {
         text: format!("round {round}").into(),
@@ -79,7 +79,7 @@ pub fn step(shell: &mut Shell, assignment: &RunAssignment, step: Step) {
         .unwrap();
 }
 
-/// What the calls came back with.
+/// The results of the calls.
 pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
     match shell.state().delegation_status(run, round) {
         DelegationStatus::Ended(results) => results
@@ -90,7 +90,7 @@ pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
     }
 }
 
-/// The newest messages of the branch, a line for each part.
+/// The newest messages of the branch, one line per part.
 pub fn shown(shell: &Shell, messages: usize) -> Vec<String> {
     let tree = shell.state().tree();
     let nodes: Vec<_> = tree.iter().collect();

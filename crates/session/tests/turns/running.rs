@@ -1,4 +1,4 @@
-//! Fan-out, results, retries, cancellation and what a restart does to them: T4 to T7.
+//! Fan-out, results, retries, cancellation, and the effects of a restart on them: T4 to T7.
 
 use unisono_context::Timestamp;
 use unisono_context::message::Part;
@@ -18,7 +18,7 @@ fn fan_out(agents: usize) -> Shell {
     shell
 }
 
-/// The texts of the results that the branch holds.
+/// The texts of the results on the branch.
 fn result_texts(shell: &Shell) -> Vec<String> {
     let nodes = shell.state().tree().iter();
     let parts = nodes.flat_map(|node| node.message.parts.clone());
@@ -188,7 +188,7 @@ fn an_input_its_context_and_its_runs_can_be_written_together() {
 #[test]
 fn a_provider_in_a_cool_down_is_awaited() {
     let minutes = |n: u64| n * 60_000;
-    // What is to be waited, how long an attempt may take, and what is waited before the backoff.
+    // The requested wait, the time limit of an attempt, and the wait before the backoff.
     for (wait_ms, timeout_ms, waited) in [
         (Some(7_000), minutes(1), 7_000),
         (Some(minutes(5)), minutes(1), minutes(1)),
@@ -222,7 +222,7 @@ fn a_provider_in_a_cool_down_is_awaited() {
 
 #[test]
 fn each_cause_has_its_policy_and_every_run_ends_in_a_recorded_state() {
-    // Whether an attempt that failed so is followed by another one, after a pause.
+    // Whether an attempt with this failure is followed by another one, after a pause.
     let table = [
         (RunCause::Panic, true),
         (RunCause::Timeout, true),

@@ -1,4 +1,4 @@
-//! A session's own settings: recorded once, kept through a restart, brought with a conversation.
+//! A session's overrides: recorded once, kept through a restart, imported with a conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn imported_overrides_are_recorded_once_even_after_a_crash() {
         again.handle(Input::Import(import.clone()), NOW).unwrap();
         assert_eq!(**again.state().settings(), own, "{kept} events were kept");
     }
-    // What was set since stays.
+    // Later changes stay.
     whole
         .handle(set(&[("compaction.notice", None)]), NOW)
         .unwrap();

@@ -1,4 +1,4 @@
-//! A copy of a session's state, to look at it.
+//! A copy of a session's state for inspection.
 
 use unisono_context::Timestamp;
 use unisono_session::{Event, Fact};

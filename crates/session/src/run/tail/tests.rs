@@ -1,4 +1,4 @@
-//! What is left out of an exchange, and when a run must come to its end.
+//! The masked results of an exchange, and the end of a run.
 
 use proptest::prelude::*;
 
@@ -240,7 +240,7 @@ fn a_step_is_counted_as_it_is_sent() {
     assert_eq!(texts(5), ["one", "two"]);
 }
 
-/// What the exchange costs with those results left out.
+/// The size of the exchange with these results masked.
 fn cost(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     let mut total = Tokens::ZERO;
     for (step, weight) in weights.iter().enumerate() {
@@ -258,7 +258,7 @@ fn cost(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     total
 }
 
-/// The same of what stands beside a summary.
+/// The same for the part beside a summary.
 fn cost_beside(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     let summaries = weights.iter().rev();
     let newest = summaries.filter_map(|weight| match weight {
@@ -271,7 +271,7 @@ fn cost_beside(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     tokens + cost(&stands, masked, note)
 }
 
-/// The results that may leave, oldest first.
+/// The maskable results, oldest first.
 fn maskable(weights: &[Weight], note: Tokens) -> Vec<Masked> {
     let is_results = |weight: &&Weight| matches!(weight, Weight::Results(_));
     let rounds = weights.iter().filter(is_results).count();
@@ -371,7 +371,7 @@ proptest! {
                 let standing = cost_beside(&weights, &decided.masked, room.note);
                 prop_assert!(0 < replaced && replaced <= newest, "{replaced} of {newest}");
                 weights.push(summary(replaced, cap.0 * part / 100));
-                // Results that had left stay out.
+                // Masked results stay masked.
                 let left = decided.masked.iter().filter(|masked| masked.step >= replaced);
                 let left: Vec<Masked> = left.copied().collect();
                 let less = cost_beside(&weights, &left, room.note);
@@ -397,9 +397,9 @@ fn a_rejected_request_is_sent_again_smaller() {
         output: Tokens(output),
         calls,
     };
-    // A request, the limit, the room there was; the room there is then, and the longest reply.
+    // A request, the limit, the headroom before; the headroom after, and the maximum reply.
     let rows = [
-        // A window of 8k that was taken for 128k: the reply has what is left.
+        // A window of 8k that was assumed to be 128k: the reply gets the rest.
         (
             refused(700, 0, 8_192, false),
             Some(8_192),
@@ -421,7 +421,7 @@ fn a_rejected_request_is_sent_again_smaller() {
             5_869,
             Some(1_623),
         ),
-        // The input alone is too large: what was said and answered gives way.
+        // The input alone is too large: the exchange shrinks.
         (
             refused(9_000, 4_000, 8_192, true),
             Some(8_192),
@@ -443,7 +443,7 @@ fn a_rejected_request_is_sent_again_smaller() {
             144,
             Some(48),
         ),
-        // By the counts it fits: they are too low.
+        // It fits according to the counts: they are too low.
         (
             refused(5_000, 2_000, 1_000, true),
             Some(8_192),
@@ -458,7 +458,7 @@ fn a_rejected_request_is_sent_again_smaller() {
             900,
             Some(250),
         ),
-        // Nothing is known but that it is too large.
+        // Only the rejection is known.
         (refused(5_000, 2_000, 1_000, true), None, 9_000, 1_500, None),
         (refused(5_000, 2_000, 1_000, true), None, 900, 900, None),
         (refused(5_000, 0, 1_000, true), None, 900, 0, None),

@@ -1,8 +1,8 @@
-//! What must hold of a whole journal, and of a session beside the fold of its journal.
+//! Invariants of a complete journal, and of a session compared with the fold of its journal.
 
 use super::*;
 
-/// Live state and fold of the journal agree on all that changes from input to input.
+/// The live state and the fold of the journal agree on everything that changes between inputs.
 pub fn same_open_work(live: &State, folded: &State) {
     assert_eq!(live.events(), folded.events());
     assert!(live.open_turns().eq(folded.open_turns()));
@@ -16,7 +16,7 @@ pub fn same_open_work(live: &State, folded: &State) {
     assert_eq!(live.tree().len(), folded.tree().len());
 }
 
-/// Whoever works on a task works for somebody.
+/// Every open run has an open parent.
 pub fn no_orphans(state: &State) {
     for turn in state.open_turns() {
         for run in state.runs_of(turn).filter(|run| run.is_open()) {
@@ -27,7 +27,7 @@ pub fn no_orphans(state: &State) {
     }
 }
 
-/// The two agree on everything.
+/// Both agree on everything.
 pub fn same(live: &State, folded: &State) {
     same_open_work(live, folded);
     assert_eq!(live.id(), folded.id());
@@ -61,7 +61,7 @@ pub fn same(live: &State, folded: &State) {
     assert_eq!(retired(live), retired(folded));
 }
 
-/// What must hold of a whole journal, once nothing is left to do.
+/// Invariants of a complete journal, after all work has ended.
 pub fn complete(events: &[Event], state: &State) {
     let mut accepted: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
     let mut started: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
@@ -103,7 +103,7 @@ pub fn complete(events: &[Event], state: &State) {
                 assert!(first, "results are recorded once");
             }
             Fact::RunStepped { run, step } => {
-                // Replies and results alternate, so that each is known by its number.
+                // Replies and results alternate, so their number identifies each.
                 let name = match &**step {
                     Step::Named { name, .. } => name.clone(),
                     Step::Model(reply) => reply.text.clone(),
@@ -111,7 +111,8 @@ pub fn complete(events: &[Event], state: &State) {
                         let replies = replies.get(run).copied().unwrap_or_default();
                         format!("results {replies}").into()
                     }
-                    // Each attempt writes the provider's cache anew; no provider refuses here.
+                    // Each attempt writes the provider's cache again; no provider rejects a request
+                    // here.
                     Step::Narrowed { .. } | Step::Summarised { .. } | Step::Spent(_) => continue,
                 };
                 if let Step::Model(_) = &**step {
@@ -142,7 +143,7 @@ pub fn complete(events: &[Event], state: &State) {
     branch::contains_every_delegation(events, state);
 }
 
-/// How far a turn is, for a message.
+/// The progress of all turns, for an error message.
 pub fn phase(state: &State) -> Vec<String> {
     let turns = state.open_turns();
     turns
@@ -155,7 +156,7 @@ pub fn phase(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// Whether a run was ended because its time was up, whoever worked on it.
+/// Whether a run was ended because its time was up.
 fn is_out_of_time(ending: &Ending) -> bool {
     match ending {
         Ending::Finished { partial, .. } => {

@@ -1,4 +1,4 @@
-//! Carrying out what a session asks for, each time with an answer that may come late or never.
+//! Carries out the effects of a session, each with an answer that may come late or never.
 
 use super::*;
 
@@ -72,9 +72,9 @@ impl World {
                 self.tasks
                     .push(Task::Answer(Input::HookAnswered { place, reply }));
             }
-            // Its answer is on its way: it comes too late.
+            // Its answer is in transit and comes too late.
             Effect::CancelHook(_) => {}
-            // Some calls are not stopped any more.
+            // Some calls can no longer be stopped.
             Effect::CancelCall(place) => {
                 let late = self.rng.percent(50);
                 self.tasks.retain(|task| match task {
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Some workers stop at once; some answers are on their way already.
+    /// Some workers stop at once; some answers are already in transit.
     fn cancel_run(&mut self, run: RunId) {
         self.ledger.cancels(run);
         let late = self.rng.percent(50);
