@@ -1,11 +1,10 @@
 //! The compactor actor: carries out compaction steps.
 //!
-//! Owns the places and the queue of all compactions. Sessions send one step at a time through
-//! its [`Handle`]; the queue holds at most [`Options::compaction_queue`](crate::Options) steps.
-//! The steps of one turn share [`Options::compaction_deadline`](crate::Options): once it is over no
-//! model is asked any more.
-//! What is lost with a panic is answered as a failure; the session decides what to do about it.
-//! It also knows which summarisers failed too often and are left alone for a while.
+//! Owns the permits and the queue of all compactions. Sessions send one step at a time through its
+//! [`Handle`]; the queue contains at most [`Options::compaction_queue`](crate::Options) steps. The
+//! steps of one turn share [`Options::compaction_deadline`](crate::Options): after it no model is
+//! called. A panic is answered as a failure; the session decides what follows. The actor also knows
+//! which summarisers failed too often and are in a cool-down.
 
 mod allowance;
 mod ask;
@@ -49,15 +48,15 @@ pub use chain::{Chain, Chains, Summariser};
 use allowance::Allowance;
 use cooldown::Cooldowns;
 
-/// How a step ended, or why it failed.
+/// The result of a step, or its failure.
 pub(crate) type StepEnd = Result<StepResult, Failure>;
 
-/// Why a step failed.
+/// A failed step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Why.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Whether the same step may succeed when it is asked for again.
+    /// Whether the same step may succeed on another try.
     pub(crate) is_retryable: bool,
 }
 
@@ -70,25 +69,25 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
     }
 }
 
-/// What is told of a step while it is carried out.
+/// The progress of a step.
 #[derive(Debug)]
 pub(crate) enum StepEvent {
-    /// What is being done.
+    /// The current action.
     Progress(Arc<str>),
-    /// What did not work.
+    /// A problem.
     Problem(Arc<str>),
-    /// A model replied, and used that much.
+    /// A model replied, with this usage.
     Used { model: Arc<str>, usage: Usage },
-    /// A model would be asked: what that may take is to be reserved first.
+    /// A model call must be reserved first.
     Reserve {
         ask: ReservationRequest,
         reply: oneshot::Sender<Result<Option<Arc<str>>, agent::Failure>>,
     },
-    /// A request that was reserved has ended without a reply.
+    /// A reserved request has ended without a reply.
     CallEnded { call: u32, end: CallEnd },
 }
 
-/// Told of a step how it goes on. Must not block.
+/// Receives the progress of a step. Must not block.
 #[derive(Clone)]
 pub(crate) struct Listener(pub(crate) Arc<dyn Fn(StepEvent) + Send + Sync>);
 
@@ -98,18 +97,18 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// What the compactor is sent.
+/// Messages to the compactor.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out a step.
     CarryOut(Box<Job>),
     /// A step has ended.
     Done,
-    /// A model was asked for a summary.
+    /// A summariser answered or failed.
     ModelAnswered { model: Arc<str>, succeeded: bool },
 }
 
-/// A step, and who waits for it.
+/// A step, and the channel for its result.
 #[derive(Debug)]
 pub(crate) struct Job {
     step: CompactionJob,
@@ -118,12 +117,13 @@ pub(crate) struct Job {
     reply: oneshot::Sender<StepEnd>,
 }
 
-/// What others hold of it.
+/// The handle for sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle(pub(crate) ActorAddress<Msg>);
 
 impl Handle {
-    /// Carries out a step of a compaction that began then; the listener is told how it goes on.
+    /// Carries out a step of a compaction that began at `began`; the listener receives its
+    /// progress.
     pub(crate) async fn carry_out(
         &self,
         step: CompactionJob,
@@ -145,7 +145,7 @@ impl Handle {
     }
 }
 
-/// What the compactor is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) tokenizer: tokenizer::Handle,
@@ -161,44 +161,44 @@ pub(crate) struct State {
     rest: Cooldowns,
 }
 
-/// A step under way, with all that carrying it out takes.
+/// A step in progress, with everything that it needs.
 pub(super) struct Work {
     job: CompactionJob,
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
-    /// How long it may take.
+    /// Its time limits.
     allowance: Allowance,
-    /// What was written ahead in this turn.
+    /// Summaries that were written ahead in this turn.
     drafts: batch::Drafts,
-    /// The summarisers that are left alone for now.
+    /// The summarisers in a cool-down.
     cooling_down: BTreeSet<Arc<str>>,
     listener: Listener,
     compactor: ActorRef<Msg>,
-    /// Requests that were reserved.
+    /// The number of reserved requests.
     calls: AtomicU32,
 }
 
 impl Work {
-    /// Says what is being done.
+    /// Reports the current action.
     fn report(&self, text: String) {
         (self.listener.0)(StepEvent::Progress(text.into()));
     }
 
-    /// Says what did not work.
+    /// Reports a problem.
     fn report_problem(&self, text: String) {
         (self.listener.0)(StepEvent::Problem(text.into()));
     }
 
-    /// Says what a reply used, taken or not.
+    /// Reports the usage of a reply, whether or not it is accepted.
     fn report_usage(&self, model: &Arc<str>, usage: Usage) {
         let model = model.clone();
         (self.listener.0)(StepEvent::Used { model, usage });
     }
 
-    /// Takes note of how a model did.
+    /// Records whether a model succeeded.
     fn record_outcome(&self, model: &Arc<str>, succeeded: bool) {
         let model = model.clone();
-        // A compactor that was started anew meanwhile knows of no failures.
+        // A compactor that was restarted meanwhile has no record of failures.
         let _ = self
             .compactor
             .send_message(Msg::ModelAnswered { model, succeeded });
@@ -256,25 +256,25 @@ impl State {
             let _place = place;
             let end = tokio::select! {
                 end = timeout_at(allowance.step, carry_out::carry_out(&work)) => end,
-                // Nobody waits any more: the turn was cancelled, or its session is gone.
+                // Nobody waits for the result: the turn was cancelled, or its session ended.
                 () = reply.closed() => return,
             };
             let time = allowance.step.saturating_duration_since(now).as_secs_f64();
             let late = |_| Err(format!("no result within {time:.1} s").into());
             let end = end.unwrap_or_else(late);
-            // The session may have been stopped meanwhile; it asks again when it returns.
+            // The session may have stopped meanwhile; it asks again when it returns.
             let _ = reply.send(end);
         };
         tokio::spawn(carried.instrument(span));
     }
 }
 
-/// Gives its place back when it is dropped, also by a panic.
+/// Releases the permit of a step when it is dropped, also by a panic.
 struct PermitGuard(ActorRef<Msg>);
 
 impl Drop for PermitGuard {
     fn drop(&mut self) {
-        // An actor that is gone has no places to keep.
+        // An actor that has ended has no permits.
         let _ = self.0.send_message(Msg::Done);
     }
 }

@@ -1,8 +1,8 @@
-//! Admission to a bounded number of places: start, wait in a bounded queue, or be turned away.
+//! Admission to a limited number of permits: start, wait in a bounded queue, or be rejected.
 //!
-//! Who waits is served in turn: one job of each session, then one more of each. Within a session
-//! jobs are served in the order in which they came. A queue that is full turns away the newest
-//! job of whoever has most of them waiting, so that who floods it turns itself away.
+//! Waiting sessions are served in turn: one job of each session, then the next of each. Jobs of one
+//! session keep their order. A full queue rejects the newest job of the session with the most
+//! waiting jobs, so that a flooding session rejects its own jobs.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -11,40 +11,40 @@ use unisono_context::SessionId;
 
 use crate::load::GaugePart;
 
-/// What one job weighs in the mean of the times jobs took: an eighth.
+/// The weight of a job in the mean duration: an eighth.
 const WEIGHT: u32 = 8;
 
-/// Jobs that run and jobs that wait.
+/// Running and waiting jobs.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
     running: usize,
     places: usize,
     waiting: HashMap<SessionId, VecDeque<T>>,
-    /// Those of whom something waits, whose turn is next first.
+    /// Sessions with waiting jobs; the next one is first.
     turns: VecDeque<SessionId>,
     queued: usize,
-    /// Those that lent their place and want it back.
+    /// Jobs that yielded their permit and want it back.
     returning: VecDeque<T>,
     bound: usize,
-    /// Told how many run and wait.
+    /// Shows the numbers of running and waiting jobs.
     gauge: GaugePart,
-    /// The mean of the times that jobs took, recent ones most; none before the first has ended.
+    /// The moving average of job durations; none before the first job has ended.
     mean_time: Option<Duration>,
 }
 
-/// What became of an offered job.
+/// The result of an offered job.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission<T> {
-    /// It has a place: start it.
+    /// It has a permit: start it.
     Start(T),
     /// It waits.
     Queued,
-    /// The queue is full, and this one is turned away: the offered one, or another in its place.
+    /// The queue is full, and this job is rejected: the offered one, or another one instead.
     Full(T),
 }
 
 impl<T> FairQueue<T> {
-    /// A queue with so many places (at least one) and a queue of at most `bound`.
+    /// A queue with this number of permits (at least one), in which at most `bound` jobs wait.
     pub(crate) fn new(places: usize, bound: usize, gauge: GaugePart) -> FairQueue<T> {
         FairQueue {
             running: 0,
@@ -64,7 +64,7 @@ impl<T> FairQueue<T> {
             .set(self.running, self.queued + self.returning.len());
     }
 
-    /// Asks for a place for a job of a session.
+    /// Requests a permit for a job of a session.
     pub(crate) fn offer(&mut self, session: SessionId, job: T) -> Admission<T> {
         let offer = self.place(session, job);
         self.update_gauge();
@@ -97,8 +97,8 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Asks for a place again for a job that lent its own ([`FairQueue::done`]): ahead of those that
-    /// had none yet, and never turned away. Gives it back where it can go on at once.
+    /// Requests a permit again for a job that yielded its own ([`FairQueue::done`]): before jobs
+    /// that never had one, and never rejected. Returns the job if it can continue at once.
     pub(crate) fn reacquire(&mut self, job: T) -> Option<T> {
         if self.running < self.places {
             self.running += 1;
@@ -110,7 +110,7 @@ impl<T> FairQueue<T> {
         None
     }
 
-    /// A running job is done, or lends its place: gives the one that takes it.
+    /// A running job has ended, or yields its permit: returns the job that gets it.
     pub(crate) fn done(&mut self) -> Option<T> {
         let returning = self.returning.pop_front();
         let next = returning.or_else(|| self.next());
@@ -121,20 +121,20 @@ impl<T> FairQueue<T> {
         next
     }
 
-    /// A job took so long.
+    /// Records the duration of a job.
     pub(crate) fn record_time(&mut self, time: Duration) {
         self.mean_time = Some(self.mean_time.map_or(time, |mean| {
             mean.saturating_mul(WEIGHT - 1).saturating_add(time) / WEIGHT
         }));
     }
 
-    /// How many wait.
+    /// The number of waiting jobs.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// How long one that came now would wait: until all that wait have had a place, by how long
-    /// recent jobs took; a second for each round of places where that is not known.
+    /// The expected wait of a new job: until all waiting jobs have had a permit, based on recent
+    /// durations; one second per round if these are unknown.
     pub(crate) fn expected_wait(&self) -> Duration {
         let rounds = (self.queued / self.places).saturating_add(1);
         let each = self.mean_time.unwrap_or(Duration::from_secs(1));
@@ -164,7 +164,7 @@ impl<T> FairQueue<T> {
     }
 
     fn take_newest(&mut self, session: SessionId) -> Option<T> {
-        // It keeps at least one: only who has more than one is turned away.
+        // The session keeps at least one: only a session with more than one job is chosen.
         let job = self.waiting.get_mut(&session)?.pop_back()?;
         self.queued = self.queued.saturating_sub(1);
         Some(job)

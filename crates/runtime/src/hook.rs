@@ -1,8 +1,8 @@
-//! Hooks: programs and servers that sessions ask before and after what they do.
+//! Hooks: programs and servers that a session asks before and after its actions.
 //!
-//! A hook is told one JSON object and answers with one, or with nothing. It is asked once for each
-//! answer that a session needs; what came of that is a fact of the session. Asked again after a
-//! crash, it is told the same `id`.
+//! A hook gets one JSON object and answers with one, or with nothing. It is asked once for each
+//! answer that a session needs; the result is a fact of the session. After a crash the question is
+//! repeated with the same `id`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use unisono_session::event::{HookReply, MessageReference};
 
 use crate::process;
 
-/// How many characters of a text a hook is told; arguments of calls are told whole.
+/// The maximum number of characters of a text for a hook; arguments of calls are complete.
 const TEXT_CHARS: usize = 65_536;
-/// The longest answer of a hook, in bytes.
+/// The maximum size of a hook's answer, in bytes.
 const ANSWER_BYTES: usize = 65_536;
-/// Characters of a reason, and of instructions, that are kept.
+/// The number of characters of a reason, and of instructions, that are kept.
 const REASON_CHARS: usize = 1_000;
 const INSTRUCTION_CHARS: usize = 8_000;
-/// The most messages that one answer pins.
+/// The maximum number of messages that one answer pins.
 const PINS: usize = 100;
-/// How much longer than a hook may take its server would be waited for.
+/// The time that a server is awaited beyond the hook's timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A hook: where it is, and how long it may take.
+/// A hook: its target and its timeout.
 #[derive(Clone, Debug)]
 pub struct Hook {
     /// Its name.
     pub name: Arc<str>,
-    /// Where it is.
+    /// Its target.
     pub target: HookTarget,
-    /// The time for one answer.
+    /// The timeout of one answer.
     pub timeout: Duration,
 }
 
-/// Where a hook is.
+/// The target of a hook.
 #[derive(Clone, Debug)]
 pub enum HookTarget {
     /// A program: it reads the object on standard input and writes its answer to standard output.
@@ -52,12 +52,12 @@ pub enum HookTarget {
     Address {
         /// The address.
         url: Address,
-        /// Sent with each request.
+        /// The headers of each request.
         headers: Vec<Header>,
     },
 }
 
-/// The hooks of a runtime, and how many sessions have to tell them of turns that have ended.
+/// The hooks of a runtime, and the number of sessions with pending hooks of ended turns.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     all: BTreeMap<Arc<str>, Hook>,
@@ -73,7 +73,7 @@ impl Hooks {
         }
     }
 
-    /// Asks the hook of a job; why it gave no answer, for people.
+    /// Asks the hook of a job; an error says why there is no answer, for people.
     pub(crate) async fn ask(&self, job: &HookJob) -> Result<HookReply, Arc<str>> {
         let Some(hook) = self.all.get(&job.hook) else {
             return Err("the settings no longer have a hook with this name".into());
@@ -98,22 +98,22 @@ impl Hooks {
         })
     }
 
-    /// A session has to tell hooks of turns that have ended, as long as this is there.
+    /// Marks a session as having pending hooks of ended turns, until the guard is dropped.
     pub(crate) fn track_end_hooks(&self) -> EndHooksGuard {
         self.telling.send_modify(|telling| *telling += 1);
         EndHooksGuard(self.telling.clone())
     }
 
-    /// Waits until all hooks are told, so long at most.
+    /// Waits until no session has pending hooks, at most this long.
     pub(crate) async fn settled(&self, patience: Duration) {
         let mut telling = self.telling.subscribe();
         let none = telling.wait_for(|telling| *telling == 0);
-        // Those that take longer are asked again at the next start.
+        // Hooks that take longer are asked again at the next start.
         let _ = tokio::time::timeout(patience, none).await;
     }
 }
 
-/// A session that has to tell hooks of turns that have ended.
+/// A session with pending hooks of ended turns.
 #[derive(Debug)]
 pub(crate) struct EndHooksGuard(Arc<watch::Sender<usize>>);
 
@@ -155,7 +155,7 @@ async fn of_server(
 ) -> Result<Vec<u8>, String> {
     let mut settings = Settings::of_endpoint(hook.name.clone(), url.clone());
     settings.headers = headers.to_vec();
-    // Until its own limit ends it, it is waited for.
+    // The hook's own timeout ends the wait.
     let limit = hook.timeout + GRACE;
     settings.timeouts.first_byte = limit;
     settings.timeouts.idle = limit;
@@ -168,7 +168,7 @@ async fn of_server(
     sent.map_err(|failure| format!("{origin}: {}", failure.reason))
 }
 
-/// What a hook is told.
+/// The input of a hook.
 fn document(job: &HookJob) -> Bytes {
     let mut fields = Map::new();
     let mut insert = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -206,7 +206,7 @@ fn document(job: &HookJob) -> Bytes {
             insert("run", run.to_string().into());
             insert("agent", agent.as_str().into());
             insert("tool", (**tool).into());
-            // What is no JSON is told as the model wrote it.
+            // Invalid JSON is passed on as the model wrote it.
             insert("arguments", read.unwrap_or_else(|_| (**arguments).into()));
         }
         HookSubject::End {
@@ -222,7 +222,7 @@ fn document(job: &HookJob) -> Bytes {
     Value::Object(fields).to_string().into()
 }
 
-/// A text as far as a hook is told it.
+/// A text, cut to the maximum for hooks.
 fn text(text: &str) -> Value {
     cut(text, TEXT_CHARS).into()
 }
@@ -234,7 +234,7 @@ fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// What a hook answers: nothing, or one JSON object.
+/// Parses the answer of a hook: empty, or one JSON object.
 fn read(bytes: &[u8]) -> Result<HookReply, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "its answer is not UTF-8".to_owned())?;
     if text.trim().is_empty() {
@@ -296,7 +296,7 @@ fn pins(value: Option<&Value>) -> Result<Vec<MessageReference>, String> {
 
 #[cfg(test)]
 mod tests {
-    //! What hooks are told, and what their answers mean.
+    //! Inputs of hooks, and the meaning of their answers.
 
     use unisono_context::{CallId, RunId, SessionId, TurnId};
     use unisono_session::event::{HookPlace, HookPoint};
@@ -348,7 +348,7 @@ mod tests {
         );
         let sent = sent_document(HookEvent::BeforeToolCall, call("no JSON"));
         assert_eq!(sent["arguments"], "no JSON");
-        // What decides about a call is never cut.
+        // The arguments of a call are never cut.
         let long = format!("{{\"text\":\"{}\"}}", "x".repeat(TEXT_CHARS * 2));
         let sent = sent_document(HookEvent::BeforeToolCall, call(&long));
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The time limit of an attempt: it does not run while the agent waits for others, who have
-//! limits of their own.
+//! The time limit of an attempt. It is paused while the agent waits for others, which have their
+//! own limits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,26 +7,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A limit that can be paused. Clones are of the same limit.
+/// A limit that can be paused. Clones share one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit(Arc<Inner>);
 
-/// Pauses a limit until it is dropped. Several may be held at once.
+/// Pauses a limit until it is dropped. Several pauses may overlap.
 #[derive(Debug)]
 pub(crate) struct Pause(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     watch: Mutex<Stopwatch>,
-    /// The last pause is over. Whoever watches the limit is woken only where it found it paused.
+    /// The last pause has ended. Only watchers that found the limit paused are woken.
     resumed: Notify,
 }
 
-/// A stopwatch: how long it ran in all.
+/// A stopwatch with its total running time.
 #[derive(Debug)]
 struct Stopwatch {
     pauses: u32,
-    /// When it was set going, and how long it had run by then.
+    /// The time of its last start, and its total before that.
     since: Instant,
     before: Duration,
 }
@@ -41,7 +41,7 @@ impl Stopwatch {
 }
 
 impl Limit {
-    /// A limit that is not paused.
+    /// A running limit.
     pub(crate) fn new() -> Limit {
         let watch = Mutex::new(Stopwatch {
             pauses: 0,
@@ -54,7 +54,7 @@ impl Limit {
         }))
     }
 
-    /// Stops the time.
+    /// Pauses the time.
     pub(crate) fn pause(&self) -> Pause {
         let mut watch = self.0.watch();
         watch.before = watch.elapsed();
@@ -63,8 +63,8 @@ impl Limit {
         Pause(self.0.clone())
     }
 
-    /// Done when so much time has passed since it was asked, pauses aside. A pause only puts the
-    /// end off, so it is looked at again when it could have come at the earliest.
+    /// Completes when this time has passed since the call, without pauses. A pause only postpones
+    /// the end, so the limit is checked again at the earliest possible end.
     pub(crate) async fn exceeded(&self, limit: Duration) {
         let end = self.0.watch().elapsed().saturating_add(limit);
         loop {
@@ -101,7 +101,7 @@ impl Drop for Pause {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of what time counts.
+    //! The time that counts.
 
     use super::*;
 

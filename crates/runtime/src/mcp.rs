@@ -1,12 +1,12 @@
-//! Tools of MCP servers: who they are, what they offer, how they are called.
+//! Tools of MCP servers: configuration, tool lists, calls.
 //!
 //! ```text
 //! effects ─ call ─► Servers ─ Connect ─► server (actor) ─ starts ─► stdio: a program, or HTTP
 //!                      └──────────── Connection::call ────────────────►┘
 //! ```
 //!
-//! A model knows a tool as `<server>__<tool>`. Servers are started when one of their tools is
-//! first needed; a turn keeps the list that was frozen with it, whatever a server lists later.
+//! The model's name of a tool is `<server>__<tool>`. A server is started when one of its tools is
+//! first needed; a turn keeps its frozen list of tools, even if the server changes its list.
 
 mod connection;
 mod http;
@@ -31,30 +31,30 @@ use crate::address::ActorAddress;
 use connection::Connection;
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
-/// A server as it is configured.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its name: what its tools' names begin with.
+    /// Its name, with which the names of its tools begin.
     pub name: Arc<str>,
-    /// Where it is.
+    /// Its transport.
     pub transport: ServerTransport,
-    /// How long it may take to start and to list its tools.
+    /// The timeout for starting and listing its tools.
     pub start_timeout: Duration,
-    /// How long one call may take.
+    /// The timeout of one call.
     pub timeout: Duration,
-    /// Which of its tools are offered, as patterns of the names it gives them; `!` denies.
+    /// The offered tools, as patterns of the server's own names; `!` excludes.
     pub tools: Vec<Arc<str>>,
-    /// What repeated calls do, by patterns of the names it gives its tools. Comes before what the
-    /// server says itself.
+    /// The contracts of its tools, by patterns of the server's own names. They override the
+    /// server's annotations.
     pub contracts: Vec<(Arc<str>, Contract)>,
 }
 
-/// Where a server is.
+/// The transport of a server.
 #[derive(Clone, Debug)]
 pub enum ServerTransport {
-    /// A program on this machine, spoken to by its standard input and output.
+    /// A program on this machine, connected by standard input and output.
     Program(Command),
-    /// An address, spoken to by streamable HTTP.
+    /// An address, connected by streamable HTTP.
     Address {
         /// The address.
         url: Address,
@@ -68,25 +68,25 @@ pub enum ServerTransport {
 /// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOffer {
-    /// What models are told of it.
+    /// Its specification for models.
     pub spec: ToolSpec,
-    /// What a repeated call of it does.
+    /// The effect of a repeated call.
     pub contract: Contract,
 }
 
-/// A server that cannot be used.
+/// A server that is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool server `{server}` {reason}")]
 pub struct ServerFault {
     /// The server.
     pub server: Arc<str>,
-    /// What happened.
+    /// The reason.
     pub reason: Arc<str>,
 }
 
 impl Server {
-    /// The contract of a tool, by what is configured, else by what the server says of it. Of
-    /// several patterns that fit, the longest counts.
+    /// The configured contract of a tool, otherwise the contract that the server declares. The
+    /// longest matching pattern applies.
     fn contract(&self, tool: &str, declared: Contract) -> Contract {
         let fit = self
             .contracts
@@ -118,7 +118,7 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// What others hold of one.
+/// The handle of one server.
 #[derive(Clone)]
 struct Handle {
     server: Arc<Server>,
@@ -131,7 +131,7 @@ impl Servers {
         self.0.insert(name, Handle { server, address });
     }
 
-    /// The tools that a server offers now, by name. Starts it if it is not there.
+    /// The current tools of a server, by name. Starts the server if necessary.
     pub(crate) async fn offers(&self, name: &str) -> Result<Vec<ToolOffer>, ServerFault> {
         let handle = self.get(name)?;
         let connection = handle.connect().await?;
@@ -144,7 +144,7 @@ impl Servers {
         Ok(names::offers(&handle.server, &tools))
     }
 
-    /// Makes a call. Whatever goes wrong is told to the model.
+    /// Makes a call. Errors become results for the model.
     pub(crate) async fn call(&self, job: &ToolJob) -> CallOutput {
         let (content, is_error) = match self.try_call(job).await {
             Ok(output) => (output.content, output.is_error),

@@ -1,4 +1,4 @@
-//! What the provider of an agent's model counts for a context.
+//! The count of a context by the provider of an agent's model.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use unisono_session::Definition;
 use crate::agent::llm::meter;
 use crate::tokenizer;
 
-/// What the provider counts for a context with the agent's persona and nothing else; none where it
-/// cannot be asked that. Takes time.
+/// The provider's count of a context with the agent's persona and nothing else; none if the
+/// provider cannot count. Takes time.
 ///
 /// # Errors
-/// The model cannot be asked, or does not answer.
+/// The model is unknown, or its provider does not answer.
 pub async fn whole(
     model: &dyn LanguageModel,
     agent: &Definition,

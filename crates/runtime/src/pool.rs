@@ -1,14 +1,14 @@
 //! An agent's pool: admits its runs to a bounded number of workers.
 //!
-//! Owns the places and the queue of one agent. Cancellation does not pass through it: it reaches
+//! Owns the permits and the queue of one agent. Cancellation does not pass through it: it reaches
 //! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts.
 //! Sessions send to it through its [`Handle`]; its workers are linked to it, so a worker that
-//! panics is reported as a lost attempt and its siblings go on. One that has ended its attempt is
-//! given the next one. The queue holds at most [`Options::pool_queue`](crate::Options) attempts and
-//! serves sessions in turn.
+//! panics is reported as a lost attempt and its siblings continue. A worker that has ended its
+//! attempt gets the next one. The queue contains at most [`Options::pool_queue`](crate::Options)
+//! attempts and serves sessions in turn.
 //!
-//! An attempt that waits for other agents lends its place: of those that hold one, none waits
-//! for another's place, so agents that delegate to each other never block each other.
+//! An attempt that waits for other agents yields its permit: no holder of a permit waits for
+//! another one's permit, so agents that delegate to each other never block each other.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::load::GaugePart;
 use crate::runtime::Env;
 use crate::worker::{self, Attempt, Start, Worker};
 
-/// What a pool is sent.
+/// Messages to the pool.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out an attempt.
@@ -46,22 +46,22 @@ pub(crate) enum Msg {
     },
 }
 
-/// The number of an attempt that was started, which no other one of the pool has: what is left of
-/// one attempt cannot be taken for the next one of the same worker.
+/// The number of a started attempt, unique in the pool, so that a late message of one attempt is
+/// not mistaken for one of the next attempt of the same worker.
 type Ticket = u64;
 
-/// An attempt, and who wants to know how it ended.
+/// An attempt, and the receiver of its end.
 #[derive(Debug)]
 pub(crate) struct Job {
     attempt: Box<Attempt>,
     reply: AttemptReply,
 }
 
-/// Who is told how an attempt ended: once, and also where it is lost with its pool.
+/// Receives the end of an attempt exactly once, also if the attempt is lost with its pool.
 pub(crate) struct AttemptReply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
 
 impl AttemptReply {
-    /// Tells by calling that, which must not block.
+    /// Calls this function, which must not block.
     pub(crate) fn new(callback: impl FnOnce(AttemptEnd) + Send + 'static) -> AttemptReply {
         AttemptReply(Some(Box::new(callback)))
     }
@@ -88,7 +88,7 @@ impl fmt::Debug for AttemptReply {
     }
 }
 
-/// An attempt's place in its pool.
+/// The permit of an attempt in its pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolPermit {
     pub(crate) pool: ActorRef<Msg>,
@@ -96,14 +96,15 @@ pub(crate) struct PoolPermit {
 }
 
 impl PoolPermit {
-    /// Lets another attempt have it. One that ends without taking it back needs nothing more.
+    /// Yields the permit to another attempt. An attempt that ends without reacquiring it needs
+    /// nothing else.
     pub(crate) fn yield_permit(&self) {
         let ticket = self.ticket;
         // Without its pool the worker ends.
         let _ = self.pool.send_message(Msg::YieldPermit { ticket });
     }
 
-    /// Waits until there is a place again.
+    /// Waits for a permit again.
     pub(crate) async fn reacquire(&self) {
         let (reply, free) = oneshot::channel();
         let ticket = self.ticket;
@@ -118,7 +119,7 @@ impl PoolPermit {
     }
 }
 
-/// What waits for a place.
+/// A queue entry.
 enum QueueEntry {
     Attempt(Job),
     Returning {
@@ -127,10 +128,10 @@ enum QueueEntry {
     },
 }
 
-/// How full a pool's queue is, for those who would add to it.
+/// The fill level of a pool's queue, for callers that would add to it.
 #[derive(Debug, Default)]
 pub(crate) struct QueueGauge {
-    /// Milliseconds one that came now would wait, where the queue is full; else 0.
+    /// The expected wait of a new attempt in milliseconds, if the queue is full; otherwise 0.
     full_for_ms: AtomicU64,
 }
 
@@ -143,14 +144,14 @@ impl QueueGauge {
             .store(if full { wait } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Set where the queue is full: how long until there may be a place.
+    /// The expected wait for a permit, if the queue is full.
     pub(crate) fn full_for(&self) -> Option<Duration> {
         let ms = self.full_for_ms.load(Ordering::Relaxed);
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 }
 
-/// What others hold of it.
+/// The handle for sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) address: ActorAddress<Msg>,
@@ -158,14 +159,14 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
-    /// [`Cause::Panic`].
+    /// Carries out an attempt. An attempt that is lost with its worker or pool ends with
+    /// [`RunCause::Panic`].
     pub(crate) fn dispatch(&self, attempt: Attempt, reply: AttemptReply) {
         let attempt = Box::new(attempt);
         let job = Msg::Dispatch(Job { attempt, reply });
         if let Err(job) = self.address.send_now(job) {
             let pool = self.clone();
-            // A job that finds nobody is dropped with its reply.
+            // A job that is not delivered is dropped with its reply.
             tokio::spawn(async move {
                 let _ = pool.address.send(job).await;
             });
@@ -173,36 +174,36 @@ impl Handle {
     }
 }
 
-/// An agent and the places of its pool: a definition with another limit has another pool.
+/// An agent and its limit: a definition with another limit has another pool.
 pub(crate) type Key = (AgentId, u32);
 
-/// The pools there are. One that was started stays: what becomes of its actor is its slot's.
+/// The started pools. A started pool stays; its address survives restarts of its actor.
 #[derive(Debug, Default)]
 pub(crate) struct Pools(RwLock<HashMap<Key, Handle>>);
 
 impl Pools {
-    /// The pool of an agent, if it was started.
+    /// The pool of an agent, if it is started.
     pub(crate) fn get(&self, definition: &Definition) -> Option<Handle> {
         let pools = self.0.read().unwrap_or_else(PoisonError::into_inner);
         pools.get(&key(definition)).cloned()
     }
 
-    /// Adds one that was started.
+    /// Adds a started pool.
     pub(crate) fn add(&self, key: Key, pool: Handle) {
         let mut pools = self.0.write().unwrap_or_else(PoisonError::into_inner);
         pools.insert(key, pool);
     }
 }
 
-/// The pool that a definition's runs go through.
+/// The key of the pool for a definition's runs.
 pub(crate) fn key(definition: &Definition) -> Key {
     (definition.id.clone(), definition.max_concurrent)
 }
 
-/// What a pool is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
-    /// Workers at one time.
+    /// The maximum number of concurrent workers.
     pub(crate) places: usize,
     pub(crate) gauge: Arc<QueueGauge>,
 }
@@ -213,19 +214,19 @@ pub(crate) struct Pool;
 pub(crate) struct State {
     env: Arc<Env>,
     fair_queue: FairQueue<QueueEntry>,
-    /// Attempts that were started.
+    /// Started attempts.
     running: HashMap<Ticket, Running>,
     /// The last ticket.
     tickets: Ticket,
-    /// Workers that have nothing to do: at most one for each place.
+    /// Idle workers: at most one per permit.
     idle_workers: Vec<ActorRef<Start>>,
     places: usize,
     gauge: Arc<QueueGauge>,
-    /// How often each attempt has lent its place and not taken it back.
+    /// The number of times that each attempt has yielded its permit without reacquiring it.
     yields: HashMap<Ticket, u32>,
 }
 
-/// An attempt that was started.
+/// A started attempt.
 struct Running {
     worker: ActorRef<Start>,
     reply: AttemptReply,
@@ -240,7 +241,7 @@ impl State {
             .set(&self.fair_queue, self.env.options.pool_queue);
         match offered {
             Admission::Start(entrant) => self.start(myself, entrant).await,
-            // Only attempts are turned away.
+            // Only attempts are rejected.
             Admission::Queued | Admission::Full(QueueEntry::Returning { .. }) => {}
             Admission::Full(QueueEntry::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
@@ -258,7 +259,7 @@ impl State {
         }
     }
 
-    /// Gives a place away.
+    /// Gives a permit to the entry.
     async fn start(&mut self, myself: &ActorRef<Msg>, entrant: QueueEntry) {
         let mut next = Some(entrant);
         while let Some(entrant) = next.take() {
@@ -294,7 +295,7 @@ impl State {
         }
     }
 
-    /// Gives the work to a worker that has none, else to a new one.
+    /// Gives the work to an idle worker, or to a new one.
     async fn assign_worker(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -319,7 +320,7 @@ impl State {
         Ok(worker)
     }
 
-    /// Whether the attempt still has use for its place.
+    /// Whether the attempt still needs its permit.
     fn give_back(&mut self, ticket: Ticket, reply: oneshot::Sender<()>) -> bool {
         let wanted = self.running.contains_key(&ticket) && reply.send(()).is_ok();
         if wanted {
@@ -350,7 +351,7 @@ impl State {
         match self.yields.get_mut(&ticket) {
             Some(times) if *times > 1 => {
                 *times -= 1;
-                // It waits for others still, and takes its place back after that.
+                // It still waits for others, and reacquires its permit after that.
                 let _ = reply.send(());
             }
             Some(_) => {
@@ -367,7 +368,7 @@ impl State {
         let Some(worker) = self.end(ticket, end) else {
             return;
         };
-        // While places are lent there are more workers than places.
+        // While permits are yielded there are more workers than permits.
         if self.idle_workers.len() < self.places {
             self.idle_workers.push(worker);
         } else {
@@ -376,7 +377,7 @@ impl State {
         self.release_permit(myself, ticket).await;
     }
 
-    /// A worker is gone, and what it was at.
+    /// Handles a lost worker and its attempt.
     async fn on_lost(&mut self, myself: &ActorRef<Msg>, lost: ActorId, reason: String) {
         self.idle_workers.retain(|worker| worker.get_id() != lost);
         let is_lost = |running: &Running| running.worker.get_id() == lost;
@@ -388,16 +389,16 @@ impl State {
         self.release_permit(myself, ticket).await;
     }
 
-    /// Says how an attempt has ended; gives back its worker.
+    /// Reports the end of an attempt; returns its worker.
     fn end(&mut self, ticket: Ticket, end: AttemptEnd) -> Option<ActorRef<Start>> {
         let ended = self.running.remove(&ticket)?;
         self.fair_queue.record_time(ended.since.elapsed());
-        // The session may have stopped caring: it cancelled the run, or is gone.
+        // The session may have cancelled the run, or ended.
         ended.reply.send(end);
         Some(ended.worker)
     }
 
-    /// Gives away the place of an attempt that has ended, unless that is another's already.
+    /// Passes on the permit of an ended attempt, unless the attempt had yielded it.
     async fn release_permit(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
         if self.yields.remove(&ticket).is_some() {
             return;
@@ -461,7 +462,7 @@ impl Actor for Pool {
                 let reason = format!("the agent panicked: {error}");
                 state.on_lost(&myself, worker.get_id(), reason).await;
             }
-            // The pool stops those that it has no use for, without a reason.
+            // The pool stops workers that it does not need, without a reason.
             SupervisionEvent::ActorTerminated(worker, _, Some(reason)) => {
                 let reason = format!("the worker was stopped: {reason}");
                 state.on_lost(&myself, worker.get_id(), reason).await;

@@ -1,7 +1,7 @@
-//! A turn's requests once more, from the journal and nothing else: rebuilt, hashed, and compared
-//! with what was recorded when they were sent.
+//! Rebuilds a turn's requests from the journal alone, and compares their digests with the recorded
+//! ones.
 //!
-//! Nothing here reaches anybody: the models only render, no program is started, no actor runs.
+//! This has no effects outside: models only render, no program is started, no actor runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -26,30 +26,30 @@ use crate::agent::llm::{meter, results};
 use crate::agent::{acp, request};
 use crate::session::render;
 
-/// A request, or a program's input, as it was sent.
+/// A request, or the input of a program, as it was sent.
 #[derive(Clone, Debug)]
 pub struct RebuiltRequest {
-    /// What reads it: a model as definitions write it, or a program.
+    /// Its receiver: a model as in definitions, or a program.
     pub to: Arc<str>,
-    /// Its two pieces, one after the other: what siblings share, and its own.
+    /// Its two pieces: the shared one, and its own.
     pub body: [Bytes; 2],
-    /// BLAKE3 of the whole.
+    /// BLAKE3 of both pieces.
     pub digest: Digest,
-    /// Digest of its prefix, where another model stood in for its run's own.
+    /// Digest of its prefix, if a fallback answered.
     pub fallback_prefix: Option<Digest>,
-    /// How many steps of its run were known by then.
+    /// The number of steps of its run before it.
     pub known: usize,
-    /// Tool results that stood as a note.
+    /// The number of tool results that were replaced by a note.
     pub masked: usize,
-    /// Why it was the last of its run.
+    /// The reason why it was the last one of its run; none: it was not.
     pub wrap_up: Option<Arc<str>>,
-    /// The step with its reply, from 0; none: it ended its run, or was not answered.
+    /// The index of the step with its reply; none: the reply ended the run, or there is no reply.
     pub reply: Option<usize>,
-    /// For a program: the attempt that was given it.
+    /// For a program: the attempt.
     pub attempt: Option<u32>,
 }
 
-/// What a run was sent.
+/// The requests of a run.
 #[derive(Clone, Debug)]
 pub struct Requests {
     /// The run.
@@ -58,25 +58,25 @@ pub struct Requests {
     pub agent: AgentId,
     /// Oldest first.
     pub sent: Vec<RebuiltRequest>,
-    /// Why they cannot be told, or not all of them.
+    /// The reason why some or all of them cannot be rebuilt.
     pub unknown: Option<String>,
 }
 
-/// Something that was recorded, compared with what it is when it is made again.
+/// A comparison of a recorded value with the rebuilt one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What: `snapshot`, `definition`, `prefix`, `steps`, `results`.
+    /// The kind of value: `snapshot`, `definition`, `prefix`, `steps`, `results`.
     pub what: &'static str,
-    /// Whose; none: the turn's.
+    /// Its run; none: it belongs to the turn.
     pub run: Option<RunId>,
-    /// What the journal says.
+    /// The recorded value.
     pub recorded: String,
-    /// What it is now.
+    /// The rebuilt value.
     pub rebuilt: String,
 }
 
 impl Check {
-    /// Whether it is as it was.
+    /// Whether both are equal.
     pub fn is_equal(&self) -> bool {
         self.recorded == self.rebuilt
     }
@@ -87,18 +87,18 @@ impl Check {
 pub struct Rebuilt {
     /// Its runs, in the order in which they were opened.
     pub runs: Vec<Requests>,
-    /// All that was compared.
+    /// All comparisons.
     pub checks: Vec<Check>,
 }
 
 impl Rebuilt {
-    /// What is not as it was.
+    /// The comparisons with different values.
     pub fn mismatches(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.is_equal())
     }
 }
 
-/// Rebuilds every request of every run of a turn. `models` need not be able to ask anybody.
+/// Rebuilds every request of every run of a turn. `models` may be unable to send requests.
 pub fn rebuild(replay: &Replay, models: &Models) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     let Some(turn) = replay.turn() else {
@@ -179,7 +179,7 @@ fn one(
         AgentKind::Command(_) | AgentKind::Http(_) | AgentKind::A2a(_) | AgentKind::Acp(_) => {
             requests.sent = documents(&assignment, prefix);
         }
-        // It is given results, and hands the last one on.
+        // It gets results, and returns the last one.
         AgentKind::Pipeline => {}
         AgentKind::Custom(kind) => {
             let code = format!("the code of kind `{kind}` writes its requests");
@@ -203,7 +203,7 @@ fn one(
     (requests, checks)
 }
 
-/// What a program or a server was given in each of its attempts.
+/// The inputs of a program or a server in each of its attempts.
 fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest> {
     let to = match &assignment.definition.kind {
         AgentKind::Command(command) => &command.program,
@@ -237,11 +237,11 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest>
     documents.collect()
 }
 
-/// What was said to a model, and how it compares with the recorded steps.
+/// The requests to a model, and their comparison with the recorded steps.
 struct Conversation {
     sent: Vec<RebuiltRequest>,
     checks: Vec<(&'static str, String, String)>,
-    /// A model stood in that is not known any more: what it was sent is left out.
+    /// The name of a fallback that is no longer known: its requests are omitted.
     unknown: Option<String>,
 }
 
@@ -256,7 +256,7 @@ impl Conversation {
         let first = first(assignment, prefix);
         let bounded = first.and_then(|first| Ok((bounds(assignment, &first)?, first)));
         let Ok((bounds, first)) = bounded else {
-            // It ended before its model was asked.
+            // It ended before its model was called.
             return Conversation {
                 sent: Vec::new(),
                 checks: Vec::new(),
@@ -302,8 +302,8 @@ impl Conversation {
     }
 }
 
-/// A request as it is sent. The embedded model is asked in this process: it reads what a program
-/// would.
+/// A request as it is sent. The embedded model is called in this process and reads the input of a
+/// program.
 fn rendered_body(
     model: &dyn LanguageModel,
     request: &Request,
@@ -313,18 +313,18 @@ fn rendered_body(
     body.unwrap_or_else(|| request::document_with(assignment, &request.prefix, &request.results))
 }
 
-/// The models that answered in place of a run's own.
+/// The prefixes of fallbacks that answered.
 #[derive(Default)]
 struct FallbackPrefixes {
     /// Their prefixes, rendered once each.
     prefixes: BTreeMap<Arc<str>, Prefix>,
-    /// Those that were recorded.
+    /// The recorded prefixes.
     recorded: BTreeSet<(Arc<str>, Digest)>,
 }
 
 impl FallbackPrefixes {
-    /// What one of them was sent for that request: the same context in its own words, and the
-    /// longest reply it was asked for, where that was recorded.
+    /// The request that a fallback got: the same context in its own dialect, and the recorded
+    /// maximum reply.
     fn body(
         &mut self,
         assignment: &RunAssignment,
@@ -348,7 +348,7 @@ impl FallbackPrefixes {
         ))
     }
 
-    /// Each prefix that was recorded beside the one that was rendered.
+    /// The recorded prefixes and the rendered ones.
     fn checks(&self) -> Vec<(&'static str, String, String)> {
         let named = |model: &Arc<str>, digest: Digest| format!("{model}: {digest}");
         let checks = self.recorded.iter().filter_map(|(model, recorded)| {
@@ -359,7 +359,8 @@ impl FallbackPrefixes {
     }
 }
 
-/// Why a call was the last of its run: by its steps, or by a budget, which only the journal knows.
+/// The reason why a call was the last of its run: from its steps, or from a budget, which only the
+/// journal knows.
 fn wrap_up(assignment: &RunAssignment, asked: &ModelCall) -> Option<Arc<str>> {
     let by_budget = assignment.wrapped_up.as_ref();
     let by_budget = by_budget.filter(|(known, _)| *known == asked.known);
@@ -385,7 +386,8 @@ fn sent(
     }
 }
 
-/// The first request of a run, or why there is none. Nothing in it waits: counts are at hand.
+/// The first request of a run, or the reason why there is none. It never waits: counts are
+/// available.
 fn first(assignment: &RunAssignment, prefix: &Prefix) -> Result<Request, String> {
     let counted = |texts: Vec<String>| std::future::ready(count(assignment, &texts));
     let first = pin!(results::first_request(assignment, prefix.clone(), counted));
@@ -395,7 +397,7 @@ fn first(assignment: &RunAssignment, prefix: &Prefix) -> Result<Request, String>
     }
 }
 
-/// What a run must keep; none where its assignment alone does not fit.
+/// The limits of a run; an error if its assignment alone does not fit.
 fn bounds(assignment: &RunAssignment, first: &Request) -> Result<RunBounds, String> {
     let (text, messages) = meter::assignment(first);
     let needed = count(assignment, &[text]).into_iter().sum();
@@ -414,14 +416,14 @@ fn weights(assignment: &RunAssignment) -> Vec<Weight> {
     weights.collect()
 }
 
-/// Counts texts as the definition's model does, each at most.
+/// Upper bounds of the tokens of texts for the definition's model.
 fn count(assignment: &RunAssignment, texts: &[String]) -> Vec<Tokens> {
     let counts = crate::tokenizer::count(texts, assignment.definition.limits.encoding);
     counts.into_iter().map(|count| count.at_most).collect()
 }
 
-/// What each round of tasks came back with, as its run recorded it, and as the runs of the round
-/// say.
+/// The results of each round of delegated tasks, as its run recorded them, and as the runs of the
+/// round have them.
 fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
     let mut compared = Vec::new();
     let mut replies = 0;
@@ -437,7 +439,7 @@ fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
             continue;
         };
         for (index, result) in results.into_iter().enumerate() {
-            // Models use ids twice: any result of that call will do, or a cut of it.
+            // Models use ids twice: any result of this call matches, or an excerpt of it.
             let same = |known: &&ToolResult| known.call_id == result.call_id;
             let known: Vec<&ToolResult> = recorded.iter().filter(same).collect();
             let id = assignment::round_call_id(replies, index);

@@ -1,18 +1,18 @@
-//! Which sessions stay in memory: a bound of their number and of the bytes they hold, and who
-//! leaves where there are more. One that works stays.
+//! The sessions in memory: limits of their number and bytes, and the choice of sessions that leave.
+//! A working session stays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Parts of a bound that are kept free when sessions have to leave, so that this is rare.
+/// The part of a limit that is freed when sessions have to leave, so that this is rare.
 const SPARE: usize = 8;
 
-/// How much of sessions stays in memory.
+/// The limits of sessions in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidenceBounds {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: usize,
-    /// Bytes of their messages, about, all together.
+    /// The approximate total size of their messages, in bytes.
     pub bytes: u64,
 }
 
@@ -25,15 +25,15 @@ impl Default for ResidenceBounds {
     }
 }
 
-/// What all sessions in memory hold together.
+/// The totals of all sessions in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Total(Arc<Sums>);
 
 #[derive(Debug, Default)]
 struct Sums {
-    /// Bytes, about.
+    /// Bytes, approximately.
     bytes: AtomicU64,
-    /// How often any of them was used: no two uses are at the same time.
+    /// The number of uses of all sessions: each use has its own number.
     uses: AtomicU64,
 }
 
@@ -47,8 +47,8 @@ impl Total {
     }
 }
 
-/// What one session holds, when it was last used, and whether it works. Written by its actor,
-/// read by the supervisor.
+/// The size of a session, its last use, and whether it works. Written by its actor, read by the
+/// supervisor.
 #[derive(Debug)]
 pub(crate) struct Residence {
     total: Total,
@@ -67,12 +67,12 @@ impl Residence {
         }
     }
 
-    /// It was asked for something.
+    /// Records a use.
     pub(crate) fn mark_used(&self) {
         self.used.store(self.total.next_use(), Ordering::Relaxed);
     }
 
-    /// Whether it works, and so cannot leave.
+    /// Sets whether it works, so that it cannot leave.
     pub(crate) fn set_working(&self, works: bool) {
         self.works.store(works, Ordering::Relaxed);
     }
@@ -82,14 +82,14 @@ impl Residence {
         self.works.load(Ordering::Relaxed)
     }
 
-    /// It holds that much now.
+    /// Sets its size.
     pub(crate) fn set_bytes(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         self.total.0.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.total.0.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// As a value, to decide about.
+    /// A copy of the values, for a decision.
     pub(crate) fn to_resident(&self) -> Resident {
         Resident {
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -109,13 +109,13 @@ impl Drop for Residence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resident {
     pub(crate) bytes: u64,
-    /// Its last use among those of all sessions: larger is later.
+    /// The number of its last use: larger is later.
     pub(crate) used: u64,
     pub(crate) works: bool,
 }
 
-/// The sessions that have to leave: those that were used least recently and do not work, until
-/// both bounds hold with some room to spare. The one that was used last stays, however large.
+/// The sessions that have to leave: the least recently used ones that do not work, until both
+/// limits hold with some space to spare. The most recently used session stays, whatever its size.
 pub(crate) fn select_leaving<K: Copy>(live: &[(K, Resident)], bounds: ResidenceBounds) -> Vec<K> {
     let mut count = live.len();
     let mut bytes: u64 = live.iter().map(|(_, one)| one.bytes).sum();

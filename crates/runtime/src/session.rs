@@ -1,12 +1,12 @@
-//! The session actor: carries out what its machine decides.
+//! The session actor: carries out the decisions of its machine.
 //!
-//! Owns the machine, the journal's tail that is not on disk yet, and the prompts of its open
+//! Owns the machine, the part of the journal that is not on disk yet, and the prompts of its open
 //! turns. Clients send to it through their [`Handle`], admitted by permits; its own effects send
-//! their results back. One append is in flight at a time: what is decided meanwhile goes with the
-//! next one, and what is decided while a count or a rendering is under way waits for that, for a
-//! few milliseconds; so does the end of a run for those of its siblings. An effect with
-//! consequences outside waits in the outbox until its intent is on disk.
-//! When the actor dies its runs are cancelled, and its successor asks for them again.
+//! their results back. One append is in flight at a time: decisions made meanwhile go with the next
+//! one. Decisions wait a few milliseconds for a count or a rendering in progress, and the end of a
+//! run waits for those of its siblings. An effect with consequences outside waits in the outbox
+//! until its intent is on disk. When the actor dies its runs are cancelled, and its successor
+//! requests them again.
 
 mod budget_queue;
 mod commit;
@@ -66,87 +66,87 @@ pub(crate) use elsewhere::{MessagePlace, OutsideMessage};
 pub(crate) use feed::{Feed, Following};
 pub(crate) use handle::Entry;
 
-/// How long what was decided waits for a count or a rendering, or the end of a run for those of the
-/// others that are waited for with it, before it goes to the disk alone. Counts and renderings are
-/// over sooner, but for a conversation that was imported just now.
+/// The maximum time that decisions wait for a count or a rendering, or the end of a run for those
+/// of its awaited siblings, before they are written alone. Counts and renderings take less, except
+/// for a newly imported conversation.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
 
-/// What a session is sent.
+/// Messages to the session.
 pub(crate) enum Msg {
     /// Read the journal. Always the first.
     Load,
-    /// Take an input; the reply is given once all that follows from it is on disk.
+    /// Handle an input; the reply is sent after all its events are on disk.
     Request { input: Input, reply: Ack },
-    /// Take what begins a round of a run; the reply is given once all of it is done with.
+    /// Handle an input that begins a round of a run; the reply is sent after the round has ended.
     Round {
         input: Input,
         round: rounds::Round,
         reply: rounds::RoundReply,
     },
-    /// Reserved what a model call may take; the reply is given once that is on disk.
+    /// Reserve a model call; the reply is sent after the reservation is on disk.
     Reserve(budget_queue::QueuedCall),
-    /// The daemon has answered a request: it has lent more of its budget, or has not.
+    /// The budget broker's answer to a request: a larger grant, or a refusal.
     GrantAnswered(u64, Result<Amount, BudgetRefusal>),
-    /// Give back what was lent and is not used.
+    /// Return the unused grant.
     Recall,
-    /// Take what came of an effect.
+    /// Handle the result of an effect.
     Feed(Input),
-    /// The shared prompts of a turn, by definition digest.
+    /// The rendered prompts of a turn, by definition digest.
     Rendered {
         turn: TurnId,
         prefixes: HashMap<Digest, Prefix>,
     },
-    /// What is pending has waited long enough.
+    /// Pending events have waited long enough.
     Flush,
-    /// The tree is about to stop: what is decided goes to the disk.
+    /// The tree is about to stop: write all decisions.
     Drain(DrainGuard),
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
-    /// Look at the state. The reply waits until all that was seen is on disk.
+    /// Inspect the state. The reply waits until all of it is on disk.
     Inspect(Inspection, Ack),
-    /// Look at the state as it is, for a run of this session.
+    /// Inspect the current state, for a run of this session.
     Peek(Inspection, Ack),
-    /// Tell when a turn has ended.
+    /// Report the end of a turn.
     Wait {
         turn: TurnId,
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     },
-    /// Leave memory if nobody was here for a while and there is nothing to do.
+    /// Leave memory if there was no request for a while and there is no work.
     CheckIdle,
-    /// See whether the disk has room again.
+    /// Check whether the disk has free space again.
     RetryLoad,
-    /// Leave memory if there is nothing to do.
+    /// Leave memory if there is no work.
     Leave,
-    /// It was deleted: leave memory.
+    /// The session was deleted: leave memory.
     Forget,
 }
 
 impl Msg {
-    /// Whether somebody wants something of the session.
+    /// Whether the message is a request to the session.
     fn is_request(&self) -> bool {
         !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
     }
 }
 
-/// Held until what was decided is on disk, or cannot come there.
+/// Held until all decisions are on disk, or cannot be written.
 pub(crate) type DrainGuard = mpsc::Sender<Infallible>;
 
 /// The reply to a request.
 pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
 
-/// A look at the state.
+/// An inspection of the state.
 pub(crate) type Inspection = Box<dyn FnOnce(&SessionState) + Send>;
 
-/// What a session is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) id: SessionId,
     pub(crate) env: Arc<Env>,
     pub(crate) tokenizer: tokenizer::Handle,
     pub(crate) compactor: compactor::Handle,
-    /// Where the daemon has a budget.
+    /// None if the daemon has no budget.
     pub(crate) budget_broker: Option<budget_broker::Handle>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
-    /// What is told to those who follow it.
+    /// The channel to its followers.
     pub(crate) feed: Arc<Feed>,
     pub(crate) residence: Arc<Residence>,
 }
@@ -154,7 +154,7 @@ pub(crate) struct Args {
 /// The actor.
 pub(crate) struct Session;
 
-/// Loading, live, to be looked at only, or not to be had.
+/// Loading, live, read-only, or broken.
 pub(crate) enum Phase {
     Loading,
     Live(Box<Live>),
@@ -174,13 +174,13 @@ pub(crate) struct Live {
     epoch: u64,
     /// Sequence number of the last decided event.
     decided: u64,
-    /// Decided, not yet handed to the store.
+    /// Decided events that the store does not have yet.
     pending: Vec<Event>,
-    /// What is pending waits for what is being worked out.
+    /// Whether pending events wait for a result.
     held: bool,
-    /// Somebody waits until nothing is pending.
+    /// Dropped when nothing is pending.
     drained: Option<DrainGuard>,
-    /// Handed to the store.
+    /// Events that the store is writing.
     in_flight: Arc<Vec<Event>>,
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
@@ -188,22 +188,22 @@ pub(crate) struct Live {
     budget_queue: budget_queue::BudgetQueue,
     concurrency_limits: ConcurrencyLimits,
     prefixes: HashMap<(TurnId, Digest), Prefix>,
-    /// Cancels what it guards when the run is no longer wanted, or the session dies.
+    /// Cancels the run if it is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
-    /// Cancels a call of a tool in the same way.
+    /// Cancels a tool call in the same way.
     calls: HashMap<CallPlace, DropGuard>,
-    /// There while hooks are to be told of turns that have ended.
+    /// Held while hooks of ended turns are pending.
     end_hooks: Option<EndHooksGuard>,
-    /// Stops asking a hook in the same way.
+    /// Cancels a question to a hook in the same way.
     hooks: HashMap<HookPlace, DropGuard>,
     /// Cancels the compaction step of a turn in the same way.
     compactions: HashMap<TurnId, DropGuard>,
-    /// Times at which it is to look again. There are none once no turn is open.
+    /// Timers for the next look at the state. Empty when no turn is open.
     wakes: JoinSet<()>,
-    /// When the compaction of a turn began, which has one deadline for all its steps.
+    /// The start of each turn's compaction, whose steps share one deadline.
     compacting: HashMap<TurnId, compactor::CompactionStart>,
     active_at: Timestamp,
-    /// What the search index is told of.
+    /// The messages that the search index has.
     indexed: indexed::Indexed,
     weight: weight::Weight,
 }
@@ -225,7 +225,7 @@ impl State {
             Ok(Loaded::Live(live, reaction)) => {
                 self.args.feed.set_durable(live.decided);
                 self.phase = Phase::Live(live);
-                // What an earlier incarnation held and did not use.
+                // The unused grant of an earlier incarnation.
                 self.on_recall();
                 self.react(myself, reaction);
                 if !was_shown {
@@ -245,7 +245,7 @@ impl State {
         }
     }
 
-    /// Takes an input of a client; the reply waits for the disk.
+    /// Handles an input of a client; the reply waits for the disk.
     fn on_request(&mut self, myself: &ActorRef<Msg>, input: Input, reply: Ack) {
         match self.decide(input) {
             Ok(reaction) => {
@@ -259,10 +259,10 @@ impl State {
         }
     }
 
-    /// Takes what came of an effect. A refusal means that it came too late to matter.
+    /// Handles the result of an effect. A refusal means that it came too late.
     fn on_feed(&mut self, myself: &ActorRef<Msg>, input: Input) {
-        // A run whose pool was stopped before the session has not failed: it goes on at the next
-        // start, as everything does that is open.
+        // A run whose pool was stopped before the session has not failed: it continues at the next
+        // start, like everything that is open.
         if self.args.env.is_stopping() {
             return;
         }
@@ -333,7 +333,7 @@ impl State {
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         };
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = reply.send(state.map(look));
     }
 
@@ -375,7 +375,7 @@ impl State {
         }
     }
 
-    /// Puts decided events on their way to the disk, and carries out what may be carried out.
+    /// Starts writing decided events, and carries out the effects that may be carried out.
     fn react(&mut self, myself: &ActorRef<Msg>, reaction: Reaction) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -392,7 +392,7 @@ impl State {
         let waits = reaction.starts_computation() || reaction.can_be_batched(live.machine.state());
         live.held = waits && (live.held || first) && !self.args.env.is_stopping();
         match live.pending.is_empty() {
-            // Those of an import are many: they are not copied.
+            // An import has many events: they are moved, not copied.
             true => live.pending = reaction.events,
             false => live.pending.extend(reaction.events),
         }
@@ -409,7 +409,7 @@ impl State {
         }
     }
 
-    /// Carries out effects; a tree that is stopping begins nothing, its next start does.
+    /// Carries out effects. A stopping tree begins nothing; its next start does.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
         if self.args.env.is_stopping() || self.may_be_taken_over() {
             return;
@@ -427,7 +427,7 @@ fn flush_later(session: &ActorRef<Msg>) {
     let session = session.clone();
     tokio::spawn(async move {
         tokio::time::sleep(BATCH_DELAY).await;
-        // One that died meanwhile has nothing pending.
+        // A session that died meanwhile has nothing pending.
         let _ = session.send_message(Msg::Flush);
     });
 }

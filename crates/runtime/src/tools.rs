@@ -1,9 +1,9 @@
-//! The tools agents call: `read_message` and `recall` give back what was said, whole, whether
-//! or not it is still in the context; `recall` also finds it by words; `delegate` gives a task to
-//! another agent; those of servers ([`crate::mcp`]) have effects outside.
+//! The tools of agents: `read_message` and `recall` return complete messages, whether or not they
+//! are still in the context; `recall` also searches them; `delegate` gives a task to another agent;
+//! the tools of servers ([`crate::mcp`]) have effects outside.
 //!
-//! Every agent of a turn is told of the same tools; which of them it may call is enforced here.
-//! What a model gets wrong is answered to the model, as an error it can act on.
+//! The prompt of every agent of a turn contains the same tools; the permissions of each agent are
+//! enforced here. Errors of a model are returned to the model as error results.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ mod steps;
 
 pub(crate) use client_tools::client_calls;
 
-/// The most characters one result has, the note about the rest aside.
+/// The maximum number of characters of one result, without the note about the rest.
 const MAX_CHARS: usize = 16_000;
 
-/// The tool by which an agent gives a task to another one. Only agents that name it have it.
+/// The tool by which an agent delegates a task. Only agents that list it have it.
 pub const DELEGATE: &str = unisono_session::reserve::DELEGATE;
 pub(crate) const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
@@ -40,13 +40,13 @@ const RECALL: &str = "recall";
 /// The names of the built-in tools, sorted.
 pub const BUILT_IN: [&str; 4] = [COMPACT, DELEGATE, READ_MESSAGE, RECALL];
 
-/// What is said of `recall` where it reaches further than the branch.
+/// The addition to the description of `recall` if its scope is larger than the branch.
 const WIDER_RECALL: &str =
     " What was said in other branches or sessions is found as well, after that.";
-/// The arguments of `recall` there.
+/// The additional arguments of `recall` in that case.
 const WIDER_RECALL_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it."}},"additionalProperties":false}"#;
 
-/// The built-in tools, sorted by name, for agents that may read so far.
+/// The built-in tools, sorted by name, for this scope of `recall`.
 pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {
     let mut specs = specs_on_branch();
     if reach == RecallScope::Branch {
@@ -61,7 +61,7 @@ pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {
     specs
 }
 
-/// How the arguments of a built-in tool end.
+/// The end of the arguments of a built-in tool.
 const END_OF_ARGUMENTS: &str = r#"},"additionalProperties":false}"#;
 
 fn specs_on_branch() -> Vec<ToolSpec> {
@@ -94,14 +94,14 @@ fn specs_on_branch() -> Vec<ToolSpec> {
     ]
 }
 
-/// What a model is told of the call in which its reply was cut off.
+/// The result for the model of a call in which its reply was cut off.
 const CUT_OFF: &str = "[not made: your reply reached its longest length in the middle of this call; make it again, with less before it or in fewer words]";
 
-/// How a call is carried out.
+/// The route of a call.
 enum CallRoute {
-    /// Not at all: the model is told why.
+    /// Not made: the reason for the model.
     Refused(String),
-    /// Here.
+    /// In this process.
     BuiltIn,
     /// By another agent.
     Delegate,
@@ -109,28 +109,28 @@ enum CallRoute {
     Outside,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct CallOutcome {
-    /// What its model is told.
+    /// The result for its model.
     pub(crate) result: ToolResult,
-    /// Where another agent was given a task: which of the round's tasks it is, from 0.
+    /// For a delegated task: its index in the round, from 0.
     pub(crate) task: Option<usize>,
 }
 
-/// The calls of a reply, each sent its way.
+/// The calls of a reply by route.
 struct RoutedCalls {
     routes: Vec<CallRoute>,
     tasks: Vec<DelegateCall>,
     outside: Vec<NewCall>,
 }
 
-/// Runs the calls of a reply: no more of them than a reply may make, and not the one that it was
-/// cut off in: what of that has come is not what the model was about to ask for. The others are
-/// answered, so that the exchange is whole.
+/// Makes the calls of a reply, up to the maximum number and without the call in which the reply was
+/// cut off, because its content is incomplete. The others get a result without being made, so that
+/// the exchange is complete.
 ///
 /// # Errors
-/// As [`call_all`].
+/// See [`call_all`].
 pub(crate) async fn call_all_of(
     reply: &Reply,
     round: u32,
@@ -149,7 +149,8 @@ pub(crate) async fn call_all_of(
         },
         task: None,
     };
-    // Said once: a sentence for each of thousands of calls would fill the window.
+    // The explanation is given once: a sentence for each of thousands of calls would fill the
+    // window.
     let too_many: Arc<str> = too_many(cap, reply.calls.len()).into();
     let texts = std::iter::once(too_many).chain(std::iter::repeat(NOT_MADE.into()));
     let excess = excess_calls.iter().zip(texts);
@@ -159,10 +160,10 @@ pub(crate) async fn call_all_of(
     Ok(results)
 }
 
-/// What a model is told of the calls after the first that is beyond.
+/// The result of the other excess calls, for the model.
 const NOT_MADE: &str = "[not made]";
 
-/// What a model is told of the first of the calls beyond those that one reply may make.
+/// The result of the first excess call, for the model.
 fn too_many(cap: u32, called: usize) -> String {
     format!(
         "[not made: one reply may make {cap} calls of tools, this one has {called}; make this call \
@@ -170,8 +171,8 @@ fn too_many(cap: u32, called: usize) -> String {
     )
 }
 
-/// How many of a reply's calls are whole: all but the last where it was cut off and that has no
-/// arguments yet, or none that can be read.
+/// The number of complete calls of a reply: all but the last one if the reply was cut off and the
+/// arguments of that call are missing or invalid.
 fn complete_calls(reply: &Reply) -> usize {
     let has_arguments = |call: &ToolCall| {
         let read = serde_json::from_str::<Map<String, Value>>(&call.arguments);
@@ -182,12 +183,11 @@ fn complete_calls(reply: &Reply) -> usize {
     reply.calls.len() - usize::from(is_incomplete)
 }
 
-/// Runs the calls of one reply and gives their results in order. What they give to other agents
-/// is handed in together, as that round of the run, and so is what they call outside; all of it
-/// is worked on at the same time.
+/// Makes the calls of one reply and returns their results in order. Its delegated tasks form one
+/// round of the run, and so do its external calls; all of them are processed concurrently.
 ///
 /// # Errors
-/// The session is gone. What the model got wrong is a result, not an error.
+/// The session is gone. Errors of the model are results.
 pub(crate) async fn call_all(
     calls: &[ToolCall],
     round: u32,
@@ -211,7 +211,7 @@ pub(crate) async fn call_all(
     let delegated = ctx.delegate_round(round, tasks);
     let (built_in, delegated, outside) =
         tokio::try_join!(built_in, delegated, ctx.call_external_tools(round, outside))?;
-    // As many came back as were handed in.
+    // There are as many results as calls.
     let (mut built_in, mut delegated, mut outside) = (
         built_in.into_iter(),
         delegated.into_iter(),
@@ -246,7 +246,7 @@ pub(crate) async fn call_all(
     Ok(results.collect())
 }
 
-/// Sends each call its way, if the agent may make it and its arguments can be read.
+/// Determines the route of each call, if the agent may make it and its arguments are valid.
 fn route_calls(calls: &[ToolCall], ctx: &Ctx) -> RoutedCalls {
     let mut sorted = RoutedCalls {
         routes: Vec::with_capacity(calls.len()),
@@ -286,14 +286,14 @@ impl RoutedCalls {
     }
 }
 
-/// What the model was told of a tool.
+/// The specification of a tool in the model's prompt.
 fn spec<'c>(name: &str, ctx: &'c Ctx) -> Result<&'c ToolSpec, String> {
     let mut tools = ctx.assignment().tools.iter();
     let tool = tools.find(|tool| *tool.name == *name);
     tool.ok_or_else(|| format!("tool `{name}` does not exist"))
 }
 
-/// Runs one call of a tool that needs nobody else.
+/// Makes one call of a tool in this process.
 async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     match &*call.name {
         COMPACT => Ok(compact(ctx)),
@@ -302,7 +302,7 @@ async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     }
 }
 
-/// The call itself is what the session reads ([`tool::COMPACT`]).
+/// The session reads the call itself ([`tool::COMPACT`]).
 fn compact(ctx: &Ctx) -> Outcome {
     match ctx.assignment().role {
         RunRole::Lead => Ok("the conversation is summarised before the next turn".to_owned()),
@@ -310,13 +310,13 @@ fn compact(ctx: &Ctx) -> Outcome {
     }
 }
 
-/// Whether a call is journaled before it is made: it is, but for those that only read the
-/// conversation, or ask for what comes after the turn.
+/// Whether a call is journaled before it is made: all calls are, except those that only read the
+/// conversation or request a compaction.
 pub(crate) fn is_journaled(name: &str) -> bool {
     ![COMPACT, READ_MESSAGE, RECALL].contains(&name)
 }
 
-/// Whether the agent may call it, by its definition, and it exists.
+/// Checks that the tool exists and that the agent's definition permits it.
 pub(crate) fn check_permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let allowed = &ctx.definition().tools;
     let tools = &ctx.assignment().tools;
@@ -341,7 +341,7 @@ pub(crate) fn check_permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     Err(format!("tool `{name}` {what}; {usable}"))
 }
 
-/// What a tool gives back, or what is wrong with the call.
+/// The result of a tool, or the error of the call.
 type Outcome = Result<String, String>;
 
 #[derive(Deserialize)]
@@ -391,7 +391,7 @@ fn paged_message(message: &Message, skip: usize) -> Outcome {
     paged_text(&format_message(message), n, skip, next)
 }
 
-/// As much of a text about a message as fits, and the call that reads on.
+/// As much of a text about a message as fits, and the call that returns the rest.
 fn paged_text(
     text: &str,
     n: impl fmt::Display,
@@ -416,12 +416,12 @@ fn paged_text(
     Ok(out)
 }
 
-/// A message as a model reads it: who, then what.
+/// A message as a text for a model: a heading, then the content.
 fn format_message(message: &Message) -> String {
     format!("{}:\n{}", heading(message), message.countable_text())
 }
 
-/// Who said which message, and when.
+/// The number, author and time of a message.
 fn heading(message: &Message) -> String {
     let author = message.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();

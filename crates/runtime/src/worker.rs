@@ -1,11 +1,12 @@
-//! A worker actor: one attempt of one run at a time, from its brief to its end.
+//! A worker actor: one attempt of one run at a time, from its assignment to its end.
 //!
-//! Owns the attempt's brief and context; its pool starts it, linked, and sends it another attempt
-//! once it has ended one. A panic of the agent ends the worker; the pool sees that and reports the
-//! attempt as lost.
+//! Owns the attempt's assignment and context; its pool starts it, linked, and sends it another
+//! attempt after the end of one. A panic of the agent ends the worker; the pool notices that and
+//! reports the attempt as lost.
 //!
-//! An agent kind that is an actor of its author's ([`Extensions::actor`](crate::Extensions::actor))
-//! is sent [`Msg`] by the worker of each attempt, which keeps its time limit and its cancellation.
+//! For an agent kind that is an actor of its author
+//! ([`Extensions::actor`](crate::Extensions::actor)), the worker of each attempt sends [`Msg`] and
+//! enforces time limit and cancellation.
 
 mod job;
 
@@ -44,18 +45,18 @@ pub(crate) struct Attempt {
     pub(crate) prefix: Prefix,
     pub(crate) port: Port,
     pub(crate) cancelled: CancellationToken,
-    /// Its places among the runs of its turn and its session.
+    /// Its permits among the runs of its turn and its session.
     pub(crate) turn_permits: RunPermits,
 }
 
-/// What a worker is sent: an attempt, and the number under which its pool knows it.
+/// The message to a worker: an attempt, and its number in the pool.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) ticket: u64,
     pub(crate) attempt: Box<Attempt>,
 }
 
-/// What a worker is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) pool: ActorRef<pool::Msg>,
@@ -90,7 +91,7 @@ impl Actor for Worker {
     }
 }
 
-/// What everything that is logged meanwhile belongs to, whatever its level.
+/// The tracing span of everything that is logged during the attempt, at every level.
 fn span(assignment: &RunAssignment) -> Span {
     let RunAssignment {
         session, turn, run, ..
@@ -99,7 +100,7 @@ fn span(assignment: &RunAssignment) -> Span {
     tracing::error_span!("run", %session, %turn, %run, %agent, attempt)
 }
 
-/// Runs the agent until it ends, is cancelled or takes too long.
+/// Runs the agent until it ends, is cancelled or times out.
 async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd {
     let definition = attempt.assignment.definition.clone();
     let limit = Duration::from_millis(definition.timeout_ms);
@@ -112,7 +113,7 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
         results: attempt.assignment.results.clone(),
     };
     let cancelled = attempt.cancelled.clone();
-    // What works for the agent elsewhere learns of any end of the attempt.
+    // Work of the agent elsewhere is notified of any end of the attempt.
     let over = cancelled.child_token();
     let _tell = over.clone().drop_guard();
     let permits = RunPermits::default();
@@ -154,12 +155,12 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
             Err(Failure::new(RunCause::Stuck, reason))
         }
     };
-    // What the agent left running elsewhere keeps no place.
+    // Remaining work of the agent elsewhere holds no permit.
     drop((
         permits.yield_permits(),
         attempt.turn_permits.yield_permits(),
     ));
-    // An agent says what its replies used.
+    // An agent reports the usage of its replies.
     let besides = known.auxiliary_usage();
     ended(result.map(|answer| Answer {
         usage: answer.usage + besides,
@@ -167,8 +168,8 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
     }))
 }
 
-/// Done when an agent makes no progress. A program and a server say nothing while they work: only
-/// their time limit bounds them.
+/// Completes when an agent makes no progress. Programs and servers report none while they work:
+/// only their time limit applies to them.
 async fn wait_until_stuck(kind: &AgentKind, watchdog: &Watchdog, length: Duration) {
     match kind {
         AgentKind::Llm | AgentKind::Custom(_) | AgentKind::Pipeline => {

@@ -1,4 +1,4 @@
-//! An agent of another program, given its task over the Agent2Agent protocol (1.0).
+//! An agent of another program, called with the Agent2Agent protocol (1.0).
 //!
 //! ```text
 //! card ─► send ─► follow ─► answer
@@ -6,9 +6,9 @@
 //!          └ journaled before it is sent, and with the task that came of it
 //! ```
 //!
-//! A later attempt and a later process follow the task that is journaled, and send nothing again. Where
-//! nobody knows whether a message arrived, the agent's contract decides: `idempotent` sends it
-//! again under the same id, `at_most_once` fails.
+//! A later attempt or process follows the journaled task and sends nothing again. If it is unknown
+//! whether a message arrived, the agent's contract decides: `idempotent` sends it again under the
+//! same id, `at_most_once` fails.
 
 mod card;
 mod journaled;
@@ -40,13 +40,13 @@ const VERSION: [(&str, &str); 2] = [
     ("A2A-Version", a2a::VERSION),
     ("Content-Type", "application/json"),
 ];
-/// Bytes of the largest card.
+/// The maximum size of a card, in bytes.
 const CARD_BYTES: usize = 1024 * 1024;
-/// How long a request may take that waits for nothing.
+/// The timeout of a request that returns at once.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a stream may say nothing before the task is asked for.
+/// The time without an event after which the task is polled instead of the stream.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long it is waited before the task is asked for again: at first, and at most.
+/// The first and the longest pause between two polls.
 const POLL_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Carries out definitions of kind `a2a`.
@@ -80,7 +80,7 @@ impl Agent for A2aAgent {
 }
 
 impl A2aAgent {
-    /// Reads the card, and finds where the agent is asked.
+    /// Reads the card and returns the endpoint of the agent.
     async fn peer(&self, ctx: &Ctx) -> Result<Peer, Failure> {
         let at = card::address(&self.remote.url);
         let post = self.post(ctx, &at, CARD_BYTES)?;
@@ -111,21 +111,21 @@ impl A2aAgent {
     }
 }
 
-/// An agent elsewhere, and the run that asks it.
+/// A remote agent, and the run that calls it.
 struct Remote {
     post: Post,
     peer: Peer,
     ctx: Ctx,
 }
 
-/// An error of JSON-RPC.
+/// A JSON-RPC error.
 #[derive(Debug, Deserialize)]
 struct RpcError {
     code: i64,
     message: String,
 }
 
-/// A response of JSON-RPC.
+/// A JSON-RPC response.
 #[derive(Debug, Deserialize)]
 struct Response {
     #[serde(default)]
@@ -134,16 +134,16 @@ struct Response {
     error: Option<RpcError>,
 }
 
-/// Why a call gave nothing.
+/// The reason why a call has no result.
 enum CallError {
-    /// The other side says why.
+    /// The remote agent refused it.
     Refused(RpcError),
-    /// Nobody knows whether it arrived.
+    /// It is unknown whether it arrived.
     Broken(Failure),
 }
 
 impl Remote {
-    /// What came of the message that is sent: as it is journaled, or by sending it now.
+    /// The result of the current message: the journaled one, or that of sending it now.
     async fn send_or_resume(&self, number: u32, contract: Contract) -> Result<SendResult, Failure> {
         let steps = &self.ctx.assignment().steps;
         let sending = MessageState::read(steps, number);
@@ -184,7 +184,7 @@ impl Remote {
         self.ctx.step(&name, async { Ok(begun) }).await
     }
 
-    /// The task with what the agent is given of the conversation.
+    /// The task with the agent's context as a message.
     fn message(&self, id: &str) -> Value {
         let assignment = self.ctx.assignment();
         let document = request::document(assignment, self.ctx.prefix()).concat();
@@ -199,7 +199,7 @@ impl Remote {
         json!({"messageId": id, "role": "ROLE_USER", "parts": [task, context]})
     }
 
-    /// Follows a task up to its end.
+    /// Follows a task to its end.
     async fn follow(self: &Arc<Remote>, number: u32, id: String) -> Result<Answer, Failure> {
         let mut watch = CancelGuard::new(self, &id);
         let mut wait = POLL_PAUSES.0;
@@ -240,7 +240,7 @@ impl Remote {
         }
     }
 
-    /// The task as it is.
+    /// The current state of the task.
     async fn task_outcome(&self, id: &str) -> Result<Outcome, Failure> {
         match self.call::<RemoteTask>("GetTask", json!({"id": id})).await {
             Ok(task) => Ok(outcome::read(&task)),
@@ -260,8 +260,8 @@ impl Remote {
         }
     }
 
-    /// Tells what the remote agent says of its task, as long as it does; whether it said that the task
-    /// has ended, or waits.
+    /// Reports the progress of the remote task while its stream lasts; returns whether the task has
+    /// ended or waits for input.
     async fn listen(&self, id: &str) -> bool {
         let body = rpc("SubscribeToTask", &json!({"id": id}));
         let (mut settled, mut bytes) = (false, 0_usize);
@@ -300,7 +300,7 @@ impl Remote {
         settled
     }
 
-    /// Has the remote task cancelled, if it can be.
+    /// Cancels the remote task, if it can be cancelled.
     async fn cancel(&self, id: &str) {
         if let Err(CallError::Broken(failed)) =
             self.call::<Value>("CancelTask", json!({"id": id})).await
@@ -309,7 +309,7 @@ impl Remote {
         }
     }
 
-    /// Journals that nothing comes of what was sent any more: another attempt sends anew.
+    /// Journals that the message has no result: another attempt sends a new message.
     async fn give_up(&self, number: u32, failure: Failure) -> Failure {
         let name = journaled::over_step(number);
         let reason = failure.reason.to_string();
@@ -336,7 +336,7 @@ impl Remote {
     }
 }
 
-/// A request of JSON-RPC.
+/// A JSON-RPC request.
 fn rpc(method: &str, params: &Value) -> Vec<u8> {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     request.to_string().into_bytes()
@@ -353,8 +353,8 @@ fn broken_connection(url: &str, failed: &unisono_model::dialect::Failure) -> Fai
     }
 }
 
-/// A remote task that is followed. Where the run is cancelled meanwhile, or gives it up, the task is
-/// cancelled; where the program ends, it is followed again by the next one.
+/// A remote task that is followed. If the run is cancelled or gives up, the task is cancelled. If
+/// the program ends, the next process follows it again.
 struct CancelGuard {
     remote: Arc<Remote>,
     id: String,

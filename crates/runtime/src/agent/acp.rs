@@ -1,12 +1,12 @@
-//! A coding agent: a program that speaks the Agent Client Protocol, in lines of JSON-RPC.
+//! A coding agent: a program that speaks the Agent Client Protocol (lines of JSON-RPC).
 //!
 //! ```text
 //! worktree ─► start ─► initialize ─► session/new ─► session/prompt ─► answer
 //!    └ journaled before it is made       journaled before it is sent ┘  └ journaled
 //! ```
 //!
-//! Nobody can see what an agent did with a prompt that was cut short. Its contract decides then:
-//! `idempotent` gives the task again, `at_most_once` fails and says where to look.
+//! The effects of an interrupted prompt are unknown. The contract decides: `idempotent` gives the
+//! task again, `at_most_once` fails and names the working directory.
 
 mod journaled;
 mod peer;
@@ -31,7 +31,7 @@ use protocol::{Message, Prompted};
 use turn::{Effect, Turn};
 use worktree::Worktree;
 
-/// How long an agent may take to stop its work before it is ended.
+/// The time for an agent to stop its work before it is killed.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 const PROMPT: &str = "session/prompt";
 
@@ -51,7 +51,7 @@ impl Agent for AcpAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         ctx.check_prefix()?;
         let steps = &ctx.assignment().steps;
-        // What earlier tries left is removed, or told.
+        // Worktrees of earlier tries are removed, or reported.
         let mut kept = Vec::new();
         for place in journaled::places(steps) {
             if let Some(worktree) = place.worktree {
@@ -76,7 +76,7 @@ impl Agent for AcpAgent {
 }
 
 impl AcpAgent {
-    /// Where a try works; it is journaled, then made.
+    /// The working directory of a try. It is journaled, then created.
     async fn prepare_place(&self, ctx: &Ctx, number: u32) -> Result<Place, Failure> {
         let cwd = self.acp.command.cwd.as_deref().unwrap_or(".");
         let cwd = std::path::absolute(cwd).and_then(std::fs::canonicalize);
@@ -134,7 +134,7 @@ impl AcpAgent {
     }
 }
 
-/// The answer of a run, with the worktrees that are kept.
+/// The answer of a run, with the kept worktrees.
 fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
     let mut parts = vec![answered.text.trim().to_owned()];
     parts.extend(kept.iter().cloned());
@@ -149,8 +149,8 @@ fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
     })
 }
 
-/// What an agent is told, in two pieces: the context as all programs are given it, which siblings
-/// share, then its instructions and the task.
+/// The prompt in two pieces: the shared context in the same form as for all programs, then the
+/// instructions and the task.
 pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] {
     let heading = match &assignment.snapshot {
         Some(snapshot) => Some(format!(
@@ -174,10 +174,10 @@ pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] 
     [head.into(), parts.join("\n\n").into()]
 }
 
-/// Why a try gave no answer.
+/// A try without an answer.
 struct FailedTry {
     failure: Failure,
-    /// Whether the agent did nothing, so that it may be given the task again.
+    /// Whether the agent did nothing, so that it may get the task again.
     is_over: bool,
 }
 
@@ -190,14 +190,14 @@ impl From<Failure> for FailedTry {
     }
 }
 
-/// A try: the program, and what it works on. Where it is dropped before it is left, the agent is
-/// told to stop, and ended.
+/// A running try: the program and its working directory. If it is dropped early, the agent is asked
+/// to stop, and killed.
 struct RunningTry {
     ctx: Ctx,
     number: u32,
     place: Place,
     peer: Option<Peer>,
-    /// The session whose prompt is worked on.
+    /// The session with a prompt in progress.
     working: Option<String>,
     is_prompted: bool,
 }
@@ -214,7 +214,7 @@ impl RunningTry {
         }
     }
 
-    /// Gives the agent its task, and follows it to the end.
+    /// Sends the task to the agent, and follows it to the end.
     async fn work(&mut self, acp: &Acp) -> Result<Answered, FailedTry> {
         let command = Command {
             cwd: Some(self.place.directory.as_str().into()),
@@ -245,7 +245,8 @@ impl RunningTry {
         Ok(self.ctx.step(&name, async { Ok(answered) }).await?)
     }
 
-    /// Ends the program, and removes what is of no use. What came of it, and what is kept.
+    /// Ends the program, and removes an unchanged worktree. Returns the result and the kept
+    /// worktree.
     async fn leave(
         mut self,
         worked: Result<Answered, FailedTry>,
@@ -315,7 +316,7 @@ async fn follow(
     }
 }
 
-/// What a prompt came to.
+/// The result of a prompt.
 fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, FailedTry> {
     let ended = |failure| FailedTry {
         failure,
@@ -348,11 +349,11 @@ fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered
     })
 }
 
-/// Tells an agent to stop, and waits until it has, for a short while.
+/// Asks an agent to stop, and waits for it for a short time.
 async fn stop(peer: &mut Peer, session: &str) {
     peer.send(&protocol::cancel(session));
     let stopped = async {
-        // The one response that is still to come is the prompt's.
+        // The only outstanding response is that of the prompt.
         while peer
             .message()
             .await
@@ -368,7 +369,7 @@ impl Drop for RunningTry {
     fn drop(&mut self) {
         let (peer, session) = (self.peer.take(), self.working.take());
         let worktree = self.place.worktree.take();
-        // Without a runtime the program is ended with its value.
+        // Without a runtime the program is killed when the value is dropped.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };

@@ -1,11 +1,11 @@
-//! What a model's error is to a run: the cause that decides about another attempt.
+//! Maps errors of models to failures of runs: the cause decides about another attempt.
 
 use unisono_model::language::{Class, Error};
 use unisono_session::run::RunCause;
 
 use super::Failure;
 
-/// The end of an attempt whose model failed so.
+/// The failure of an attempt with this error of its model.
 pub(super) fn model_failure(error: &Error) -> Failure {
     Failure {
         wait_ms: error.class.retry_after_ms(),
@@ -35,7 +35,7 @@ pub(super) const fn cause_of_class(class: Class) -> RunCause {
 
 #[cfg(test)]
 mod tests {
-    //! Which errors are worth another attempt.
+    //! Errors with and without another attempt.
 
     use unisono_model::language::Stage;
 

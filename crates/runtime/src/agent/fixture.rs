@@ -1,4 +1,4 @@
-//! For tests: an attempt of a run whose session is a record.
+//! For tests: an attempt of a run whose session is a recording.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ use crate::watchdog::Watchdog;
 
 const SESSION: SessionId = SessionId::from_u128(1);
 
-/// What an attempt is made of; change what a test is about.
+/// The parts of an attempt; tests change those that they need.
 #[derive(Clone)]
 pub(crate) struct Attempt {
     pub(crate) definition: Definition,
@@ -56,7 +56,7 @@ pub(crate) struct Attempt {
     pub(crate) limit: Limit,
 }
 
-/// The session's end of the line: it keeps what it is told.
+/// A session port that records its calls.
 #[derive(Clone, Default)]
 pub(crate) struct Session(Arc<Record>);
 
@@ -76,34 +76,34 @@ struct Record {
 }
 
 impl Session {
-    /// The steps it was sent.
+    /// The recorded steps.
     pub(crate) fn steps(&self) -> Vec<Arc<Step>> {
         self.0.steps.lock().unwrap().clone()
     }
 
-    /// What it was told of the progress.
+    /// The recorded progress.
     pub(crate) fn progress(&self) -> Vec<Arc<str>> {
         self.0.progress.lock().unwrap().clone()
     }
 
-    /// The tasks for other agents it was sent, with their round.
+    /// The delegated tasks, with their rounds.
     pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
         self.0.rounds.lock().unwrap().clone()
     }
 
-    /// Its agent was handed that result.
+    /// Gives its agent this result.
     pub(crate) fn handed(&self, name: &str, text: &str) {
         let mut results = self.0.results.lock().unwrap();
         results.insert(name.to_owned(), text.into());
     }
 
-    /// An agent took these steps before it wrote that message.
+    /// Sets the steps of the agent that wrote this message.
     pub(crate) fn acted(&self, n: u32, steps: Vec<Step>) {
         let steps = steps.into_iter().map(Arc::new).collect();
         self.0.acts.lock().unwrap().insert(Ordinal(n), steps);
     }
 
-    /// What is answered to calls that would be made, in order.
+    /// The answers to reservations, in order.
     pub(crate) fn budget(
         &self,
         answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>,
@@ -111,18 +111,18 @@ impl Session {
         self.0.budget.lock().unwrap().extend(answers);
     }
 
-    /// The calls it was asked for, and those it was told the end of.
+    /// The reserved calls, and the reported ends.
     pub(crate) fn calls(&self) -> (Vec<ReservationRequest>, Vec<(u32, CallEnd)>) {
         let asked = self.0.asked.lock().unwrap().clone();
         (asked, self.0.settled.lock().unwrap().clone())
     }
 
-    /// The calls for which something was paid besides their replies.
+    /// The calls with costs in addition to their replies.
     pub(crate) fn prepaid(&self) -> Vec<Option<u32>> {
         self.0.spent.lock().unwrap().clone()
     }
 
-    /// From now on no step is journaled.
+    /// Makes all later steps fail.
     pub(crate) fn refuse(&self, failure: Failure) {
         *self.0.refuses.lock().unwrap() = Some(failure);
     }
@@ -137,7 +137,7 @@ impl SessionPort for Session {
         Box::pin(async { refused.map_or(Ok(()), Err) })
     }
 
-    /// Every agent but `nobody` did its task.
+    /// Every agent except `nobody` did its task.
     fn delegate(
         &self,
         _: RunId,
@@ -163,7 +163,7 @@ impl SessionPort for Session {
         Box::pin(async { Ok(results) })
     }
 
-    /// As the test has prepared; without more, every call is the last.
+    /// As the test prepared; without a prepared answer, every call is the last.
     fn reserve(
         &self,
         _: RunId,
@@ -185,7 +185,7 @@ impl SessionPort for Session {
         self.0.steps.lock().unwrap().push(step);
     }
 
-    /// A token a byte.
+    /// One token per byte.
     fn call_tools(
         &self,
         run: RunId,
@@ -273,7 +273,7 @@ impl SessionPort for Session {
     fn text_delta(&self, _: RunId, _: &str) {}
 }
 
-/// A session of these messages, and its tree.
+/// A session with these messages, and its tree.
 async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
     let (journal, mut tree) = (Journal::new(Arc::new(Memory::new())), Tree::default());
     let event = |fact| Event {
@@ -300,8 +300,8 @@ async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
 }
 
 impl Attempt {
-    /// An attempt of an agent of that kind on a conversation of these texts, said by user and
-    /// assistant in turn.
+    /// An attempt of an agent of this kind on a conversation of these texts, alternately by user
+    /// and assistant.
     pub(crate) fn new(kind: AgentKind, texts: &[&str]) -> Attempt {
         let mut tree = Tree::default();
         for (index, text) in texts.iter().enumerate() {
@@ -333,7 +333,7 @@ impl Attempt {
         }
     }
 
-    /// The context it is given.
+    /// Its context.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (checkpoints, alterations) = (Checkpoints::default(), Alterations::default());
         let pinned = BTreeSet::new();
@@ -345,7 +345,7 @@ impl Attempt {
         )
     }
 
-    /// The built-in tools, and those that are lent, which take anything.
+    /// The built-in tools, and the client tools, which accept any arguments.
     fn tools(&self) -> Vec<ToolSpec> {
         let client_options = self.client_options.tools.iter().map(|name| ToolSpec {
             name: name.clone(),
@@ -358,7 +358,7 @@ impl Attempt {
             .collect()
     }
 
-    /// What its agent is run with.
+    /// The context object of its agent.
     pub(crate) fn ctx(&self) -> Ctx {
         let snapshot = Arc::new(self.snapshot());
         let prefix = prompt::render(Some(&snapshot), &group(&self.definition));
@@ -424,7 +424,7 @@ pub(crate) fn sh(script: &str) -> Command {
     }
 }
 
-/// The task every attempt of this fixture has.
+/// The task of every attempt of this fixture.
 pub(crate) fn task() -> Task {
     Task {
         text: "list the risks".into(),

@@ -1,11 +1,11 @@
-//! The model-driven agent: asks its model, runs the tools it calls, until it answers.
+//! The model-driven agent: calls its model and the requested tools until the model answers.
 //!
-//! What comes next follows from the recorded steps ([`unisono_session::run::next`]), so an
-//! attempt after a crash goes on where the journal ends. Each reply that calls tools and each
-//! round of results is on disk before anything is done with it; the reply that answers, or calls
-//! what whoever asked has lent, is the run's ending. Where another model stood in for that reply it
-//! is a step as well: an ending does not say whose it is. A reply that fails the attempt is paid for
-//! and is no step: another attempt asks anew.
+//! The recorded steps determine the next action ([`unisono_session::run::next`]), so an attempt
+//! after a crash continues at the end of the journal. Each reply with tool calls and each round of
+//! results is on disk before its consequences. The reply that answers, or that calls client tools,
+//! becomes the ending of the run. If a fallback gave that reply, it is a step as well, because an
+//! ending does not name its model. A reply that fails the attempt is paid for, but it is not a
+//! step: another attempt asks again.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::{Agent, Answer, Ctx, Failure, PaidReply, Task};
 use crate::{schema, tools};
 use meter::ExchangeMeter;
 
-/// Carries out definitions of kind `llm` with the model they name.
+/// Carries out definitions of kind `llm` with their models.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LlmAgent;
 
@@ -76,7 +76,8 @@ impl Agent for LlmAgent {
                         None => Err(Failure::new(RunCause::Overflow, reason)),
                     };
                 }
-                // These are apart, so that a run without them does not make room for them.
+                // In a separate function, so that a run without summaries does not allocate for
+                // them.
                 NextAction::Summarise { replaced, cap } => {
                     Box::pin(summary::step(&steps, replaced, cap, &ctx)).await?
                 }
@@ -97,11 +98,11 @@ struct ModelRequest<'r> {
     wrap_up: Option<Arc<str>>,
 }
 
-/// What came of it.
+/// The outcome of a model call.
 enum ReplyOutcome {
-    /// The run's next step: a reply with calls, or the room there is where it was too large.
+    /// The next step of the run: a reply with calls, or the headroom after an oversized request.
     Stepped(Step),
-    /// The run's end, after a last step where there is one.
+    /// The end of the run, after a last step if there is one.
     Ended {
         step: Option<Step>,
         ended: Result<Answer, Failure>,
@@ -115,7 +116,7 @@ impl ReplyOutcome {
 }
 
 impl ModelRequest<'_> {
-    /// Makes it. `narrowed` is the request before it, where that was too large.
+    /// Sends it. `narrowed` is the previous request, if that was too large.
     async fn make(
         self,
         narrowed: &mut Option<OversizedRequest>,
@@ -184,8 +185,8 @@ impl ModelRequest<'_> {
     }
 }
 
-/// How the run ends with a reply after these steps, if it does. `budget` is set where a budget
-/// allowed no further one.
+/// The ending of the run with a reply after these steps, if it is the last one. `budget` is set if
+/// a budget permits no further call.
 fn ending(
     reply: &Reply,
     steps: &[Arc<Step>],
@@ -207,7 +208,7 @@ fn ending(
     ends.then(|| answer(reply.clone(), steps, ctx))
 }
 
-/// How the run ends, where the reply that ends it is its last step and only the ending is missing.
+/// The ending of the run, if its last reply is the last step and only the ending is missing.
 fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Failure>> {
     let (last, before) = steps.split_last()?;
     let Step::Model(reply) = &**last else {
@@ -221,7 +222,7 @@ fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Fail
     ending(reply, before, budget.map(|(_, why)| why.clone()), ctx)
 }
 
-/// The reply to the last call that a budget allows: whatever it calls is not run.
+/// The answer from the last call that a budget permits: its tool calls are not made.
 fn wrap_up_answer(
     reply: Reply,
     steps: &[Arc<Step>],
@@ -240,8 +241,8 @@ fn wrap_up_answer(
     })
 }
 
-/// Not even a last call is within its budgets: what was said by then is the answer, if anything
-/// was.
+/// The answer if not even a last call is within the budgets: the last text of the model, if there
+/// is one.
 fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failure> {
     let Some(text) = run::last_text(steps) else {
         return Err(failure);
@@ -254,7 +255,7 @@ fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failur
     })
 }
 
-/// Takes a step: it is on disk before anything is done with it.
+/// Records a step: it is on disk before its consequences.
 async fn record_step(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), Failure> {
     let step = Arc::new(step);
     ctx.record(step.clone()).await?;
@@ -262,8 +263,8 @@ async fn record_step(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Resul
     Ok(())
 }
 
-/// A request that a provider found too large and that was counted to fit: what was left out of it,
-/// the longest reply it asked for, and what was said.
+/// A request that a provider rejected as too large although its count fitted: its masked results,
+/// its maximum reply, and the error.
 struct OversizedRequest {
     summary: Option<Arc<str>>,
     masked: Vec<Masked>,
@@ -272,7 +273,7 @@ struct OversizedRequest {
 }
 
 impl OversizedRequest {
-    /// Whether another request would be the same again.
+    /// Whether another request would be identical.
     fn is_same(&self, request: &Request, masked: &[Masked]) -> bool {
         self.masked == masked
             && self.output == request.max_output
@@ -280,8 +281,8 @@ impl OversizedRequest {
     }
 }
 
-/// The provider finds the request too large and nothing more can be left out of it: what was
-/// said by then is the answer, if anything was.
+/// The answer if the provider rejects the request as too large and nothing more can be masked: the
+/// last text of the model, if there is one.
 fn overflow_answer(
     steps: &[Arc<Step>],
     error: language::Error,
@@ -303,8 +304,8 @@ fn overflow_answer(
     }
 }
 
-/// The run's answer, from the reply that calls no tools. One that is whole fits the schema that
-/// its definition gives.
+/// The answer from a reply without tool calls. A complete answer must fit the schema of the
+/// definition.
 fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
     let said = unchecked_answer(reply, steps, ctx)?;
     let schema = ctx.definition().output_schema.as_deref();
@@ -324,7 +325,7 @@ fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failur
     }
 }
 
-/// What was said, whatever shape it has.
+/// The answer without a check of its schema.
 fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
     if reply.stop == Stop::Refused {
         return Err(Failure::new(RunCause::Refused, refusal(&reply, ctx)));
@@ -345,7 +346,7 @@ fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answ
     })
 }
 
-/// What the calls of a reply came back with, as much of it as fits.
+/// The results of a reply's calls, with as much of them as fits.
 async fn call_tools(
     reply: &Reply,
     steps: &[Arc<Step>],
@@ -357,8 +358,8 @@ async fn call_tools(
     results::results(called.await?, (steps, round), scales, ctx).await
 }
 
-/// The end of a run whose last reply only calls what is not made any more, where nothing was said
-/// before either.
+/// The end of a run whose last reply contains only calls that are not made, without any earlier
+/// text.
 fn unmade_calls_answer(
     reply: &Reply,
     steps: &[Arc<Step>],
@@ -369,8 +370,8 @@ fn unmade_calls_answer(
     (is_last && nothing).then(|| Err(empty_reply_failure(ctx)))
 }
 
-/// Whether a reply may be empty because of what whoever asked wants: it ends at a text of theirs,
-/// which a provider leaves out, or has no more tokens than they allow.
+/// Whether a reply may be empty because of the client's options: it ends at one of the client's
+/// stop texts, which providers omit, or has reached the client's token limit.
 fn may_be_empty(reply: &Reply, ctx: &Ctx) -> bool {
     let client_options = &ctx.assignment().client_options;
     match reply.stop {
@@ -380,7 +381,7 @@ fn may_be_empty(reply: &Reply, ctx: &Ctx) -> bool {
     }
 }
 
-/// An empty answer is none: the run is tried again.
+/// The failure for an empty reply: the run is retried.
 fn empty_reply_failure(ctx: &Ctx) -> Failure {
     let reason = format!("model {} replied with nothing", ctx.definition().model);
     Failure::new(RunCause::BadOutput, reason)
@@ -394,7 +395,7 @@ fn refusal(reply: &Reply, ctx: &Ctx) -> String {
     }
 }
 
-/// How many replies the run has had.
+/// The number of replies of the run.
 pub(crate) fn reply_count(steps: &[Arc<Step>]) -> u32 {
     let replies = steps
         .iter()

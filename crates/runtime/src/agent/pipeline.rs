@@ -1,4 +1,4 @@
-//! An agent that is nothing but its pipeline: its answer is what the last stage came back with.
+//! An agent that is only its pipeline: its answer is the result of the last stage.
 
 use unisono_session::assignment::DelegateResult;
 use unisono_session::run::{Ending, RunCause};
@@ -15,8 +15,8 @@ impl Agent for PipelineAgent {
     }
 }
 
-/// The result of the last stage that has one. It is not complete where a stage failed, or has only
-/// a part of its result: a later stage did without.
+/// The result of the last successful stage. It is partial if a stage failed or has a partial
+/// result, because later stages worked without it.
 fn answer(results: &[DelegateResult]) -> Result<Answer, Failure> {
     let finished = results.iter().rev().find_map(|stage| match &*stage.ending {
         Ending::Finished { text, .. } => Some(text.clone()),
@@ -47,7 +47,7 @@ fn answer(results: &[DelegateResult]) -> Result<Answer, Failure> {
     }
 }
 
-/// What a stage lacks; none: its result is whole.
+/// The missing part of a stage; none: its result is complete.
 fn missing(ending: &Ending) -> Option<String> {
     match ending {
         Ending::Finished { partial, .. } => {

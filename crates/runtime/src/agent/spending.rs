@@ -1,4 +1,4 @@
-//! What a model call of a run may take, reserved before it is made.
+//! Reserves the maximum use of a run's model call before the call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::llm::meter;
 use super::{Ctx, Failure};
 use crate::reservation::{FRAME, ReservedCall};
 
-/// What the tools that a reply calls may answer, where the last call after it is reserved.
+/// The assumed size of the tool results after a reply, for the reservation of the last call.
 const TOOL_RESULTS: u64 = 4_096;
-/// A call that waits longer than this for others lends its place meanwhile.
+/// A call that waits longer than this yields its permit meanwhile.
 const YIELD_AFTER: Duration = Duration::from_millis(50);
 
-/// What a run has paid for besides replies, in this attempt and those before it.
+/// The costs of a run in addition to its replies, in this attempt and earlier ones.
 #[derive(Debug)]
 pub(super) struct AuxiliaryUsage(Mutex<Usage>);
 
 impl AuxiliaryUsage {
-    /// By the steps that are recorded.
+    /// From the recorded steps.
     pub(super) fn from_steps(steps: &[Arc<Step>]) -> AuxiliaryUsage {
         let spent = steps.iter().map(|step| match &**step {
             Step::Spent(spent) => spent.usage,
@@ -40,8 +40,8 @@ impl AuxiliaryUsage {
 }
 
 impl Ctx {
-    /// Something was paid for besides replies: recorded without waiting for it, so that it is known
-    /// whatever becomes of the request.
+    /// Reports a cost in addition to replies. It is recorded without waiting, so that it is known
+    /// whatever the result of the request.
     pub(super) fn report_spent(&self, call: Option<u32>, spent: Spent) {
         {
             let mut sum = self.paid_besides().sum();
@@ -51,7 +51,7 @@ impl Ctx {
         self.port().spent(run, attempt, call, spent);
     }
 
-    /// A reply was no answer: it is paid for, by whoever gave it, and another attempt asks anew.
+    /// Reports a rejected reply: it is paid for, with its model, and another attempt asks again.
     pub(super) fn report_rejected_reply(&self, reply: &Reply, call: ReservedCall) {
         if reply.usage != Usage::NONE {
             let spent = Spent {
@@ -60,20 +60,20 @@ impl Ctx {
             };
             self.report_spent(call.number(), spent);
         }
-        // The rest of what was reserved for it is free again.
+        // The rest of its reservation is released.
         call.ended(CallEnd::Unsent);
     }
 
-    /// What the run has paid for besides replies: its agent says only what those used.
+    /// The auxiliary usage of the run: its agent reports only the usage of its replies.
     pub(crate) fn auxiliary_usage(&self) -> Usage {
         *self.paid_besides().sum()
     }
 
-    /// Reserves what a request may take, where the run has budgets; waits for other calls where
-    /// it does not fit beside them.
+    /// Reserves the maximum use of a request if the run has budgets; waits for other calls if it
+    /// does not fit beside them.
     ///
     /// # Errors
-    /// A budget has not enough left, or the session is gone.
+    /// A budget is too small, or the session is gone.
     pub(super) async fn reserve(
         &self,
         request: &Request,
@@ -108,7 +108,7 @@ impl Ctx {
         let input = self.to_provider_tokens(self.input_at_most(request).await);
         let output = request.max_output;
         let calls = match request.cache_warm {
-            // A request of its own writes the cache before.
+            // A separate request writes the cache first.
             CacheWarm::Prewarm => 2,
             CacheWarm::Leader | CacheWarm::Off => 1,
         };
@@ -129,19 +129,19 @@ impl Ctx {
         }
     }
 
-    /// What its model's provider counts at most where so many tokens are counted here.
+    /// Upper bound of the provider's tokens for this number of local tokens.
     fn to_provider_tokens(&self, local: Tokens) -> Tokens {
         let calibration = self.assignment().calibration.as_ref();
         calibration.map_or(local, |known| known.at_most(local))
     }
 
-    /// What so many tokens of its model's provider are here, at most.
+    /// Upper bound of the local tokens for this number of the provider's tokens.
     pub(crate) fn to_local_tokens(&self, reported: Tokens) -> Tokens {
         let calibration = self.assignment().calibration.as_ref();
         calibration.map_or(reported, |known| known.estimated(reported))
     }
 
-    /// The tokens that a request has, as they are counted here, at most.
+    /// Upper bound of the tokens of a request, in local tokens.
     pub(crate) async fn input_at_most(&self, request: &Request) -> Tokens {
         let (assignment, messages) = meter::assignment(request);
         let mut texts = vec![assignment];

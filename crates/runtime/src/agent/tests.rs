@@ -1,4 +1,4 @@
-//! Tests of durable steps.
+//! Durable steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! What an attempt gives up while it waits for others, and takes back before it goes on.
+//! The resources that an attempt yields while it waits for others.
 
 use std::future::Future;
 
@@ -9,16 +9,16 @@ use crate::limit::Limit;
 use crate::pool::PoolPermit;
 use crate::watchdog::Watchdog;
 
-/// What an attempt gives up while it waits for other agents: its time does not run, and its
-/// place in the pool is another one's.
+/// The resources that an attempt yields while it waits for other agents: its time limit is paused,
+/// and its permit is free for another attempt.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(super) limit: Limit,
     pub(super) watchdog: Watchdog,
-    /// Its places among the runs of its turn and its session.
+    /// Its permits among the runs of its turn and its session.
     turn_permits: RunPermits,
     place: Option<PoolPermit>,
-    /// Its place among all runs at work.
+    /// Its permit among all active runs.
     permits: RunPermits,
 }
 
@@ -38,7 +38,7 @@ impl Waiting {
         }
     }
 
-    /// Waits for work that others do; gives up what it holds only while that says so.
+    /// Waits for other work; yields its resources only while the watch channel says so.
     pub(super) async fn while_held<T>(
         &self,
         mut held: watch::Receiver<bool>,
@@ -74,7 +74,8 @@ impl Waiting {
             self.permits.yield_permits(),
         );
         let result = others.await;
-        // In the order in which it had them first: who waits for one holds none that comes later.
+        // In the order of the first acquisition: whoever waits for a permit holds none that comes
+        // later.
         self.turn_permits.reacquire(own).await;
         if let Some(place) = &self.place {
             place.reacquire().await;
@@ -84,7 +85,7 @@ impl Waiting {
     }
 }
 
-/// Waits until the value is that; for ever where nobody tells any more.
+/// Waits until the value equals `wanted`; forever if the sender is gone.
 async fn wait_until(values: &mut watch::Receiver<bool>, wanted: bool) {
     let gone = values.wait_for(|now| *now == wanted).await.is_err();
     if gone {

@@ -1,7 +1,7 @@
-//! Asking one model for a summary, in as many parts as its window needs.
+//! Requests a summary from one model, in as many parts as its window needs.
 //!
-//! A reply that cannot be taken is asked for again, shorter where it was too long. A request
-//! that fails is not: the model's client has tried it again, with backoff, where that may help.
+//! An unacceptable reply is requested again, shorter if it was too long. A failed request is not
+//! repeated here: the model's client has already retried it with backoff if that may help.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ use super::{StepEvent, Work};
 use crate::clock;
 use crate::reservation;
 
-/// The part of a summary's cap that what it lost may take under it.
+/// The part of a summary's cap for the list of facts that it lost.
 const ANCHORS_PART: u64 = 8;
 
-/// What a model is asked for.
+/// A request for a summary.
 #[derive(Clone, Copy)]
 pub(super) struct SummaryRequest<'a> {
     pub(super) work: &'a Work,
@@ -42,23 +42,23 @@ pub(super) struct SummaryRequest<'a> {
     pub(super) cover: &'a Cover,
     /// The block must have fewer tokens than this.
     pub(super) below: Tokens,
-    /// The most tokens of the block …
+    /// The maximum number of tokens of the block …
     pub(super) cap: Tokens,
-    /// … and of the summary's text beside its key facts.
+    /// … and of the summary's text without its key facts.
     pub(super) room: Tokens,
     pub(super) key_facts: &'a [KeyFact],
-    /// When it must be done.
+    /// The deadline.
     pub(super) until: Instant,
 }
 
-/// Why a reply is asked for again.
+/// The reason why a reply is requested again.
 pub(super) struct RejectedReply {
     rejection: Rejection,
-    /// How long the next one should be.
+    /// The length of the next one.
     target: Tokens,
 }
 
-/// The block of a summary that can be taken. What the replies cost is added to `spent`.
+/// The block of an acceptable summary. The cost of the replies is added to `spent`.
 pub(super) async fn request_summary(
     asked: &SummaryRequest<'_>,
     spent: &mut Option<Cost>,
@@ -72,8 +72,8 @@ pub(super) async fn request_summary(
         .models
         .get(name)
         .map_err(|error| error.to_string())?;
-    // The chain of summarisers says who is next. One that stood in for this would be asked with
-    // what was divided for this one's window, and its success would be taken for this one's.
+    // The chain of summarisers determines the next model. A fallback would get parts that were
+    // divided for the window of this model, and its success would be credited to this model.
     let model = model.alone().unwrap_or(model);
     if let Some(block) = batch::request_batch(asked, &model, spent).await {
         return Ok(block);
@@ -95,11 +95,11 @@ pub(super) async fn request_summary(
     Err(format!("model {name}: no part to summarise").into())
 }
 
-/// What came of a part.
+/// The result of a part.
 pub(super) enum PartResult {
-    /// The summary so far.
+    /// The summary up to this part.
     SoFar(String),
-    /// The whole summary.
+    /// The complete summary.
     Block(Block),
 }
 
@@ -117,7 +117,7 @@ async fn part(
         let task = parts.task(index, so_far, target);
         let reply = complete(asked, model, &task, parts.max_output).await?;
         *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
-        // Another model may have answered in place of the one that was asked.
+        // A fallback may have answered.
         let by = reply.fallback.as_ref().map(|by| &by.model);
         let by = by.unwrap_or(&asked.summariser.model);
         asked.work.report_usage(by, reply.usage);
@@ -146,7 +146,7 @@ async fn part(
     })
 }
 
-/// The whole summary as its block, if it may stand in the context.
+/// The complete summary as a block, if it is acceptable.
 pub(super) async fn finished(
     asked: &SummaryRequest<'_>,
     text: String,
@@ -181,7 +181,7 @@ pub(super) async fn finished(
         }
         Err(rejection) => {
             let most = asked.cap.min(asked.below.minus(Tokens(1)));
-            // Only the text can be shorter, not what stands beside it.
+            // Only the text can be shorter, not the parts beside it.
             let beside = asked.cap.minus(asked.room);
             let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
             Err(RejectedReply { rejection, target })
@@ -195,8 +195,8 @@ fn as_block(asked: &SummaryRequest<'_>, text: &str) -> (Body, String) {
     (body, block)
 }
 
-/// The summary with the days, names and ids that it lost listed under it, where it lost any and the
-/// cap has room for them. `block` has `tokens`.
+/// The summary followed by a list of the days, names and ids that it lost, if it lost any and the
+/// cap permits. `block` has `tokens`.
 async fn with_lost_facts(
     asked: &SummaryRequest<'_>,
     text: &str,
@@ -215,7 +215,7 @@ async fn with_lost_facts(
     Ok((cost(job, counts) <= most).then_some((body, counts)))
 }
 
-/// The summary so far, if the next part has room for it.
+/// The summary up to this part, if the next part has room for it.
 async fn carry_forward(
     asked: &SummaryRequest<'_>,
     text: String,
@@ -242,7 +242,7 @@ fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
     }
 }
 
-/// One reply, or why there is none.
+/// One reply, or the reason why there is none.
 pub(super) async fn complete(
     asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
@@ -266,12 +266,12 @@ pub(super) async fn complete(
     let model = model.clone();
     request.bounded = asked.work.job.bounded;
     request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
-    // Dropped with this future, and with it the request.
+    // Dropped with this future, together with the request.
     let mut call = JoinSet::new();
     call.spawn(async move { model.complete(request).await });
     match call.join_next().await {
         Some(Ok(Ok(reply))) => {
-            // What it used is told next, which settles it.
+            // Its usage is reported next, which settles it.
             reservation.recorded();
             Ok(reply)
         }
@@ -321,7 +321,7 @@ async fn plan(asked: &SummaryRequest<'_>) -> Result<Parts, Arc<str>> {
     }
 }
 
-/// Messages as they stand in the context.
+/// Messages in their form in the context.
 pub(super) fn transcript<'j>(
     job: &'j CompactionJob,
     messages: &'j [Arc<Message>],

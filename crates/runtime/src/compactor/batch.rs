@@ -1,8 +1,8 @@
-//! Asking one model for the summaries of several topics at once.
+//! Requests the summaries of several topics from one model in one request.
 //!
-//! The texts of later steps are drafts: they are kept for the turn, each is judged and used at its
-//! own step. A topic is asked for together with others once; where no draft of it can be taken it
-//! is asked for by itself. A crash loses drafts, nothing else.
+//! The texts for later steps are drafts: they are kept for the turn, and each is checked and used
+//! in its own step. A topic is part of one batch at most; if its draft is unacceptable, it is
+//! requested separately. A crash loses only drafts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,15 +19,15 @@ use unisono_model::tokenizer::Tokenizer;
 use super::ask::{PartResult, SummaryRequest, complete, finished, transcript};
 use super::extract::Block;
 
-/// The topics of a turn that were asked for together with others. Clones are one. As many as the
-/// turn has steps with models, times the few that are ahead of each.
+/// The batched topics of a turn. Clones share one value. Their number is at most the number of the
+/// turn's steps with models, times the number of topics ahead of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drafts(Arc<Mutex<Vec<Draft>>>);
 
 #[derive(Clone, Debug)]
 struct Draft {
     spans: Vec<Span>,
-    /// What was written, and by which model, until it is used.
+    /// The unused text, and its model.
     text: Option<(String, Arc<str>)>,
 }
 
@@ -36,13 +36,13 @@ impl Drafts {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether there is a text for what leaves.
+    /// Whether there is a text for this range.
     pub(super) fn has(&self, cover: &Cover) -> bool {
         let is = |draft: &Draft| draft.spans == cover.spans && draft.text.is_some();
         self.with(|drafts| drafts.iter().any(is))
     }
 
-    /// Whether it was asked for together with others.
+    /// Whether it was part of a batch.
     fn is_tried(&self, cover: &Cover) -> bool {
         self.with(|drafts| drafts.iter().any(|draft| draft.spans == cover.spans))
     }
@@ -72,7 +72,7 @@ impl Drafts {
     }
 }
 
-/// The block of a text that was written ahead, if it may stand in the context.
+/// The block of a draft, if it is acceptable.
 pub(super) async fn block_of_draft(asked: &SummaryRequest<'_>) -> Option<Block> {
     let (text, by) = asked.work.drafts.take(asked.cover)?;
     match finished(asked, text, asked.room, &by).await {
@@ -81,8 +81,8 @@ pub(super) async fn block_of_draft(asked: &SummaryRequest<'_>) -> Option<Block> 
     }
 }
 
-/// Asks for this topic and those ahead in one request, where there are any and none was asked for
-/// so before. The block of this one, if it may stand in the context.
+/// Requests this topic and later ones in one request, if there are any and none was batched before.
+/// Returns the block of this topic, if it is acceptable.
 pub(super) async fn request_batch(
     asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
@@ -102,7 +102,7 @@ pub(super) async fn request_batch(
     asked
         .work
         .report(format!("{name} summarises {} topics", covers.len()));
-    // The other half is for asking for this one by itself.
+    // The other half is for a separate request of this topic.
     let now = Instant::now();
     let until = now + asked.until.saturating_duration_since(now) / 2;
     let asked = &SummaryRequest { until, ..*asked };
@@ -127,7 +127,7 @@ pub(super) async fn request_batch(
     None
 }
 
-/// The request for as many topics as the model's window takes.
+/// The request for as many topics as fit the model's window.
 async fn plan(asked: &SummaryRequest<'_>) -> Option<Batch> {
     let (job, drafts) = (asked.work.job.clone(), asked.work.drafts.clone());
     let summariser = asked.summariser.clone();
@@ -141,7 +141,7 @@ async fn plan(asked: &SummaryRequest<'_>) -> Option<Batch> {
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).ok()?;
         let ahead = job.ahead.iter();
-        // Key facts are taken to need the same part of each cap.
+        // Key facts are assumed to need the same part of each cap.
         let ahead = ahead.take_while(|topic| !drafts.is_tried(&topic.due.cover));
         let ahead = ahead.map(|topic| Topic {
             said: transcript(&job, &topic.messages),

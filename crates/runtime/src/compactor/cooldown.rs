@@ -1,28 +1,28 @@
-//! Which summarisers are left alone for a while. Pure: time is an argument.
+//! The cool-downs of summarisers. Pure: time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::Timestamp;
 
-/// A model that failed so often in a row is not asked …
+/// After this number of consecutive failures a model is not called …
 const FAILURES_MOST: u32 = 3;
-/// … for this long. Then one failure is enough for another rest.
+/// … for this time. After that, one failure starts the next cool-down.
 const COOLDOWN_MS: i64 = 5 * 60_000;
 
-/// How the models did that were asked for summaries.
+/// The recent results of summarisers.
 #[derive(Debug, Default)]
 pub(super) struct Cooldowns(BTreeMap<Arc<str>, Record>);
 
 #[derive(Debug, Default)]
 struct Record {
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
     until: Option<Timestamp>,
 }
 
 impl Cooldowns {
-    /// Takes note of how a model did.
+    /// Records whether a model succeeded.
     pub(super) fn record(&mut self, model: Arc<str>, succeeded: bool, now: Timestamp) {
         if succeeded {
             self.0.remove(&model);
@@ -35,11 +35,11 @@ impl Cooldowns {
         }
     }
 
-    /// The models that are not to be asked now.
+    /// The models that are not called now.
     pub(super) fn cooling_down(&self, now: Timestamp) -> BTreeSet<Arc<str>> {
         let rests = |record: &Record| {
             let left = record.until.map_or(0, |until| until.ms_since(now));
-            // Further ahead than a rest is long: the clock was set back.
+            // A later time means that the clock was set back.
             left > 0 && left <= COOLDOWN_MS
         };
         let resting = self.0.iter().filter(|(_, record)| rests(record));
@@ -49,7 +49,7 @@ impl Cooldowns {
 
 #[cfg(test)]
 mod tests {
-    //! Three failures in a row are followed by a rest, a success ends the row.
+    //! Three consecutive failures start a cool-down, a success ends the series.
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What a request for a summary may take, reserved before it is made.
+//! Reserves the maximum use of a request for a summary before it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,11 +16,11 @@ use crate::agent::llm::meter;
 use crate::reservation::{FRAME, ReservedCall};
 
 impl Work {
-    /// Reserves what a request may take, where the turn has budgets. Waits for others where it
+    /// Reserves the maximum use of a request if the turn has budgets. Waits for other calls if it
     /// does not fit beside them.
     ///
     /// # Errors
-    /// A budget has not enough left, or the session is gone: why.
+    /// A budget is too small, or the session is gone: the reason.
     pub(super) async fn reserve(
         &self,
         summariser: &Summariser,

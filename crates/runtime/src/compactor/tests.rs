@@ -1,4 +1,4 @@
-//! Summaries by models: whose is taken, what happens where none can be, and what they are asked.
+//! Summaries by models: the accepted one, the alternatives if there is none, and the requests.
 
 mod arrivals;
 mod batches;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GOOD: &str = "## Context\n- Parts are delivered day by day (#1).\n\n## Pending work and next \
                     step\n- See to part 60.";
 
-/// Those that are asked, in order.
+/// The summarisers, in order.
 const NAMES: [&str; 2] = ["test/a", "test/b"];
 
 struct Echo;
@@ -79,7 +79,7 @@ impl Stage {
         Stage::of(clients, models.len(), messages, window, deadline).await
     }
 
-    /// The same with clients of any kind.
+    /// The same with any clients.
     async fn of(
         clients: Models,
         summarisers: usize,
@@ -152,7 +152,7 @@ impl Stage {
         ended.expect("the turn ends in time").unwrap().outcome
     }
 
-    /// A turn that answers, and so compacts first.
+    /// A turn with an answer, which compacts first.
     async fn answer(&self, input: &str) {
         let id = MessageId::from_u128(clock::new_id());
         let input = NewMessage::text(id, Role::User, input, clock::now());
@@ -166,12 +166,12 @@ impl Stage {
         );
     }
 
-    /// A compaction that a person asked for.
+    /// A requested compaction.
     async fn compact(&self) -> Outcome {
         self.compact_by(None, SummaryFallback::Leave).await
     }
 
-    /// The same by a summariser of their own, or with a way out.
+    /// The same with a chosen summariser or fallback.
     async fn compact_by(&self, summariser: Option<&str>, unwritten: SummaryFallback) -> Outcome {
         let writing = SummaryOptions {
             instructions: Some("Keep every supplier.".into()),
@@ -188,7 +188,7 @@ impl Stage {
         events.into_iter().map(|(_, event)| event.fact).collect()
     }
 
-    /// The texts of the users and of the lead on `main`, in order.
+    /// The texts of users and of the lead on `main`, in order.
     async fn said(&self) -> Vec<String> {
         let said = self.handle.inspect(|state| {
             let tree = state.tree();
@@ -210,7 +210,7 @@ impl Stage {
         made.collect()
     }
 
-    /// What models used for summaries: each with how many were taken, and what it cost.
+    /// The usage of summarisers: the number of accepted summaries, and the cost.
     async fn used(&self) -> Vec<(String, u64, Option<Cost>)> {
         let journal = self.runtime.journal();
         let events = journal.read(self.handle.id(), 1, 10_000).await.unwrap();
@@ -254,7 +254,7 @@ fn body_of(checkpoint: &Checkpoint) -> &str {
     }
 }
 
-/// What the model wrote, without the days under it.
+/// The text of the model, without the days below it.
 fn text_of(checkpoint: &Checkpoint) -> &str {
     let body = body_of(checkpoint);
     body.split_once("\n\nDays (UTC): ")
@@ -273,7 +273,7 @@ fn replied(text: &str, stop: Stop) -> Act {
     })
 }
 
-/// What the request asks to be summarised.
+/// The part of the request to summarise.
 fn conversation_in(request: &Request) -> &str {
     let (_, rest) = request.task.split_once("\n<conversation>\n").unwrap();
     rest.split_once("</conversation>").unwrap().0
@@ -400,7 +400,7 @@ async fn a_summary_that_is_too_long_is_requested_shorter() {
     stage.runtime.shutdown().await;
 }
 
-/// How long the summary is asked to be.
+/// The requested length of the summary.
 fn target_of(request: &Request) -> u64 {
     let (_, rest) = request.task.split_once("Write at most ").unwrap();
     rest.split_once(" tokens").unwrap().0.parse().unwrap()

@@ -1,4 +1,4 @@
-//! A server that is there: its tools listed, its tools called.
+//! A connected server: lists and calls its tools.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,28 +22,28 @@ use unisono_session::tool::Contract;
 
 use super::{Server, names, output};
 
-/// The most tools that a server may list.
+/// The maximum number of tools of a server.
 const TOOLS_MAX: usize = 1_000;
-/// Under this name a server finds the key by which it knows a repeated call.
+/// The metadata key of the idempotency key of a call.
 const KEY: &str = "idempotencyKey";
 
-/// What went wrong with a connection, told once and seen by all who wait.
+/// The error of a connection, set once and visible to all waiting callers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionError(Arc<OnceLock<String>>);
 
 impl ConnectionError {
-    /// Tells of it; the first to tell is heard.
+    /// Sets the error; the first one stays.
     pub(super) fn set(&self, what: impl Into<String>) {
         let _ = self.0.set(what.into());
     }
 
-    /// What went wrong, or else that.
+    /// The error, or another text if there is none.
     pub(super) fn or(&self, otherwise: impl FnOnce() -> String) -> String {
         self.0.get().cloned().unwrap_or_else(otherwise)
     }
 }
 
-/// Who we are to a server.
+/// The client's identity for servers.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientIdentity;
 
@@ -55,7 +55,7 @@ impl ClientHandler for ClientIdentity {
     }
 }
 
-/// A server that answered. Clones are of the same connection.
+/// A connected server. Clones share one connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
@@ -69,14 +69,15 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// A connection, and what carries it until it is cancelled or lost.
+/// A connection, and the service that runs it until it is cancelled or lost.
 pub(crate) type Opened = (Connection, RunningService<RoleClient, ClientIdentity>);
 
-/// Agrees on a revision of the protocol with a server: the current one, or the one before it.
-/// One that takes no question before the handshake is asked the old way only (`plainly`).
+/// Negotiates a protocol revision with a server: the current one, or the one before it. A server
+/// that accepts no request before the handshake gets only the old handshake
+/// (`use_legacy_handshake`).
 ///
 /// # Errors
-/// Why there is no connection, and whether the old way may work.
+/// The reason why there is no connection, and whether the old handshake may work.
 pub(super) async fn open<T, E, A>(
     transport: T,
     trouble: ConnectionError,
@@ -115,15 +116,15 @@ where
 }
 
 impl Connection {
-    /// What went wrong with it.
+    /// The error of the connection.
     pub(super) fn error_text(&self) -> String {
         self.trouble.or(|| "closed the connection".to_owned())
     }
 
-    /// The tools it lists now.
+    /// The current list of tools.
     ///
     /// # Errors
-    /// What it did instead.
+    /// The failure of the server.
     pub(super) async fn list(&self) -> Result<Arc<[Tool]>, String> {
         let mut tools: Vec<Tool> = Vec::new();
         let mut cursor = None;
@@ -148,11 +149,10 @@ impl Connection {
         Ok(tools)
     }
 
-    /// The tool that a model knows under that name. One that is not in the last list may be in a
-    /// new one.
+    /// The tool with this model name. If it is not in the last list, the list is read again.
     ///
     /// # Errors
-    /// It has none, or does not say.
+    /// The server has no such tool, or does not answer.
     pub(super) async fn find(&self, server: &Server, shown: &str) -> Result<Tool, String> {
         let known = |tools: &[Tool]| {
             let mut offered = tools.iter().filter(|tool| server.offers(&tool.name));
@@ -176,10 +176,10 @@ impl Connection {
         known(&tools).ok_or_else(|| format!("does not offer the tool `{shown}` any more"))
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future cancels the request at the server.
     ///
     /// # Errors
-    /// What the server did instead of answering.
+    /// The failure of the server.
     pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<CallOutput, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
@@ -200,7 +200,7 @@ impl Connection {
             Ok(_) => {
                 Err("answered with a task to be waited for, which is not supported".to_owned())
             }
-            // The server's own words about the call: an answer, and not a broken server.
+            // The server's own error about the call is a result, not a broken server.
             Err(ServiceError::McpError(error)) => Ok(CallOutput {
                 content: format!("[failed: {}]", error.message).into(),
                 is_error: true,
@@ -212,7 +212,7 @@ impl Connection {
     fn describe_failure(&self, what: &str, error: &ServiceError) -> String {
         match error {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.error_text(),
-            // Without the name of the type that sent it.
+            // Without the type name of the sender.
             ServiceError::TransportSend(sent) => {
                 let why = || format!("{what}: {}", chain(sent.error.as_ref()));
                 self.trouble.or(why)
@@ -222,7 +222,7 @@ impl Connection {
     }
 }
 
-/// An error with what led to it, each once.
+/// An error with its sources, each once.
 fn chain(error: &dyn std::error::Error) -> Cow<'static, str> {
     let mut text = error.to_string();
     let mut next = error.source();

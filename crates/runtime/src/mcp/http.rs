@@ -1,4 +1,4 @@
-//! A server at an address, spoken to by streamable HTTP.
+//! A server at an address, connected by streamable HTTP.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use unisono_model::provider::{Address, Header, Key};
 
 use super::connection::{self, ConnectionError, Opened};
 
-/// The longest event that a server may send, in bytes.
+/// The maximum size of a server's event, in bytes.
 const EVENT_MAX: usize = 8 * 1024 * 1024;
-/// How long a connection may take.
+/// The timeout of connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connects to a server.
 ///
 /// # Errors
-/// As [`connection::open`].
+/// See [`connection::open`].
 pub(super) async fn open(
     (url, headers, token): (&Address, &[Header], Option<&Key>),
     trouble: ConnectionError,
@@ -29,7 +29,7 @@ pub(super) async fn open(
     let client = client::plain(url, token, headers, CONNECT).map_err(|reason| (reason, false))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
     config.max_sse_event_size = EVENT_MAX;
-    // A call in a session that the server has forgotten was not taken: it is sent again.
+    // A call in a session that the server has forgotten was not processed: it is sent again.
     config.reinit_on_expired_session = true;
     let transport = StreamableHttpClientTransport::with_client(client, config);
     connection::open(transport, trouble, use_legacy_handshake, cancelled).await

@@ -1,4 +1,4 @@
-//! What tools are called, and what models are told of them.
+//! The names and specifications of tools for models.
 
 use rmcp::model::Tool;
 use unisono_context::digest::Hasher;
@@ -7,20 +7,20 @@ use unisono_session::tool::Contract;
 
 use super::{Server, ToolOffer};
 
-/// Between a server's name and its tool's.
+/// The separator of server and tool in a name.
 pub const SEPARATOR: &str = "__";
 
-/// The longest name of a tool that every provider takes, in bytes.
+/// The maximum length of a tool name that every provider accepts, in bytes.
 pub const LONGEST_NAME: usize = 64;
-/// Hex digits that tell names apart which had to be changed.
+/// The number of hex digits that distinguish changed names.
 const MARK: usize = 8;
 
-/// The server whose tool it is; none for a tool that is built in.
+/// The server of a tool; none for a built-in tool.
 pub fn server_of(tool: &str) -> Option<&str> {
     tool.split_once(SEPARATOR).map(|(server, _)| server)
 }
 
-/// Whether a text can be a server's name: `[a-z0-9][a-z0-9_-]*`, at most 32 bytes, no `__`.
+/// Whether a text is a valid server name: `[a-z0-9][a-z0-9_-]*`, at most 32 bytes, no `__`.
 pub fn is_server_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -31,8 +31,8 @@ pub fn is_server_name(name: &str) -> bool {
         && !name.ends_with('_')
 }
 
-/// What a model knows a tool as: it follows from the two names alone. One that providers would
-/// not take is changed, and marked with digits of a digest of what it was.
+/// The model's name of a tool, which depends only on the two names. A name that providers would
+/// reject is changed, and marked with digits of a digest of the original.
 pub(super) fn model_name(server: &str, tool: &str) -> String {
     let name = format!("{server}{SEPARATOR}{tool}");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -47,7 +47,7 @@ pub(super) fn model_name(server: &str, tool: &str) -> String {
     format!("{changed}_{}", &digits[..MARK])
 }
 
-/// The tools that a server offers, by name, each once.
+/// The offered tools of a server, by name, without duplicates.
 pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<ToolOffer> {
     let offered = tools.iter().filter(|tool| server.offers(&tool.name));
     let mut offers: Vec<ToolOffer> = offered
@@ -70,7 +70,7 @@ fn schema(tool: &Tool) -> String {
     serde_json::to_string(&tool.input_schema).unwrap_or_else(|_| any())
 }
 
-/// What the server says of a repeated call.
+/// The contract that the server declares.
 fn declared_contract(tool: &Tool) -> Contract {
     let hints = tool.annotations.as_ref();
     let read_only = hints.and_then(|hints| hints.read_only_hint);
@@ -84,7 +84,7 @@ fn declared_contract(tool: &Tool) -> Contract {
 
 #[cfg(test)]
 mod tests {
-    //! Names that every provider takes.
+    //! Names that every provider accepts.
 
     use super::*;
 

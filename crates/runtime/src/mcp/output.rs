@@ -1,4 +1,4 @@
-//! What a tool came back with, as a model is told it.
+//! The results of tools as texts for a model.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use unisono_session::run::calls::CallOutput;
 
-/// The text of a result: its texts one below the other; what is none is told about.
+/// The text of a result: its texts line by line; other content is described.
 pub(super) fn from_result(result: CallToolResult) -> CallOutput {
     let mut text = String::new();
     for block in &result.content {
@@ -15,7 +15,7 @@ pub(super) fn from_result(result: CallToolResult) -> CallOutput {
         }
         add(&mut text, block);
     }
-    // Servers that give structure repeat it as text, for clients that know no structure.
+    // Servers with structured content repeat it as text for older clients.
     if let (true, Some(structure)) = (text.is_empty(), &result.structured_content) {
         text = structure.to_string();
     }
@@ -29,7 +29,7 @@ pub(super) fn from_result(result: CallToolResult) -> CallOutput {
 }
 
 fn add(text: &mut String, block: &ContentBlock) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = match block {
         ContentBlock::Text(part) => write!(text, "{}", part.text),
         ContentBlock::Image(part) => not_shown(text, "image", &part.mime_type, part.data.len()),
@@ -61,7 +61,7 @@ fn not_shown(text: &mut String, what: &str, kind: &str, encoded: usize) -> std::
     write!(text, "[{what}, {kind}, about {bytes} bytes, not shown]")
 }
 
-/// The text, or its head and tail around a note that says how much is left out.
+/// The text, or its beginning and end around a note about the omitted part.
 pub(crate) fn truncate_middle(text: &Arc<str>, chars: usize) -> Arc<str> {
     let total = text.chars().count();
     if total <= chars {
@@ -82,7 +82,7 @@ pub(crate) fn truncate_middle(text: &Arc<str>, chars: usize) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
-    //! Results as models read them.
+    //! Results as texts.
 
     use serde_json::json;
 

@@ -1,11 +1,11 @@
-//! The actor of one MCP server: connects when somebody wants to use it, and again when it is
-//! lost.
+//! The actor of one MCP server: connects on demand, and again after the connection is lost.
 //!
-//! Owns the connection, or the program behind it. Whoever makes a call sends to it through
-//! [`Servers`](super::Servers) and then uses the connection itself, so that no call waits for
-//! another one. A server that is lost is connected again after a pause, when it is wanted; one
-//! that is lost too often is left alone for a while, and its callers are told so at once. Those
-//! who wait are bounded by the runs at work. It ends with the supervisor, and the program with it.
+//! Owns the connection, or its program. A caller requests the connection through
+//! [`Servers`](super::Servers) and then uses it directly, so that calls do not wait for each other.
+//! A lost server is connected again on demand, after a pause. A server that is lost too often is
+//! suspended for a while, and its callers get an error at once. The number of waiting callers is
+//! limited by the number of active runs. The actor ends with the supervisor, and the program with
+//! the actor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,12 @@ use super::{Server, ServerFault, ServerTransport, http};
 use crate::clock;
 use crate::restart::{History, Intensity, Verdict};
 
-/// Who is told of the connection.
+/// The channel for a connection.
 pub(crate) type Reply = oneshot::Sender<Result<Connection, ServerFault>>;
 
-/// What a server's actor is sent.
+/// Messages to the actor.
 pub(crate) enum Msg {
-    /// Give the connection, made if there is none.
+    /// Return the connection; connect if there is none.
     Connect(Reply),
     /// An attempt to connect has ended.
     Opened {
@@ -39,14 +39,14 @@ pub(crate) enum Msg {
     PauseEnded,
 }
 
-/// There is no connection.
+/// A failed connection.
 pub(crate) struct ConnectFailure {
     reason: String,
-    /// The server may take the handshake of the revision before.
+    /// The server may accept the handshake of the previous revision.
     use_legacy_handshake: bool,
 }
 
-/// What a server's actor is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) server: Arc<Server>,
     pub(crate) intensity: Intensity,
@@ -55,17 +55,17 @@ pub(crate) struct Args {
 /// The actor.
 pub(crate) struct ToolServer;
 
-/// How it stands with the connection.
+/// The state of the connection.
 enum Phase {
-    /// Nobody wanted it yet, or it may be made again.
+    /// Not connected.
     Idle,
-    /// It is being made.
+    /// Connecting.
     Opening,
-    /// It is there.
+    /// Connected.
     Live(Connection),
-    /// It was lost a moment ago.
+    /// Lost a moment ago.
     Pausing,
-    /// It was lost too often.
+    /// Lost too often.
     Suspended { until: Timestamp, reason: String },
 }
 
@@ -73,11 +73,11 @@ pub(crate) struct State {
     args: Args,
     phase: Phase,
     waiting: Vec<Reply>,
-    /// Cancels the connection, or the attempt at it.
+    /// Cancels the connection, or the attempt to connect.
     guard: Option<DropGuard>,
     attempt: u64,
     history: History,
-    /// It takes only the handshake of the revision before.
+    /// It accepts only the handshake of the previous revision.
     use_legacy_handshake: bool,
 }
 
@@ -91,7 +91,7 @@ impl State {
             self.phase = Phase::Idle;
         }
         match &self.phase {
-            // Whoever asked may have been cancelled.
+            // The caller may have been cancelled.
             Phase::Live(connection) => drop(reply.send(Ok(connection.clone()))),
             Phase::Idle => {
                 self.waiting.push(reply);
@@ -149,7 +149,7 @@ impl State {
                 self.phase = Phase::Live(connection);
                 let myself = myself.clone();
                 tokio::spawn(async move {
-                    // However it ended, it is gone.
+                    // However it ended, it is lost.
                     let _ = service.waiting().await;
                     let _ = myself.send_message(Msg::Lost { attempt });
                 });
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// Takes a failure into account: there is no connection for a while.
+    /// Records a failure: no connection for a while.
     fn failed(&mut self, myself: &ActorRef<Msg>, reason: &str) {
         self.guard = None;
         let server = &self.args.server.name;

@@ -1,7 +1,7 @@
-//! A program that is spoken with in lines, to its standard input and from its standard output.
+//! A program that communicates in lines, on its standard input and output.
 //!
-//! It has a process group of its own, which ends with its value. A line is bounded; what it writes
-//! to standard error is kept for when it fails.
+//! It has its own process group, which is killed when the value is dropped. A line is bounded; the
+//! end of its standard error is kept for error texts.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,27 +15,27 @@ use unisono_session::agent::Command;
 
 use super::{Error, Group, Pipes};
 
-/// The longest line that a program may write, in bytes.
+/// The maximum length of a line, in bytes.
 const LINE_MAX: usize = 8 * 1024 * 1024;
-/// Room made for each read.
+/// The buffer size of each read.
 const READ: usize = 16 * 1024;
-/// How much of the end of its standard error is kept.
+/// The number of bytes at the end of standard error that are kept.
 const STDERR_TAIL: usize = 2 * 1024;
-/// How long the end of a program that has closed its output is waited for.
+/// The time to wait for the end of a program that has closed its output.
 const EXIT: Duration = Duration::from_millis(500);
-/// How much of a line is shown.
+/// The number of characters of a line that are shown.
 const PREVIEW_CHARS: usize = 80;
 
-/// Why there is no next line.
+/// The reason why there is no further line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoLine {
-    /// It is too long.
+    /// The line is too long.
     #[error("sent a message of more than {} MiB", LINE_MAX / (1024 * 1024))]
     Long,
-    /// The program has ended, or closed its output; how.
+    /// The program has ended, or closed its output; with a description.
     #[error("{0}")]
     Ended(String),
-    /// The system would not let it be read.
+    /// A system error.
     #[error("cannot be read: {0}")]
     Lost(io::Error),
 }
@@ -45,16 +45,16 @@ pub(crate) struct Lines {
     stdout: ChildStdout,
     group: Group,
     stderr: Arc<Mutex<Vec<u8>>>,
-    /// What keeps that.
+    /// The task that reads standard error.
     stderr_reader: JoinHandle<()>,
-    /// Read, and not yet given on.
+    /// Read, and not yet returned.
     read: Vec<u8>,
-    /// How much of it holds no end of a line.
+    /// The number of bytes of it that contain no line end.
     searched: usize,
 }
 
 impl Lines {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
     /// It cannot be started.
@@ -78,10 +78,10 @@ impl Lines {
         Ok((lines, stdin))
     }
 
-    /// The next line, without what surrounds it. Nothing is lost where the future is dropped.
+    /// The next line, trimmed. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no further line.
     pub(crate) async fn next(&mut self) -> Result<Vec<u8>, NoLine> {
         loop {
             let mut unseen = self.read[self.searched..].iter();
@@ -104,14 +104,14 @@ impl Lines {
         }
     }
 
-    /// How it ended, with the end of its standard error.
+    /// A description of its end, with the end of its standard error.
     async fn ended(&mut self) -> String {
         let ended = match timeout(EXIT, self.group.wait()).await {
             Ok(Ok(status)) => format!("ended with {status}"),
             Ok(Err(error)) => format!("was lost: {error}"),
             Err(_) => "closed its standard output".to_owned(),
         };
-        // What it wrote last may not be read yet.
+        // Its last output may not be read yet.
         if !self.stderr_reader.is_finished() {
             let _ = timeout(EXIT, &mut self.stderr_reader).await;
         }
@@ -129,7 +129,7 @@ impl Lines {
         String::from_utf8_lossy(tail).trim().to_owned()
     }
 
-    /// Ends the program and all it started; returns once they are gone.
+    /// Ends the program and its descendants; returns after they have ended.
     pub(crate) async fn end(self) {
         self.group.end().await;
     }
@@ -145,7 +145,7 @@ async fn read_stderr(mut stderr: ChildStderr, collected: Arc<Mutex<Vec<u8>>>) {
     }
 }
 
-/// The start of a line, to be shown.
+/// The beginning of a line, for display.
 pub(crate) fn preview(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let shown: String = text.chars().take(PREVIEW_CHARS).collect();

@@ -1,4 +1,4 @@
-//! Tests of child processes and their groups.
+//! Child processes and their groups.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 use crate::agent::fixture::sh;
 
-/// Far more than any of these programs takes; a wait this long is a failure.
+/// Much longer than any program takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn ended(command: &Command, input: [Bytes; 2]) -> Result<Finished, Error> {
@@ -29,7 +29,7 @@ fn large() -> [Bytes; 2] {
     ]
 }
 
-/// Whether a process is there and not a zombie.
+/// Whether a process exists and is not a zombie.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
@@ -46,7 +46,7 @@ async fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The process ids a script wrote, once both are there.
+/// The process ids that a script wrote, once both are there.
 async fn pids(file: &Path) -> Vec<String> {
     let read = || std::fs::read_to_string(file).unwrap_or_default();
     eventually("the process ids", || read().ends_with("end\n")).await;
@@ -57,7 +57,7 @@ async fn pids(file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Writes the ids of the shell and of a child that sleeps, then does `then`.
+/// Writes the ids of the shell and of a sleeping child, then runs `then`.
 fn family(file: &Path, then: &str) -> Command {
     let file = file.display();
     sh(&format!(

@@ -1,4 +1,4 @@
-//! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
+//! The tree under failures: each kind of actor is killed at a known point, and the turn continues.
 
 mod gathering;
 mod residence;
@@ -29,7 +29,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers once it is let go; says how often it was started.
+/// Answers when it is released; reports the number of its starts.
 #[derive(Clone)]
 struct Gated {
     started: Arc<AtomicU32>,
@@ -132,7 +132,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
     }
 }
 
-/// Kills the child of the supervisor that takes such messages.
+/// Kills the child of the supervisor with this message type.
 fn kill<M: Message>(runtime: &Runtime) {
     let children = runtime.supervisor.get_cell().get_children();
     let child = children
@@ -233,7 +233,7 @@ async fn a_full_queue_answers_busy() {
     let turn = turn(&narrow, 3);
     let mut events = handle.events(0).await.unwrap();
     handle.accept(turn.clone()).await.unwrap();
-    // One runs, one waits, one is turned away.
+    // One runs, one waits, one is rejected.
     loop {
         let next = tokio::time::timeout(PATIENCE, events.next()).await;
         let (_, event) = next.expect("events come in time").unwrap().unwrap();
@@ -286,7 +286,7 @@ async fn an_idle_session_leaves_memory_and_a_working_one_stays() {
     let turn = turn(&gated(), 0);
     working.accept(turn.clone()).await.unwrap();
     agent.is_started().await;
-    // It may have left before it was given its turn; this is the one that has it.
+    // It may have left before it got its turn; this is the session with the turn.
     let working = runtime.open(working.id()).await.unwrap();
     let idle = runtime.create(conversation(4)).await.unwrap();
     tokio::select! {
@@ -300,7 +300,7 @@ async fn an_idle_session_leaves_memory_and_a_working_one_stays() {
     runtime.shutdown().await;
 }
 
-/// Answers only when it was cancelled: too late, and without looking at that.
+/// Answers only after it was cancelled: too late, and without checking for it.
 struct Deaf {
     started: Arc<Semaphore>,
     cancelled: Arc<(Mutex<bool>, Condvar)>,
@@ -309,7 +309,7 @@ struct Deaf {
 impl Agent for Deaf {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
         self.started.add_permits(1);
-        // Keeps its thread, so that nobody can stop it here.
+        // Blocks its thread, so that it cannot be stopped here.
         let (cancelled, changed) = &*self.cancelled;
         let guard = cancelled.lock().unwrap();
         let waited = changed.wait_timeout_while(guard, PATIENCE, |cancelled| !*cancelled);
@@ -380,7 +380,7 @@ async fn missing_sessions_and_refusals_are_errors() {
     runtime.shutdown().await;
 }
 
-/// An actor whose tasks are never done; says when nobody waits for one any more.
+/// An actor whose tasks never end; reports when nobody waits for one any more.
 struct Endless(mpsc::UnboundedSender<()>);
 
 impl Actor for Endless {
@@ -437,7 +437,7 @@ async fn an_actor_is_notified_of_a_cancelled_task() {
     runtime.shutdown().await;
 }
 
-/// Notes whose run it is, once it is let go.
+/// Records the session of its run after it is released.
 #[derive(Clone)]
 struct Noting {
     gated: Gated,
@@ -459,7 +459,7 @@ async fn a_flooding_session_does_not_starve_another_and_gets_a_retry_time() {
         order: Arc::default(),
     };
     let options = Options {
-        // One works: with the other session's run the queue is full.
+        // One is active: with the other session's run the queue is full.
         pool_queue: FLOOD,
         ..Options::default()
     };
@@ -505,7 +505,7 @@ async fn a_flooding_session_does_not_starve_another_and_gets_a_retry_time() {
     runtime.shutdown().await;
 }
 
-/// Never answers and says nothing, the first time; the second it says something now and then.
+/// Never answers and never reports progress the first time; the second time it reports progress.
 struct Stalling(Arc<AtomicU32>);
 
 impl Agent for Stalling {

@@ -1,5 +1,5 @@
-//! Model calls that wait for their budgets: each is reserved before it is made, in the order in
-//! which they were asked for. What bounds the daemon is granted from the [`budget_broker`](crate::budget broker).
+//! Model calls that wait for their budgets: each is reserved before it is made, in order of
+//! request. The daemon's part is granted by the [`budget_broker`](crate::budget_broker).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::runtime::Error;
 
 use super::{Live, Msg, Phase, State};
 
-/// Who is told whether a call may be made: why it is the last, if a budget says so.
+/// The channel for the decision about a call: none, or the reason why it is the last one.
 pub(crate) type Reply = oneshot::Sender<Result<Option<Arc<str>>, Failure>>;
 
-/// A call that would be made.
+/// A requested call.
 pub(crate) struct QueuedCall {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
@@ -31,32 +31,32 @@ pub(crate) struct QueuedCall {
     pub(crate) reply: Reply,
 }
 
-/// Calls that wait, and what of the daemon's budget the session holds.
+/// Waiting calls, and the session's grant of the daemon's budget.
 #[derive(Default)]
 pub(super) struct BudgetQueue {
     queue: Queue,
-    /// Told when the journal is on disk up to that event.
+    /// Replies that are sent when the journal is on disk up to this event.
     granted: Vec<(u64, Reply, Option<Arc<str>>)>,
-    /// The most the session may have in use.
+    /// The maximum amount that the session may have in use.
     ceiling: Amount,
-    /// The call for which more was asked, and the number of that request.
+    /// The call for which a larger grant was requested, and the number of that request.
     raising: Option<(RunId, u32, u64)>,
     raises: u64,
-    /// Somebody else needs what is not used here: the budget broker is told whatever changes, until it
-    /// is asked for more.
+    /// Another session needs the unused grant: the budget broker gets every change until the next
+    /// request.
     recalled: bool,
-    /// What the budget broker was told last: what is used, and whether something will be freed. None
-    /// where it may have taken no notice.
+    /// The last report to the budget broker: the usage, and whether a part will be released. None
+    /// if it may have been ignored.
     last_reported: Option<(SessionUse, bool)>,
 }
 
-/// Calls that wait: those of runs that have begun before others, each in the order in which they
-/// came. So what a run keeps for its last call is kept for as short as can be.
+/// Waiting calls: those of runs that have begun come before others, each in order of arrival. This
+/// keeps the time short for which an amount is kept for last calls.
 #[derive(Default)]
 struct Queue {
     begun: usize,
     calls: VecDeque<QueuedCall>,
-    /// How many calls of a run wait.
+    /// The number of waiting calls of each run.
     runs: BTreeMap<RunId, u32>,
 }
 
@@ -93,18 +93,19 @@ impl Queue {
     }
 }
 
-/// What becomes of a call that waits.
+/// The decision about a waiting call.
 enum QueueDecision {
     Grant(Reservation),
-    /// Not before the daemon has granted more.
+    /// Request a larger grant first.
     Raise(Amount),
-    /// It waits, and so do those that would wait for the same.
+    /// Wait, together with the calls that would wait for the same level.
     Wait(Level),
     Refuse(Failure),
 }
 
 impl State {
-    /// Takes a call; the reply is given once it is reserved on disk, or cannot be.
+    /// Handles a requested call; the reply is sent after its reservation is on disk, or after a
+    /// refusal.
     pub(super) fn on_reserve(&mut self, myself: &ActorRef<Msg>, queued: QueuedCall) {
         match &mut self.phase {
             Phase::Live(live) => {
@@ -113,13 +114,13 @@ impl State {
             }
             Phase::Broken(error) => {
                 let failure = Failure::new(RunCause::Panic, error.to_string());
-                // The attempt may have been given up.
+                // The attempt may have been cancelled.
                 let _ = queued.reply.send(Err(failure));
                 return;
             }
             Phase::ReadOnly(shown) => {
                 let failure = Failure::new(RunCause::Panic, shown.why.to_string());
-                // The attempt may have been given up.
+                // The attempt may have been cancelled.
                 let _ = queued.reply.send(Err(failure));
                 return;
             }
@@ -128,7 +129,7 @@ impl State {
         self.grant_waiting(myself);
     }
 
-    /// The daemon has granted more, or has not.
+    /// Handles the budget broker's answer.
     pub(super) fn on_grant_answered(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -149,14 +150,14 @@ impl State {
         self.grant_waiting(myself);
     }
 
-    /// Another session needs what is granted to this one and not used.
+    /// Another session needs the unused grant of this one.
     pub(super) fn on_recall(&mut self) {
         match &mut self.phase {
             Phase::Live(live) => {
                 live.budget_queue.recalled = true;
                 self.give_back();
             }
-            // Nothing comes back of it before it is opened again.
+            // Its grant does not change before it is opened again.
             Phase::Broken(_) | Phase::ReadOnly(_) => {
                 let budget_broker = self.args.budget_broker.iter();
                 budget_broker.for_each(|budget_broker| budget_broker.session_gone(self.args.id));
@@ -165,7 +166,7 @@ impl State {
         }
     }
 
-    /// Gives back what is granted and not used, and tells whether more may come back by itself.
+    /// Returns the unused grant, and reports whether more may be released by itself.
     pub(super) fn give_back(&mut self) {
         let (Phase::Live(live), Some(budget_broker)) = (&mut self.phase, &self.args.budget_broker)
         else {
@@ -182,7 +183,7 @@ impl State {
         });
     }
 
-    /// Grants what can be granted, in order.
+    /// Grants waiting calls as far as possible, in order.
     pub(super) fn grant_waiting(&mut self, myself: &ActorRef<Msg>) {
         self.grant_in_order(myself);
         if self.args.budget_broker.is_some()
@@ -229,7 +230,7 @@ impl State {
                 QueueDecision::Raise(needed) => return self.raise(myself, at, needed),
                 QueueDecision::Refuse(failure) => {
                     if let Some(queued) = budget_queue.queue.remove(at) {
-                        // The attempt may have been given up.
+                        // The attempt may have been cancelled.
                         let _ = queued.reply.send(Err(failure));
                     }
                 }
@@ -268,7 +269,7 @@ impl State {
             }
             Err(error) => Failure::new(RunCause::Panic, error.to_string()),
         };
-        // The attempt may have been given up.
+        // The attempt may have been cancelled.
         let _ = queued.reply.send(Err(refused));
     }
 
@@ -280,7 +281,7 @@ impl State {
         let Some(queued) = live.budget_queue.queue.calls.get(at) else {
             return;
         };
-        // One that goes before it takes the place of what was asked for, which is forgotten.
+        // A call before it replaces the call of the current request, which is dropped.
         let is_same = |(run, call, _)| (run, call) == (queued.run, queued.ask.call);
         if live.budget_queue.raising.is_some_and(is_same) {
             return;
@@ -288,7 +289,7 @@ impl State {
         live.budget_queue.raises += 1;
         live.budget_queue.recalled = false;
         live.budget_queue.raising = Some((queued.run, queued.ask.call, live.budget_queue.raises));
-        // Until it is answered nothing is granted that was granted before: it counts as given back.
+        // Until the answer, nothing is granted from the old grant: it counts as returned.
         let (session_use, spending) = live.session_use();
         live.budget_queue.ceiling = session_use.in_use;
         live.budget_queue.last_reported = Some((session_use, spending));
@@ -311,12 +312,12 @@ impl State {
 }
 
 impl Live {
-    /// Whether nobody waits for anything here.
+    /// Whether no call waits here.
     pub(super) fn has_no_waiting_calls(&self) -> bool {
         self.budget_queue.queue.calls.is_empty() && self.budget_queue.granted.is_empty()
     }
 
-    /// What is used, and whether something of it will be freed by itself.
+    /// The usage, and whether a part of it will be released by itself.
     fn session_use(&self) -> (SessionUse, bool) {
         let (state, waits) = (self.machine.state(), |run| {
             self.budget_queue.queue.waits(run)
@@ -339,7 +340,7 @@ impl BudgetQueue {
                     && queued.ask.last.is_some()
                     && queued.ask.short.is_none()
                 {
-                    // What was kept for its last words is granted already.
+                    // The amount kept for its last call is already granted.
                     queued.ask.short = Some(RunCause::Budget.describe(short));
                     return;
                 }
@@ -350,19 +351,19 @@ impl BudgetQueue {
         }
     }
 
-    /// The journal is on disk up to there: tells those whose call is.
+    /// The journal is on disk up to this event: replies to the calls before it.
     pub(super) fn on_durable(&mut self, durable: u64) {
         if self.granted.is_empty() {
             return;
         }
         let ready = self.granted.extract_if(.., |(seq, ..)| *seq <= durable);
         for (_, reply, wrap_up) in ready {
-            // The attempt may have been given up: then the call counts as lost.
+            // The attempt may have been cancelled: then the call counts as lost.
             let _ = reply.send(Ok(wrap_up));
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting calls.
     pub(super) fn refuse(&mut self, error: &Error) {
         let granted = self.granted.drain(..).map(|(_, reply, _)| reply);
         let queued = std::mem::take(&mut self.queue).calls;
@@ -373,7 +374,7 @@ impl BudgetQueue {
     }
 }
 
-/// What becomes of a call now. `ceiling`: where the daemon's budget is bounded.
+/// The current decision about a call. `ceiling`: set if the daemon's budget is limited.
 fn decide(
     state: &SessionState,
     queued: &QueuedCall,
@@ -406,7 +407,7 @@ fn decide(
     }
 }
 
-/// Whether facts may have freed something, or changed whether anything will be freed.
+/// Whether facts may have released an amount, or changed whether any will be released.
 pub(super) fn frees(events: &[Event]) -> bool {
     events.iter().any(|event| {
         matches!(

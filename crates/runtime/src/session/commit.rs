@@ -1,4 +1,4 @@
-//! The session's way to the disk: loading, appending, acknowledging.
+//! Loads and appends the session's journal, and acknowledges requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use super::read_only::{ReadOnlySession, can_be_read};
 use super::rounds::Rounds;
 use super::{DrainGuard, Live, Msg, Phase, State};
 
-/// Events read at a time when a journal is folded.
+/// Events per page when a journal is folded.
 const PAGE: usize = 4_096;
 
-/// What became of reading a session's journal.
+/// The result of loading a session's journal.
 pub(super) enum Loaded {
     Live(Box<Live>, Reaction),
-    /// The store takes no writes.
+    /// The store is read-only.
     ReadOnly(Box<ReadOnlySession>),
-    /// It takes none as before.
+    /// The store is still read-only.
     Unchanged,
 }
 
-/// Claims a session and folds its journal; an empty one is a session to be created. Where the store
-/// takes no writes it is folded without a claim, to be looked at; unless that is how it is `now`.
+/// Claims a session and folds its journal; an empty journal is a session to be created. With a
+/// read-only store the journal is folded without a claim, unless `now` is already such a session.
 pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Result<Loaded, Error> {
     let claim = match journal.claim(id).await {
         Err(error) if can_be_read(&error) => {
@@ -78,7 +78,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
     Ok(Loaded::Live(Box::new(live), reaction))
 }
 
-/// Folds a journal, up to its last event where that is known.
+/// Folds a journal, up to its last event if that is known.
 async fn recover(
     journal: &Journal,
     id: SessionId,
@@ -107,8 +107,7 @@ async fn recover(
 }
 
 impl State {
-    /// Hands what was decided to the store, unless an append is in flight or it waits for
-    /// what is being worked out.
+    /// Hands decided events to the store, unless an append is in flight or they wait for a result.
     pub(super) fn start_append(&mut self, myself: &ActorRef<Msg>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -120,7 +119,7 @@ impl State {
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
-        // All that was decided is in these events, so the state is the one after the last of them.
+        // These events are all decisions, so the state is the one after the last of them.
         let open = live.machine.state().work_left();
         let myself = myself.clone();
         tokio::spawn(async move {
@@ -130,7 +129,7 @@ impl State {
         });
     }
 
-    /// Hands what waited for a result to the store without it.
+    /// Writes pending events without waiting for the result.
     pub(super) fn on_flush(&mut self, myself: &ActorRef<Msg>) {
         if let Phase::Live(live) = &mut self.phase {
             live.held = false;
@@ -138,7 +137,7 @@ impl State {
         self.start_append(myself);
     }
 
-    /// Hands all that is pending to the store, and keeps `busy` until it is there.
+    /// Writes all pending events, and holds `busy` until they are on disk.
     pub(super) fn on_drain(&mut self, myself: &ActorRef<Msg>, busy: DrainGuard) {
         if let Phase::Live(live) = &mut self.phase {
             live.held = false;
@@ -156,9 +155,9 @@ impl State {
         }
     }
 
-    /// An append has ended: release what waited for it. Where the session was claimed by another, or
-    /// the store takes no writes, it is restarted from its journal; any other failure makes it
-    /// unavailable.
+    /// An append has ended: releases everything that waited for it. If another program claimed the
+    /// session, or the store is read-only, the session is restarted from its journal; after any
+    /// other failure it is unavailable.
     pub(super) fn on_committed(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -211,7 +210,7 @@ impl State {
 }
 
 impl Live {
-    /// Answers the requests whose events are on disk.
+    /// Acknowledges the requests whose events are on disk.
     pub(super) fn acknowledge(&mut self) {
         let durable = self.outbox.durable();
         let (ready, waiting) = std::mem::take(&mut self.acks)
@@ -227,7 +226,7 @@ impl Live {
         self.budget_queue.on_durable(durable);
     }
 
-    /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
+    /// Notifies the callers that wait for a turn, after its end is on disk, and drops its prompts.
     fn notify_ended(&mut self, committed: &[Event]) {
         for event in committed {
             let Fact::TurnEnded { turn, .. } = &event.fact else {
@@ -249,7 +248,7 @@ impl Live {
         }
     }
 
-    /// Registers somebody who waits for a turn, or answers at once.
+    /// Registers a caller that waits for a turn, or answers at once.
     pub(super) fn wait_for(
         &mut self,
         turn: TurnId,
@@ -267,7 +266,7 @@ impl Live {
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting callers.
     fn refuse(&mut self, error: &Error) {
         for (_, reply) in self.acks.drain(..) {
             let _ = reply.send(Err(error.clone()));
@@ -279,7 +278,7 @@ impl Live {
         }
     }
 
-    /// Whether nothing is open, nothing on its way, and nobody was here for so long.
+    /// Whether there is no open work, no append in flight, and no request for this long.
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         let quiet = clock::now().ms_since(self.active_at);
         let quiet = u128::try_from(quiet).unwrap_or(0) >= limit.as_millis();

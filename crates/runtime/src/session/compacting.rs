@@ -1,4 +1,4 @@
-//! Has a compaction step carried out, and passes on what is told of it.
+//! Runs a compaction step, and forwards its progress.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) fn compact(
         .insert(job.turn, cancelled.clone().drop_guard());
     tokio::spawn(async move {
         let (turn, step) = (job.turn, job.step);
-        // Whoever stops waiting for the compactor's answer stops its work.
+        // Dropping the future that waits for the compactor stops the step.
         let Some(end) = cancelled
             .run_until_cancelled(compactor.carry_out(job, began, listener))
             .await
@@ -51,8 +51,8 @@ pub(super) fn compact(
     });
 }
 
-/// Passes on what the compactor tells: to whoever follows the session, and to the session what is
-/// to be kept.
+/// Forwards the progress of the compactor to followers, and its usage and reservations to the
+/// session.
 fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
     let (turn, step) = (job.turn, job.step);
     let (followers, myself) = (args.feed.clone(), myself.clone());
@@ -70,7 +70,7 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
                     ask,
                     reply,
                 };
-                // A session that is gone drops the reply.
+                // A session that has ended drops the reply.
                 return drop(myself.send_message(Msg::Reserve(asking)));
             }
             StepEvent::CallEnded { call, end } => {

@@ -1,8 +1,8 @@
-//! What agents may read beside the branch of their context, as far as [`Reach`] says: other branches
-//! of the session, and other sessions of the same owner.
+//! Messages that agents may read outside the branch of their context, according to [`RecallScope`]:
+//! on other branches of the session, and in other sessions of the same owner.
 //!
-//! Unlike what is found on the branch, this depends on when it is asked for. What came of a call is
-//! a step of its run, so a replay has it.
+//! Unlike matches on the branch, these depend on the time of the call. The result of a call is a
+//! step of its run, so a replay has it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,32 +15,32 @@ use unisono_store::Journal;
 
 use crate::runtime::Env;
 
-/// Sessions one search reads at most, beside its own.
+/// The maximum number of other sessions that one search reads.
 const MAX_SESSIONS: usize = 8;
-/// Messages looked at to find those that are not on the branch.
+/// The number of matches that are checked for messages outside the branch.
 const LOOKED_AT: usize = 256;
-/// Events read at a time.
+/// Events per page.
 const PAGE: usize = 1_024;
 
-/// What `recall` may search and read.
+/// The scope of `recall`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecallScope {
-    /// The branch of the context, up to where it was frozen.
+    /// The branch of the context, up to the frozen head.
     #[default]
     Branch,
-    /// All branches of the session, too.
+    /// Also all other branches of the session.
     Session,
-    /// All sessions with the same label `owner`, too. A session without that label is alone.
+    /// Also all sessions with the same label `owner`. A session without that label has no others.
     Owner,
 }
 
-/// A message that is not on the branch.
+/// A message outside the branch.
 #[derive(Clone, Debug)]
 pub(crate) struct OutsideMessage {
-    /// Another session with its title; none: another branch of this one.
+    /// Another session with its title; none: another branch of this session.
     pub(crate) session: Option<(SessionId, Arc<str>)>,
-    /// A branch that it is on; none: no branch leads to it any more.
+    /// A branch that contains it; none: no branch contains it any more.
     pub(crate) branch: Option<Arc<str>>,
     /// The message before it.
     pub(crate) before: Option<Arc<Message>>,
@@ -48,18 +48,18 @@ pub(crate) struct OutsideMessage {
     pub(crate) message: Arc<Message>,
 }
 
-/// Where a message is to be read that is not on the branch.
+/// The place of a message outside the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MessagePlace {
     /// Another session; none: this one.
     pub(crate) session: Option<SessionId>,
     /// One of its branches.
     pub(crate) branch: String,
-    /// The message's number there.
+    /// The ordinal of the message there.
     pub(crate) ordinal: Ordinal,
 }
 
-/// What may be read, of a session that was looked at.
+/// The accessible part of a session.
 #[derive(Clone, Debug)]
 pub(super) struct ReadAccess {
     session: SessionId,
@@ -67,7 +67,7 @@ pub(super) struct ReadAccess {
 }
 
 impl ReadAccess {
-    /// What this reach opens to a session; none: nothing but the branch.
+    /// The accessible part of a session for this scope; none: only the branch.
     pub(super) fn new(reach: RecallScope, session: SessionId, state: &State) -> Option<ReadAccess> {
         let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
         let scope = match (reach, owner) {
@@ -86,8 +86,8 @@ impl ReadAccess {
     }
 }
 
-/// The messages that fit a text best and are not on the branch that ends in `head`, at most `limit`;
-/// or why they cannot be searched.
+/// The messages that match a text best and are not on the branch with this `head`, at most `limit`;
+/// an error says why the search is impossible.
 pub(super) async fn find(
     (env, search): (&Weak<Env>, &Search),
     allowed: ReadAccess,
@@ -139,14 +139,14 @@ fn elsewhere(
     })
 }
 
-/// Whether a message is on the branch that ends in `head`.
+/// Whether a message is on the branch with this `head`.
 fn is_on(state: &State, head: MessageId, message: MessageId) -> bool {
     let node = state.tree().get(message);
     let there = node.and_then(|node| state.tree().at(head, node.message.ordinal));
     there.is_some_and(|there| there.message.id == message)
 }
 
-/// The message at a place; or why there is none.
+/// The message at a place; an error says why there is none.
 pub(super) async fn read(
     env: &Weak<Env>,
     allowed: ReadAccess,
@@ -155,7 +155,7 @@ pub(super) async fn read(
     let session = place.session.unwrap_or(allowed.session);
     let state = folded(&journal(env)?, session).await;
     let state = state.filter(|state| allowed.has(session, state));
-    // What it may not read is not told apart from what is not there.
+    // An inaccessible session is reported like a missing one.
     let state = state.ok_or_else(|| format!("there is no session {session} of this owner"))?;
     let head = state.tree().head(&place.branch);
     let head = head.ok_or_else(|| format!("session {session} has no branch {:?}", place.branch))?;
@@ -173,8 +173,8 @@ fn journal(env: &Weak<Env>) -> Result<Journal, String> {
         .ok_or_else(|| "the runtime has stopped".to_owned())
 }
 
-/// A session as its journal has it; none where it has none, or one that cannot be read. Nothing is
-/// opened: turns that were interrupted there stay as they are.
+/// A session from its journal; none if it has no readable journal. Nothing is opened: interrupted
+/// turns stay as they are.
 async fn folded(journal: &Journal, session: SessionId) -> Option<State> {
     let mut state = State::default();
     loop {

@@ -26,13 +26,13 @@ use super::elsewhere::{self, MessagePlace, ReadAccess, RecallScope};
 use super::rounds::{self, Round, RoundKind};
 use super::{Args, Feed, Msg, Progress};
 
-/// Events read at a time when an agent asks for the steps of another.
+/// Events per page when an agent reads the steps of another one.
 const STEPS_PAGE: usize = 256;
 
 /// An agent's port to the session that dispatched it.
 pub(super) struct ActorPort {
     id: SessionId,
-    /// Not kept alive: a request that somebody remembers has a line, too.
+    /// Weak: a request that is kept somewhere has a port, too.
     env: Weak<Env>,
     session: ActorRef<Msg>,
     search: Search,
@@ -54,8 +54,8 @@ impl ActorPort {
         }
     }
 
-    /// Looks at the session's state, also at what is not on disk yet: what a run does next is written
-    /// after what it saw.
+    /// Inspects the session's state, including events that are not on disk yet: the next step of
+    /// the run is written after them.
     fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&SessionState) -> T + Send + 'static,
@@ -73,7 +73,7 @@ impl ActorPort {
         })
     }
 
-    /// Begins a round and waits for what comes of it.
+    /// Begins a round and waits for its results.
     fn round(
         &self,
         input: Input,
@@ -94,7 +94,7 @@ impl ActorPort {
     }
 }
 
-/// The steps of a run, read from where they are.
+/// The steps of a run, read from their location.
 async fn steps(
     journal: &Journal,
     id: SessionId,

@@ -1,4 +1,4 @@
-//! Rendering a frozen context: once for all agents that read the same bytes.
+//! Renders a frozen context: once for all agents that read the same bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use unisono_session::pending_effects::RenderRequest;
 
 use crate::agent;
 
-/// A context of at most so many tokens is rendered by the session itself, in less time than it
-/// takes to have it done by another thread.
+/// The maximum size of a context that the session renders itself, which is faster than using
+/// another thread.
 const SHORT_CONTEXT: Tokens = Tokens(4_096);
 
-/// Whether a context is that short.
+/// Whether a context is that small.
 pub(crate) fn is_short(snapshot: &Snapshot) -> bool {
     let counts = snapshot.counts();
     let known = counts.iter().next();
@@ -44,11 +44,12 @@ pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
     prefixes
 }
 
-/// What agents have in common that share a rendering: who reads it, and what it depends on. The
-/// choice of tools is in no rendering: it is in what a cache is known by (`cache_warming::Key`).
+/// The common properties of agents that share a rendering: the model, and everything on which the
+/// rendering depends. No rendering contains the choice of tools: it is part of the cache key
+/// (`cache_warming::Key`).
 #[derive(PartialEq)]
 struct Audience {
-    /// The model; none for programs and the embedded model, which are given the native rendering.
+    /// The model; none for programs and the embedded model, which get the native rendering.
     model: Option<Arc<str>>,
     group: Group,
     output_schema: Option<Arc<str>>,
@@ -72,7 +73,7 @@ impl Audience {
         }
     }
 
-    /// The context as they read it. A model that nobody has is told of when it is asked.
+    /// The context in the form for these agents. An unknown model is reported when it is called.
     fn render(&self, snapshot: &Snapshot, models: &Models) -> Prefix {
         let model = self.model.as_ref().and_then(|name| models.get(name).ok());
         let shared = Shared {
@@ -90,7 +91,7 @@ impl Audience {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of which agents share a rendering.
+    //! Agents that share a rendering.
 
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use crate::agent::fixture::{Attempt, sh};
 
-    /// A model with a rendering of its own.
+    /// A model with its own rendering.
     struct Reader {
         name: &'static str,
         renderings: Arc<AtomicU32>,

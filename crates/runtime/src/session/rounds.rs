@@ -1,5 +1,5 @@
-//! Agents that wait for what they gave to others, or for tools they called: each is told as soon
-//! as the last of it is done with and that is on disk.
+//! Agents that wait for delegated tasks or tool calls: each is notified as soon as its round has
+//! ended and that is on disk.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::runtime::Error;
 
 use super::{Msg, Phase, State};
 
-/// Who is told what came of a round.
+/// The channel for the results of a round.
 pub(crate) struct RoundReply {
     pub(crate) results: oneshot::Sender<Result<Vec<ToolResult>, Failure>>,
-    /// Whether nothing is done but to wait for a person.
+    /// Whether all remaining calls wait for a person.
     pub(crate) held: watch::Sender<bool>,
 }
 
-/// What an agent waits for.
+/// A round for which an agent waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Round {
     pub(crate) run: RunId,
@@ -31,33 +31,33 @@ pub(crate) struct Round {
     pub(crate) kind: RoundKind,
 }
 
-/// What a round consists of.
+/// The kind of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RoundKind {
-    /// Tasks for other agents.
+    /// Delegated tasks.
     Tasks,
-    /// Calls of tools.
+    /// Tool calls.
     Calls,
 }
 
-/// How a round stands.
+/// The state of a round.
 enum RoundStatus {
     Unknown,
     InProgress { held: bool },
     Ended(Vec<ToolResult>),
 }
 
-/// Those who wait. One attempt of a run is under way at a time: a later one takes the place of
-/// an earlier one that nobody listens to any more.
+/// Waiting agents. One attempt of a run is in progress at a time: a later one replaces an earlier
+/// one that nobody waits for any more.
 #[derive(Default)]
 pub(super) struct Rounds {
     waiting: BTreeMap<Round, RoundReply>,
-    /// Told when the journal is on disk up to that event.
+    /// Results that are sent when the journal is on disk up to this event.
     ended: Vec<(u64, RoundReply, Vec<ToolResult>)>,
 }
 
 impl State {
-    /// Takes what begins a round; the reply waits until the last of it is done.
+    /// Handles an input that begins a round; the reply waits until the round has ended.
     pub(super) fn on_round(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -95,7 +95,7 @@ impl Round {
 }
 
 impl Rounds {
-    /// Registers somebody who waits for a round.
+    /// Registers an agent that waits for a round.
     fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: RoundReply) {
         match round.status(state) {
             RoundStatus::InProgress { held } => {
@@ -105,14 +105,14 @@ impl Rounds {
             RoundStatus::Ended(results) => self.ended.push((decided, reply, results)),
             RoundStatus::Unknown => {
                 let failure = Failure::new(RunCause::Panic, "the run has ended");
-                // Its attempt has been given up already.
+                // Its attempt has already been cancelled.
                 let _ = reply.results.send(Err(failure));
             }
         }
     }
 
-    /// Looks at what was decided: a round whose last part ended is over, and who has ended itself
-    /// waits for nothing.
+    /// Checks new events: a round whose last part ended is complete, and an ended run waits for
+    /// nothing.
     pub(super) fn on_decided(&mut self, state: &SessionState, events: &[Event], decided: u64) {
         for event in events {
             if self.waiting.is_empty() {
@@ -161,19 +161,19 @@ impl Rounds {
         }
     }
 
-    /// The journal is on disk up to there: tells those whose round is.
+    /// The journal is on disk up to this event: sends the results of the rounds before it.
     pub(super) fn on_durable(&mut self, durable: u64) {
         if self.ended.is_empty() {
             return;
         }
         let ready = self.ended.extract_if(.., |(seq, _, _)| *seq <= durable);
         for (_, reply, results) in ready {
-            // The attempt may have been given up.
+            // The attempt may have been cancelled.
             let _ = reply.results.send(Ok(results));
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting agents.
     pub(super) fn refuse(&mut self, error: &Error) {
         let ended = self.ended.drain(..).map(|(_, reply, _)| reply);
         let waiting = std::mem::take(&mut self.waiting).into_values();

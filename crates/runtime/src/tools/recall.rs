@@ -1,9 +1,9 @@
-//! The tool `recall`: messages by number, or those that fit some words best.
+//! The tool `recall`: returns messages by number, or those that match some words best.
 //!
-//! What is found is bound to the branch and to where its context was frozen, so a call has the same
-//! result whenever it is made, whatever was said meanwhile. It is cited by number, with the messages
-//! around it, and stays within a bound of tokens. Where the runtime lets agents see more than their
-//! branch ([`crate::Reach`]), what is found beside it follows.
+//! Matches depend only on the branch and the frozen head, so a call has the same result at any
+//! time. They are cited by number, with the messages around them, within a maximum number of
+//! tokens. If the scope is larger than the branch ([`crate::RecallScope`]), matches outside it
+//! follow.
 
 use std::fmt::Write as _;
 
@@ -22,15 +22,16 @@ use super::{
     parse, steps,
 };
 
-/// The most messages one call gives by number.
+/// The maximum number of messages of one call by number.
 const MAX_MESSAGES: u32 = 50;
-/// The most messages one search gives.
+/// The maximum number of messages of one search.
 const MAX_FOUND: usize = 20;
-/// What a search gives at most, in tokens of the agent's model, the note at its end aside.
+/// The maximum size of a search result, in tokens of the agent's model, without the note at its
+/// end.
 const MAX_TOKENS: Tokens = Tokens(2_000);
-/// Characters of a message that was found.
+/// The number of characters of a matching message.
 const EXCERPT_CHARS: usize = 600;
-/// Characters of the messages before and after it.
+/// The number of characters of the messages before and after it.
 const NEIGHBOUR_CHARS: usize = 160;
 
 #[derive(Deserialize)]
@@ -71,7 +72,7 @@ pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failur
     }
 }
 
-/// What is asked for.
+/// The requested messages.
 enum RecallTarget {
     Words(String),
     Message(u32),
@@ -80,7 +81,7 @@ enum RecallTarget {
 }
 
 impl Recall {
-    /// None where the arguments do not go together.
+    /// None if the arguments contradict each other.
     fn target(&self) -> Option<RecallTarget> {
         let by_number = (self.n, self.from, self.to);
         match (&self.query, by_number, self.steps, self.skip) {
@@ -117,7 +118,7 @@ async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
     Ok(message.and_then(|message| paged_message(&message, 0)))
 }
 
-/// The number that masks name messages by: `#12`.
+/// The number by which masks refer to messages: `#12`.
 fn number(text: &str) -> Option<u32> {
     text.trim().strip_prefix('#')?.parse().ok()
 }
@@ -168,7 +169,7 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     Ok(Ok(out))
 }
 
-/// How one reads on, and what there was no room for.
+/// A note about the omitted matches, and how to read on.
 fn format_rest(blocks: &[(String, Option<Ordinal>)], given: usize) -> String {
     let (shown, left) = blocks.split_at(given);
     let mut notes = Vec::new();
@@ -205,7 +206,7 @@ fn nothing(text: &str, recalled: &OnBranch) -> String {
     )
 }
 
-/// A message that was found outside the branch, with the one before it.
+/// A matching message outside the branch, with the one before it.
 fn format_outside_message(found: &OutsideMessage, stems: &[String]) -> String {
     let message = &found.message;
     let mut call = String::new();
@@ -236,7 +237,7 @@ fn format_outside_message(found: &OutsideMessage, stems: &[String]) -> String {
     out
 }
 
-/// What was found, in a line.
+/// The search and its matches, in one line.
 fn format_cited_line(recalled: &OnBranch) -> String {
     match &recalled.nowhere[..] {
         [] => "[found, the best first]".to_owned(),
@@ -244,7 +245,7 @@ fn format_cited_line(recalled: &OnBranch) -> String {
     }
 }
 
-/// A message that was found, with those around it that were not.
+/// A matching message, with its neighbours that do not match.
 async fn format_found(
     ordinal: Ordinal,
     recalled: &OnBranch,
@@ -271,7 +272,7 @@ async fn format_found(
     Ok(Some(out))
 }
 
-/// Whole messages from `from` on, as many as fit; the first may be cut.
+/// Complete messages from `from` on, as many as fit; the first may be cut.
 async fn read_range(from: u32, to: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
     let last = to.min(from.saturating_add(MAX_MESSAGES - 1));
     let (mut out, mut room) = (String::new(), MAX_CHARS);

@@ -1,5 +1,5 @@
-//! What the agent did that wrote a message, as another agent reads it. Its reasoning is nobody's
-//! but its own.
+//! The steps of the agent that wrote a message, as a text for another agent. Its reasoning is not
+//! shown to others.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

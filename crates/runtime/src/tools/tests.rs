@@ -1,4 +1,4 @@
-//! Tests of the built-in tools.
+//! The built-in tools.
 
 use unisono_session::agent::AgentKind;
 use unisono_session::run::Step;
@@ -106,7 +106,7 @@ async fn errors_of_the_model_are_reported_to_the_model() {
     }
 }
 
-/// A reply that calls these tools and ends so.
+/// A reply with these tool calls and this end.
 fn reply(stop: Stop, calls: &[(&str, &str)]) -> Reply {
     let calls = calls.iter().enumerate().map(|(at, call)| ToolCall {
         id: format!("c{at}").into(),
@@ -143,7 +143,7 @@ async fn a_call_in_which_the_reply_was_cut_off_is_not_made() {
             "{arguments}"
         );
         assert_eq!(results[1].result.is_error, !is_whole, "{arguments}");
-        // Whoever asked is not given it either, and the model makes all of them again.
+        // The client does not get it either, and the model makes all of them again.
         let client_options = [("notes", r#"{"a":1}"#), ("notes", arguments)];
         let cut = reply(Stop::CutOff, &client_options);
         assert_eq!(client_calls(&cut, 1, &ctx).is_some(), is_whole);
@@ -153,7 +153,7 @@ async fn a_call_in_which_the_reply_was_cut_off_is_not_made() {
             "{outcomes:?}"
         );
     }
-    // One that the model was done with may have none.
+    // A complete call may have no arguments.
     let done = reply(Stop::Complete, &[("notes", "{}")]);
     assert!(client_calls(&done, 1, &ctx).is_some());
     let before = reply(Stop::CutOff, &[("notes", "{}"), ("notes", r#"{"a":1}"#)]);
@@ -185,7 +185,7 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
     );
     assert_eq!(&*results[3].result.content, "[not made]", "said once");
     assert_eq!(&*results[4].result.content, "[not made]");
-    // What it was cut off in is told apart from what was too many.
+    // The call in which the reply was cut off has another text than excess calls.
     let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
     let results = call_all_of(&cut, 1, &ctx).await.unwrap();
     assert!(
@@ -195,7 +195,7 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
             .starts_with("[not made: one reply")
     );
     assert_eq!(&*results[3].result.content, CUT_OFF);
-    // Tasks for others count like any call.
+    // Delegated tasks count like any call.
     let give = ("delegate", r#"{"agent":"risks","task":"look"}"#);
     let many = reply(Stop::Complete, &[give; 3]);
     let results = call_all_of(&many, 1, &ctx).await.unwrap();
@@ -366,7 +366,7 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
 async fn a_search_result_is_limited_in_tokens() {
     let text = format!("kestrel {}", "lorem ipsum ".repeat(2_000));
     let found = ask(&attempt(&[&*text; 30]), "recall", r#"{"query":"kestrel"}"#).await;
-    // The fixture counts a token a byte.
+    // The fixture counts one token per byte.
     assert!(found.content.len() < 2_300, "{}", found.content.len());
     assert!(
         found.content.contains("found as well: #"),

@@ -1,4 +1,4 @@
-//! The card of a remote agent: whether it is the one that is meant, and where it is asked.
+//! The card of a remote agent: its validation, and the endpoint of the agent.
 
 use a2a::{AgentCard, AgentInterface, TRANSPORT_PROTOCOL_JSONRPC};
 use serde_json::Value;
@@ -6,11 +6,11 @@ use unisono_context::Digest;
 use unisono_model::provider::Address;
 use unisono_session::run::RunCause;
 
-/// Where a card is, below an agent's address.
+/// The path of the card below an agent's address.
 const CARD: &str = "/.well-known/agent-card.json";
 /// The media type of structured data.
 const JSON: &str = "application/json";
-/// What answers may be.
+/// The accepted media types of answers.
 const OUTPUT: [&str; 2] = ["text/plain", JSON];
 
 /// A remote agent.
@@ -19,16 +19,16 @@ pub(super) struct Peer {
     pub(super) name: String,
     /// The digest of its card.
     pub(super) digest: Digest,
-    /// Where it is asked.
+    /// Its endpoint.
     pub(super) url: String,
     pub(super) is_streaming: bool,
-    /// Whether it reads structured data.
+    /// Whether it accepts structured data.
     pub(super) takes_data: bool,
-    /// What its answers may be, of what can be read.
+    /// The media types of its answers that this program can read.
     pub(super) output: Vec<&'static str>,
 }
 
-/// The address of the card: that of a file, or below an agent's.
+/// The address of the card: the address of a file, or the standard path below an agent's address.
 pub(super) fn address(url: &str) -> String {
     let (base, query) = match url.split_once('?') {
         Some((base, query)) => (base, format!("?{query}")),
@@ -40,7 +40,7 @@ pub(super) fn address(url: &str) -> String {
     }
 }
 
-/// Reads a card; or says why the agent is not asked.
+/// Parses a card; an error says why the agent is not called.
 pub(super) fn read(
     card: &[u8],
     url: &str,
@@ -53,7 +53,7 @@ pub(super) fn read(
         )
     };
     let value: Value = serde_json::from_slice(card).map_err(garbled)?;
-    // Written alike whatever the order and the spaces were.
+    // Normalised, so that the order and the spaces of the original do not matter.
     let digest = Digest::of_bytes(value.to_string().as_bytes());
     if let Some(pinned) = pinned.filter(|pinned| **pinned != digest.to_string()) {
         let reason = format!(
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((&*peer.name, &*peer.url), ("far", "https://a.example/rpc"));
         assert!(peer.is_streaming && peer.takes_data);
         assert_eq!(peer.output, ["text/plain"]);
-        // The same in another order and with spaces has the same digest.
+        // Another order and other spaces give the same digest.
         let spaced = serde_json::to_string_pretty(&card(at)).unwrap();
         let pinned = peer.digest.to_string();
         let again = read(spaced.as_bytes(), "https://a.example", Some(&pinned)).unwrap();

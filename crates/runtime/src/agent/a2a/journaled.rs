@@ -1,29 +1,29 @@
-//! What a run's journal tells of its messages to a remote agent.
+//! The messages to a remote agent in a run's journal.
 //!
-//! The first one has number 1. A message is over when it was refused, or when its task has ended
-//! without an answer; the next one has the next number.
+//! The first message has number 1. A message is over if it was refused, or if its task ended
+//! without an answer; the next message has the next number.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unisono_session::run::Step;
 
-/// What came of a message.
+/// The result of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SendResult {
-    /// A task of this id.
+    /// A task with this id.
     Task(String),
-    /// The answer itself.
+    /// The answer.
     Message(String),
 }
 
-/// How far a message is.
+/// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MessageState {
     /// Whether it may have been sent.
     pub(super) is_sent: bool,
-    /// What came of it.
+    /// Its result.
     pub(super) begun: Option<SendResult>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn over_step(number: u32) -> String {
     format!("a2a.over.{number}")
 }
 
-/// The number of the message that is sent, or to be sent.
+/// The number of the current message, which may not be sent yet.
 pub(super) fn number(steps: &[Arc<Step>]) -> u32 {
     let mut number = 1;
     while result(steps, &over_step(number)).is_some() {

@@ -1,32 +1,34 @@
-//! What a remote task has come to.
+//! The state of a remote task.
 
 use a2a::{Artifact, Part, PartContent, Role, Task, TaskState};
 use unisono_session::run::RunCause;
 
 use crate::agent::Failure;
 
-/// The artifact that is the answer where there are several: this program calls it so.
+/// The name of the artifact that is the answer if there are several. This program uses it for its
+/// own tasks.
 const ANSWER: &str = "answer";
-/// The metadata of an artifact that says what it lacks: this program does.
+/// The metadata key of an artifact with the reason why it is partial. This program uses it for its
+/// own tasks.
 const PARTIAL: &str = "partial";
 
-/// What a remote task has come to.
+/// The state of a remote task.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// An answer, and what it lacks.
+    /// It has an answer, which may be partial.
     Answered {
         text: String,
         partial: Option<String>,
     },
-    /// Nothing: it failed, was declined or cancelled.
+    /// It failed, was declined or was cancelled.
     Ended(Failure),
-    /// Its agent asks a person.
+    /// It waits for input of a person.
     Asks(String),
-    /// It goes on.
+    /// It is in progress.
     Working,
 }
 
-/// What a task has come to.
+/// The state of a task.
 pub(super) fn read(task: &Task) -> Outcome {
     let message = task
         .status
@@ -54,13 +56,13 @@ pub(super) fn read(task: &Task) -> Outcome {
     }
 }
 
-/// Whether a task in that state does not go on by itself.
+/// Whether a task in this state does not continue by itself.
 pub(super) fn is_settled(state: &TaskState) -> bool {
     let is_asking = matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
     state.is_terminal() || is_asking
 }
 
-/// The artifacts; where there are none, what the agent said last.
+/// The artifacts, or the last message of the agent if there are none.
 fn answer(task: &Task, message_text: Option<String>) -> Outcome {
     let artifacts = task.artifacts.as_deref().unwrap_or_default();
     let named = artifacts.iter().find(|one| one.artifact_id == ANSWER);
@@ -94,7 +96,7 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
     }
 }
 
-/// Texts, and data as JSON; files are left out.
+/// Texts, and data as JSON; files are ignored.
 pub(super) fn text_of(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match &part.content {
         PartContent::Text(text) => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! Remote agents with a real server on loopback: what it is sent, and what it may do wrong.
+//! Remote agents with a real server on loopback: its requests, and its errors.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use unisono_session::run::Step;
 use super::*;
 use crate::agent::fixture::{Attempt, task};
 
-/// Far more than any of these takes; a wait this long is a failure.
+/// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server answers.
+/// The response of a server.
 enum Reply {
     Result(Value),
     Error(i64, &'static str),
@@ -27,7 +27,7 @@ enum Reply {
 
 type Script = dyn Fn(&str, &Value) -> Reply + Send + Sync;
 
-/// A remote agent that does as it is told.
+/// A remote agent with scripted responses.
 #[derive(Clone)]
 struct Server {
     url: String,
@@ -36,7 +36,7 @@ struct Server {
 }
 
 impl Server {
-    /// With a card; a call is answered by the script.
+    /// Starts a server with this card; the script answers calls.
     async fn start(
         card: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
         script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// The methods that were called.
+    /// The called methods.
     fn methods(&self) -> Vec<String> {
         let calls = self.calls.lock().unwrap();
         calls.iter().map(|(method, _)| method.clone()).collect()
@@ -171,7 +171,7 @@ fn remote_task(state: &str, said: &str) -> Value {
         "artifacts": [{"artifactId": "a", "parts": [{"text": format!("It is {said}.")}]}]})
 }
 
-/// Answers at once, or after it was asked so often.
+/// Answers at once, or after this number of polls.
 fn answering(after: usize) -> impl Fn(&str, &Value) -> Reply + Send + Sync {
     let asked = Mutex::new(0);
     move |method, _| match method {
@@ -202,7 +202,7 @@ fn attempt(remote: &A2a) -> Attempt {
     Attempt::new(AgentKind::A2a(remote.clone()), &["where is it?", "there"])
 }
 
-/// The same run in a later attempt.
+/// A later attempt of the same run.
 fn later(attempt: &Attempt, remote: &A2a) -> Attempt {
     let mut later = self::attempt(remote);
     later.steps = attempt.session.steps();
@@ -244,7 +244,7 @@ async fn a_remote_agent_gets_the_task_once_and_is_followed_to_its_answer() {
             "{head}"
         );
     }
-    // Another attempt, or another process, follows the task that is journaled.
+    // Another attempt or process follows the journaled task.
     server.calls.lock().unwrap().clear();
     let again = ask(&remote, &later(&first, &remote)).await.unwrap();
     assert_eq!(&*again.text, "It is there.");
@@ -459,7 +459,7 @@ async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
     waited.unwrap();
     running.abort();
     let _ = running.await;
-    // Dropped without being cancelled, as when the program ends, it is left alone.
+    // If the program ends, the task is dropped without being cancelled.
     assert!(!server.methods().contains(&"CancelTask".to_owned()));
 
     let again = later(&asking, &remote);

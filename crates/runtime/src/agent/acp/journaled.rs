@@ -1,8 +1,8 @@
-//! What a run's journal tells of its prompts to a coding agent.
+//! The prompts to a coding agent in a run's journal.
 //!
-//! Each try has a number, from 1: `place` (where it works, before that is made), `prompt` (before
-//! it is sent), what was called and decided, and at most one of `answer`, `over` (the agent did
-//! nothing, and says so) and `failed`.
+//! Each try has a number, from 1, and these steps: `place` (its working directory, before it is
+//! created), `prompt` (before it is sent), calls and decisions, and at most one of `answer`, `over`
+//! (the agent reports that it did nothing) and `failed`.
 
 use std::sync::Arc;
 
@@ -13,58 +13,58 @@ use unisono_session::tool::Contract;
 
 use super::worktree::Worktree;
 
-/// Where a try works.
+/// The working directory of a try.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     /// The agent's working directory.
     pub(super) directory: String,
-    /// The worktree that it is in.
+    /// The worktree that contains it.
     pub(super) worktree: Option<Worktree>,
 }
 
-/// What an agent was given.
+/// The prompt of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Prompt {
-    /// The snapshot whose text it was given; none: its task only.
+    /// The snapshot in the prompt; none: only the task.
     pub(super) snapshot: Option<String>,
-    /// What it has in common with the turn's other agents: `text`, never a provider's cache.
+    /// The part shared with the turn's other agents: `text`, never a provider's cache.
     pub(super) shares: String,
 }
 
-/// What an agent answered.
+/// The answer of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answered {
     pub(super) text: String,
-    /// What it lacks.
+    /// The reason why it is not complete; none: it is complete.
     pub(super) partial: Option<String>,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextAction {
-    /// The answer is there.
+    /// End with this answer.
     Answered(Answered),
-    /// The agent may have done the task, or a part of it, in that try.
+    /// Fail: the agent may have done a part of the task in this try.
     Doubt {
         place: Option<Place>,
-        /// Why it failed, where that is known.
+        /// The reason of the failure, if it is known.
         failed: Option<String>,
     },
-    /// It is given the task, in the try of that number.
+    /// Prompt the agent in the try with this number.
     Prompt(u32),
 }
 
-/// A step of a try.
+/// The name of a step of a try.
 pub(super) fn step_name(what: &str, number: u32) -> String {
     format!("acp.{what}.{number}")
 }
 
-/// One of several steps of a try.
+/// The name of one of several steps of a try.
 pub(super) fn indexed_step_name(what: &str, number: u32, index: u32) -> String {
     format!("acp.{what}.{number}.{index}")
 }
 
-/// What is to be done after those steps.
+/// The next action after these steps.
 pub(super) fn next_action(steps: &[Arc<Step>], contract: Contract) -> NextAction {
     let tries = tries(steps);
     let mut numbers = 1..=tries;
@@ -84,7 +84,7 @@ pub(super) fn next_action(steps: &[Arc<Step>], contract: Contract) -> NextAction
     }
 }
 
-/// The places of all tries.
+/// The working directories of all tries.
 pub(super) fn places(steps: &[Arc<Step>]) -> Vec<Place> {
     let numbers = 1..=tries(steps);
     numbers

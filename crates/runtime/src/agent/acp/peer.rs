@@ -1,4 +1,4 @@
-//! The program of a coding agent, spoken with in lines of JSON.
+//! The program of a coding agent, which communicates in lines of JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::protocol::{
 use crate::agent::{Failure, command};
 use crate::process::lines::{Lines, NoLine, preview};
 
-/// How long an agent may take to begin, and to open a session: some are downloaded first.
+/// The timeout for starting an agent and opening a session; some agents are downloaded first.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// Lines in a row that are no messages.
+/// The maximum number of consecutive lines that are not messages.
 const NOISE_LINES_MAX: u32 = 100;
-/// Characters of a reason: an agent's own words may be many.
+/// The maximum number of characters of a reason, which may contain text of the agent.
 const REASON_CHARS: usize = 4_000;
-/// Bytes of answers that an agent leaves unread.
+/// The maximum number of bytes that an agent leaves unread.
 const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// A coding agent.
@@ -31,14 +31,14 @@ pub(super) struct Peer {
     program: Arc<str>,
     lines: Lines,
     stdin: ChildStdin,
-    /// To be written, and how much of it is.
+    /// Bytes to write, and the number of written ones.
     out: Vec<u8>,
     written: usize,
-    /// The most that may be there to be written.
+    /// The maximum number of bytes to write.
     most: usize,
     requests: u64,
     chatter: u32,
-    /// The last line that was no message.
+    /// The last line that was not a message.
     last_noise: Option<String>,
     logins: Vec<AuthMethod>,
 }
@@ -64,7 +64,7 @@ impl Peer {
         })
     }
 
-    /// Opens a session that works in that directory.
+    /// Opens a session in this directory.
     ///
     /// # Errors
     /// The agent does not answer, speaks another version, or wants a login.
@@ -88,7 +88,7 @@ impl Peer {
         Ok(session.session_id)
     }
 
-    /// What a request gives. The agent's own requests are refused meanwhile.
+    /// Sends a request and returns its result. Requests of the agent are refused meanwhile.
     async fn ask<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -120,10 +120,10 @@ impl Peer {
         }
     }
 
-    /// Reads the result of a request.
+    /// Parses the result of a request.
     ///
     /// # Errors
-    /// It is not of the protocol.
+    /// The result does not follow the protocol.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -135,7 +135,7 @@ impl Peer {
         })
     }
 
-    /// Why a request was refused.
+    /// The failure of a refused request.
     pub(super) fn refused(&self, method: &str, error: &RpcError) -> Failure {
         if error.code != AUTH_REQUIRED {
             let what = format!("refuses `{method}`: {}", error.text());
@@ -155,7 +155,7 @@ impl Peer {
         self.failure(RunCause::Rejected, &what)
     }
 
-    /// Writes a request; its number.
+    /// Queues a request; returns its number.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         self.send(&protocol::request(self.requests, method, params));
@@ -166,7 +166,7 @@ impl Peer {
     /// Writes a response.
     ///
     /// # Errors
-    /// The agent does not read.
+    /// The agent does not read its input.
     pub(super) fn reply(&mut self, response: &Value) -> Result<(), Failure> {
         if self.out.len() > self.most {
             let what = "does not read the responses to its requests";
@@ -176,16 +176,16 @@ impl Peer {
         Ok(())
     }
 
-    /// Writes a line, while the next message is waited for.
+    /// Queues a line, which is written while the next message is awaited.
     pub(super) fn send(&mut self, message: &Value) {
         self.out.extend(message.to_string().into_bytes());
         self.out.push(b'\n');
     }
 
-    /// The next message. Nothing is lost where the future is dropped.
+    /// The next message. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// There is none, or what comes is no message.
+    /// The program has ended, or a line is not a message.
     pub(super) async fn message(&mut self) -> Result<Message, Failure> {
         loop {
             let line = tokio::select! {
@@ -202,7 +202,7 @@ impl Peer {
         }
     }
 
-    /// An agent that reads no more has ended, or will be found to say nothing.
+    /// An agent that does not read has ended, or will time out.
     fn wrote(&mut self, bytes: Option<usize>) {
         self.written += bytes.unwrap_or_default();
         if bytes.is_none_or(|bytes| bytes == 0) || self.written >= self.out.len() {
@@ -239,7 +239,7 @@ impl Peer {
         }
     }
 
-    /// What it said that was no message.
+    /// The lines that were not messages, for an error text.
     fn describe_noise(&self) -> String {
         let stderr = self.lines.stderr_tail();
         let noise = self.last_noise.as_ref();
@@ -264,13 +264,13 @@ impl Peer {
         self.failure(cause, &format!("{end}{noise}"))
     }
 
-    /// A failure of that program.
+    /// A failure of this program.
     pub(super) fn failure(&self, cause: RunCause, what: &str) -> Failure {
         let what: String = what.chars().take(REASON_CHARS).collect();
         Failure::new(cause, format!("`{}` {what}", self.program))
     }
 
-    /// Ends the program and all it started.
+    /// Kills the program and its descendants.
     pub(super) async fn end(self) {
         drop(self.stdin);
         self.lines.end().await;

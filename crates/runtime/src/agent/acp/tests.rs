@@ -1,4 +1,4 @@
-//! Coding agents with real programs: what they are given, and what they may do wrong.
+//! Coding agents with real programs: their input, and their errors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,10 +13,10 @@ use unisono_session::tool::Contract;
 use super::*;
 use crate::agent::fixture::{Attempt, sh, task};
 
-/// Far more than any of these takes; a wait this long is a failure.
+/// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An agent in Python: `on_prompt(text)` is the test's.
+/// An agent in Python; each test supplies `on_prompt(text)`.
 const AGENT: &str = r#"
 import json, os, subprocess, sys
 def send(**message):
@@ -48,7 +48,7 @@ def main(on_prompt):
 def end(id, reason="end_turn"): send(id=id, result=dict(stopReason=reason))
 "#;
 
-/// An agent that does that with its prompt, `id` and `text`.
+/// An agent with this code for its prompt, `id` and `text`.
 fn python(prompt: &str) -> Acp {
     let body: String = prompt.lines().map(|line| format!("    {line}\n")).collect();
     script(&format!(
@@ -79,7 +79,7 @@ fn attempt(acp: &Acp) -> Attempt {
     Attempt::new(AgentKind::Acp(acp.clone()), &["where is it?", "there"])
 }
 
-/// The same run in a later attempt.
+/// A later attempt of the same run.
 fn later(attempt: &Attempt, acp: &Acp) -> Attempt {
     let mut later = self::attempt(acp);
     later.steps = attempt.session.steps();
@@ -172,7 +172,7 @@ async fn an_agent_gets_the_snapshot_its_instructions_and_the_task() {
         (&prompt["snapshot"], &prompt["shares"]),
         (&snapshot.into(), &"text".into())
     );
-    // Another attempt, or another process, takes the answer that is journaled.
+    // Another attempt or process takes the journaled answer.
     let gone = program(sh("exit 1"));
     assert_eq!(ask(&gone, &later(&asking, &gone)).await.unwrap(), answer);
 
@@ -326,7 +326,7 @@ async fn a_program_that_is_not_an_agent_fails_with_a_reason() {
         let failed = ask(&acp, &asking).await.unwrap_err();
         assert_eq!(failed.cause, cause, "{failed}");
         assert!(failed.reason.contains(says), "{failed}");
-        // It was given nothing, so a later attempt may.
+        // The agent got no prompt, so a later attempt may send it.
         assert_eq!(names(&asking), ["acp.place.1"]);
     }
     let mut nowhere = program(sh("cat"));
@@ -378,7 +378,7 @@ async fn an_interrupted_prompt_is_repeated_only_if_idempotent() {
         let answer = ask(&again, &later(&first, &again)).await.unwrap();
         assert_eq!(&*answer.text, "So.");
     }
-    // An agent that refuses before it does anything may be asked again.
+    // An agent that refuses before it does anything may be prompted again.
     let refuses = python("send(id=id, error=dict(code=-32000, message='Log in'))");
     let first = attempt(&refuses);
     let failed = ask(&refuses, &first).await.unwrap_err();
@@ -440,7 +440,7 @@ async fn a_worktree_is_kept_if_something_changed_in_it() {
         std::fs::read_to_string(place.path().join("sub/a")).unwrap(),
         "one\n"
     );
-    // The journaled answer says the same in another process.
+    // The journaled answer is the same in another process.
     assert_eq!(ask(&edits, &later(&asking, &edits)).await.unwrap(), answer);
 }
 
@@ -475,7 +475,7 @@ async fn a_worktree_with_a_commit_or_of_a_failed_run_is_kept() {
     );
     let doubt = ask(&breaks, &later(&first, &breaks)).await.unwrap_err();
     assert!(doubt.reason.contains("is kept: 1 changed file"), "{doubt}");
-    // What it left is told with the answer of the next try.
+    // The answer of the next try reports the kept worktree.
     let again = Acp {
         contract: Contract::Idempotent,
         ..works("say('So.')\nend(id)")

@@ -1,4 +1,4 @@
-//! What a coding agent does with its prompt, from its messages alone.
+//! The work of a coding agent on its prompt, derived from its messages.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use super::protocol::{
 };
 use crate::agent::command::MAX_OUTPUT_BYTES;
 
-/// Tool calls and decisions that are journaled, each; more decisions are rejections.
+/// The maximum number of journaled tool calls, and of decisions; further decisions are rejections.
 const JOURNALED: u32 = 500;
-/// Tool calls that are kept track of.
+/// The maximum number of tracked tool calls.
 const TRACKED: usize = 2_000;
-/// Bytes of the id of a call that is kept track of.
+/// The maximum number of bytes of the id of a tracked call.
 const ID_BYTES: usize = 1_000;
-/// Characters of a title.
+/// The maximum number of characters of a title.
 const TITLE_CHARS: usize = 200;
-/// Bytes of text between two notes about its growth.
+/// The number of bytes of text between two progress reports.
 const PROGRESS_EVERY: usize = 1_000;
 
 /// A tool call that has ended.
@@ -30,36 +30,36 @@ pub(super) struct EndedCall {
     pub(super) status: String,
 }
 
-/// What was decided where the agent asked.
+/// The decision about a permission request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PermissionDecision {
     pub(super) title: String,
     pub(super) kind: String,
-    /// The kind of the option that was chosen.
+    /// The kind of the chosen option.
     pub(super) decision: String,
 }
 
-/// What follows from a message.
+/// An effect of a message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
-    /// Whoever watches is told.
+    /// Report progress.
     Progress(String),
-    /// A tool call has ended, the one of that number.
+    /// Journal the tool call with this number, which has ended.
     Called(u32, EndedCall),
-    /// It is decided, the decision of that number, and then replied.
+    /// Journal the decision with this number, then send the response.
     Decided(u32, PermissionDecision, Value),
     Reply(Value),
 }
 
-/// A prompt that is worked on.
+/// A prompt in progress.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     session: String,
     allow: Vec<ToolKind>,
     text: String,
-    /// Where the text begins that follows the last tool call.
+    /// The start of the text after the last tool call.
     last: usize,
-    /// The message that the text is of.
+    /// The message id of the current text.
     message: Option<String>,
     is_broken: bool,
     calls: HashMap<String, EndedCall>,
@@ -77,7 +77,7 @@ impl Turn {
         }
     }
 
-    /// What was said after the last tool call; where that is nothing, all that was said.
+    /// The text after the last tool call, or the whole text if there is none after it.
     pub(super) fn answer(&self) -> &str {
         match self.text.get(self.last..).unwrap_or_default().trim() {
             "" => self.text.trim(),
@@ -85,15 +85,15 @@ impl Turn {
         }
     }
 
-    /// Whether the agent has begun to call a tool, or was allowed to.
+    /// Whether the agent has begun a tool call, or got a permission.
     pub(super) fn has_acted(&self) -> bool {
         self.has_acted
     }
 
-    /// What follows from a message that is no response.
+    /// Handles a message that is not a response.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The message is invalid.
     pub(super) fn take(&mut self, message: Message) -> Result<Vec<Effect>, String> {
         let method = message.method.unwrap_or_default();
         match (&*method, message.id) {
@@ -160,7 +160,7 @@ impl Turn {
         })
     }
 
-    /// Takes note of what is new of a call.
+    /// Records an update of a call.
     fn call(&mut self, update: CallUpdate) -> Vec<Effect> {
         self.has_acted = true;
         let is_known = self.calls.contains_key(&update.tool_call_id);
@@ -257,7 +257,7 @@ fn is_over(status: &str) -> bool {
     matches!(status, "completed" | "failed")
 }
 
-/// The option that allows or rejects a call, for once where there is one.
+/// The option that allows or rejects a call, preferably for this call only.
 fn choose(options: &[Choice], is_allowed: bool) -> Option<&Choice> {
     let find = |kind: &str| options.iter().find(|option| option.kind == kind);
     let allows = || find("allow_once").or_else(|| find("allow_always"));
@@ -268,7 +268,7 @@ fn choose(options: &[Choice], is_allowed: bool) -> Option<&Choice> {
     }
 }
 
-/// How far a plan is.
+/// The progress of a plan.
 fn plan(entries: &[PlanEntry]) -> String {
     let done = |entry: &&PlanEntry| entry.status == "completed";
     let done = entries.iter().filter(done).count();

@@ -1,4 +1,4 @@
-//! Tests of agents that are actors.
+//! Agents that are actors.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::Extensions;
 use crate::agent::fixture::Attempt;
 
-/// Numbers the tasks it was given since it was started, and says when it is gone.
+/// Numbers its tasks since its start, and reports its end.
 struct Counter {
     gone: mpsc::UnboundedSender<u32>,
 }
@@ -63,7 +63,7 @@ fn task(text: &str) -> Task {
     }
 }
 
-/// The kind with that actor; `lives` numbers those that were started.
+/// The kind of this actor; `lives` numbers the started actors.
 fn kinds(gone: mpsc::UnboundedSender<u32>, lives: u32) -> Extensions {
     let lives = AtomicU32::new(lives);
     Extensions::default().actor("counts", move || {

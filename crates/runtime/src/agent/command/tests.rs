@@ -1,4 +1,4 @@
-//! Tests of program agents, with real programs.
+//! Program agents, with real programs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use unisono_session::agent::{AgentKind, ContextMode, PrefixMode};
 use super::*;
 use crate::agent::fixture::{Attempt, sh, task};
 
-/// Far more than any of these programs takes; a wait this long is a failure.
+/// Much longer than any program takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn attempt(command: &Command) -> Attempt {
@@ -35,7 +35,7 @@ async fn a_program_reads_one_json_document() {
         (ContextMode::Snapshot, PrefixMode::Own),
         (ContextMode::TaskOnly, PrefixMode::Shared),
     ] {
-        // The answer is plain text: a JSON document would be taken for an answer object.
+        // The answer is plain text: a JSON document would be parsed as an answer object.
         let script = "echo got; cat";
         let mut attempt = attempt(&sh(script));
         (attempt.definition.context, attempt.definition.prefix) = (context, prefix);

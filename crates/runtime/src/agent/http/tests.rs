@@ -1,4 +1,4 @@
-//! Tests of agents behind an address, with a real server on loopback.
+//! Agents behind an address, with a real server on loopback.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use unisono_session::agent::AgentKind;
 use super::*;
 use crate::agent::fixture::{Attempt, task};
 
-/// Far more than any of these takes; a wait this long is a failure.
+/// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn serving(script: impl Into<Script>) -> FakeProvider {
@@ -20,7 +20,7 @@ async fn serving(script: impl Into<Script>) -> FakeProvider {
 fn http(server: &FakeProvider, headers: &[(&str, &str)]) -> Http {
     let headers = headers.iter();
     Http {
-        // A path that the server knows, as a provider's; here it is an agent's.
+        // A path that the server knows as a provider's; here it is an agent's.
         url: format!("{}/v1/chat/completions?tenant=a%20b", server.url()).into(),
         headers: headers
             .map(|(n, v)| ((*n).into(), (*v).into()))
@@ -165,7 +165,7 @@ async fn a_failing_server_is_called_once_per_attempt() {
     }
 }
 
-/// What a header took from the environment, in a server's answer.
+/// A value that a header took from the environment, in a server's response.
 #[tokio::test]
 async fn secrets_in_a_servers_response_are_redacted() {
     let secret = std::env::var("PATH").unwrap();

@@ -1,6 +1,6 @@
-//! What a run's own exchange weighs beside the frozen context, counted only as far as it may
-//! matter: a text never has more tokens than bytes, so an exchange whose bytes fit is not
-//! counted at all. Each step is counted once in an attempt.
+//! The size of a run's exchange beside the frozen context. It is counted only if necessary: a text
+//! has at most as many tokens as bytes, so an exchange whose bytes fit is not counted. Each step is
+//! counted once per attempt.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use unisono_session::run::{self, RunBounds, RunCause, Step};
 use super::results;
 use crate::agent::{Ctx, Failure};
 
-/// Weighs the steps of one attempt.
+/// Measures the steps of one attempt.
 pub(super) struct ExchangeMeter {
-    /// Persona, task and results: what stands before the exchange.
+    /// Persona, task and results: the texts before the exchange.
     assignment: String,
     messages: u64,
-    /// Set once the exchange is so long that its tokens decide.
+    /// Set once the exchange is so long that its tokens matter.
     room: Option<Headroom>,
     weights: Vec<Weight>,
 }
 
 impl ExchangeMeter {
-    /// Scales for the exchange that follows a first request.
+    /// A meter for the exchange after a first request.
     pub(super) fn new(first: &Request) -> ExchangeMeter {
         let (assignment, messages) = assignment(first);
         ExchangeMeter {
@@ -38,7 +38,7 @@ impl ExchangeMeter {
         }
     }
 
-    /// Weighs what was not weighed before.
+    /// Measures the new steps.
     ///
     /// # Errors
     /// The assignment alone does not fit.
@@ -56,12 +56,12 @@ impl ExchangeMeter {
         Ok(())
     }
 
-    /// The weights of the steps, or of none while their bytes fit.
+    /// The weights of the steps; empty while their bytes fit.
     pub(super) fn weights(&self) -> &[Weight] {
         &self.weights
     }
 
-    /// What the run must keep.
+    /// The limits of the run.
     pub(super) fn bounds(&self, max_turns: u32) -> RunBounds {
         RunBounds {
             max_turns,
@@ -69,8 +69,8 @@ impl ExchangeMeter {
         }
     }
 
-    /// What results of tasks that the run gave to others may have together, beside those of other
-    /// tools; none where their bytes fit.
+    /// The limit of all results of delegated tasks, beside the results of other tools; none if
+    /// their bytes fit.
     ///
     /// # Errors
     /// The assignment alone does not fit.
@@ -102,7 +102,7 @@ impl ExchangeMeter {
         Ok(Some(results_bound(left, ctx.assignment().results_reserve)))
     }
 
-    /// The step that says what the run may have from now on, where the provider found a request too large.
+    /// The step with the new limits of the run, after the provider rejected a request as too large.
     ///
     /// # Errors
     /// The assignment alone does not fit.
@@ -144,7 +144,7 @@ impl ExchangeMeter {
         self.fits_with(steps, Tokens::ZERO, ctx)
     }
 
-    /// The same with so much more.
+    /// The same with `more` additional tokens.
     fn fits_with(&self, steps: &[Arc<Step>], more: Tokens, ctx: &Ctx) -> bool {
         let limits = ctx.definition().limits;
         let texts = steps.iter().flat_map(|step| tail::countable(step));
@@ -155,7 +155,7 @@ impl ExchangeMeter {
         Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().headroom
     }
 
-    /// Finds the room that the assignment leaves.
+    /// Determines the headroom that the assignment leaves.
     async fn measure(&mut self, ctx: &Ctx) -> Result<(), Failure> {
         let counted = ctx.count(vec![self.assignment.clone()]).await;
         let needed = counted.into_iter().sum::<Tokens>();
@@ -174,13 +174,13 @@ impl ExchangeMeter {
     }
 }
 
-/// Whether something of the run's exchange had to leave before: then its tokens decide.
+/// Whether a part of the exchange was removed before: then its tokens matter.
 fn is_narrowed(steps: &[Arc<Step>]) -> bool {
     let mut steps = steps.iter();
     steps.any(|step| matches!(**step, Step::Narrowed { .. } | Step::Summarised { .. }))
 }
 
-/// The room that an assignment of so many tokens leaves, or why it does not fit.
+/// The headroom that an assignment of this size leaves; an error if it does not fit.
 pub(crate) fn headroom(
     of: &RunAssignment,
     messages: u64,
@@ -199,8 +199,8 @@ pub(crate) fn headroom(
     Ok(Headroom::new(room, limits.max_output, limits.per_message))
 }
 
-/// What an agent is told besides the context and its own exchange, the schema of its answer
-/// included, and as how many messages.
+/// The text beside the context and the exchange, including the schema of the answer, and its number
+/// of messages.
 pub(crate) fn assignment(request: &Request) -> (String, u64) {
     let persona = &request.persona;
     let allowed: Vec<&str> = request.allowed.iter().map(|name| &**name).collect();

@@ -1,7 +1,7 @@
-//! What a model is shown of results that others hand its agent: what fits beside the context.
+//! The results of other agents in a model's prompt, limited to the headroom beside the context.
 //!
-//! What is cut follows from the results, the definition and the room that the context leaves, so
-//! that the same request is made again.
+//! The cut depends only on the results, the definition and the headroom, so that the same request
+//! can be built again.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::meter::{self, ExchangeMeter};
 use crate::agent::{Ctx, Failure, request};
 use crate::tools::{CallOutcome, READ_MESSAGE};
 
-/// The first request of a run with as much of its results as fits. `count` counts texts as the
-/// definition's model does, each at most.
+/// The first request of a run with as much of its results as fits. `count` returns upper bounds of
+/// tokens for the definition's model.
 ///
 /// # Errors
-/// Its role and task alone do not fit, with the numbers.
+/// Role and task alone do not fit; the reason contains the numbers.
 pub(crate) async fn first_request<F, C>(
     assignment: &RunAssignment,
     prefix: Prefix,
@@ -94,7 +94,7 @@ where
     }
 }
 
-/// What a model is told of a result, as it is counted.
+/// The text of a result, as it is counted.
 pub(super) fn full_text(delegated: &Delegated) -> String {
     let (text, end) = describe(delegated);
     format!("{text}{end}")
@@ -143,7 +143,7 @@ fn can_read_results(assignment: &RunAssignment) -> bool {
         && tool::allows(&assignment.definition.tools, READ_MESSAGE)
 }
 
-/// What calls came back with, with as much as fits of what other agents brought.
+/// The results of calls, with as much of other agents' results as fits.
 ///
 /// # Errors
 /// The assignment alone does not fit.

@@ -1,5 +1,5 @@
-//! A summary of a run's first rounds, for the step that replaces them: quotes, so that it needs no
-//! model and the same rounds give the same text.
+//! A summary of a run's first rounds, for the step that replaces them. It consists of quotes, so it
+//! needs no model and the same rounds give the same text.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use unisono_session::run::{RunCause, Step};
 
 use crate::agent::{Ctx, Failure};
 
-/// Steps have no day.
+/// Steps have no date.
 const NO_DAY: Timestamp = Timestamp(0);
-/// Tokens that a note and a summary may have more when joined.
+/// The maximum number of additional tokens when a note and a summary are joined.
 const JOINT: u64 = 8;
 
-/// The step that stands for the first `replaced` ones, at most `cap` as it is shown.
+/// The step that replaces the first `replaced` steps, at most `cap` tokens in the prompt.
 ///
 /// # Errors
-/// The counts of the model's tokens cannot be had.
+/// The model's tokens cannot be counted.
 pub(super) async fn step(
     steps: &[Arc<Step>],
     replaced: usize,
@@ -44,8 +44,8 @@ pub(super) async fn step(
     })
 }
 
-/// Quotes from the steps and from an earlier summary among them. The model is shown at most `cap`
-/// tokens of them.
+/// Quotes from the steps and from an earlier summary among them, at most `cap` tokens in the
+/// prompt.
 fn quotes(
     steps: &[Arc<Step>],
     task: &str,
@@ -78,7 +78,7 @@ fn quotes(
     }
 }
 
-/// What each step said, under the number of its reply; nothing of steps beside the exchange.
+/// The texts of each step, under the number of its reply; none for steps outside the exchange.
 fn numbered(steps: &[Arc<Step>]) -> impl Iterator<Item = Option<(Ordinal, Role, Vec<Part>)>> {
     let mut number = Ordinal(0);
     steps.iter().map(move |step| match &**step {

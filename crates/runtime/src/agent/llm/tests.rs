@@ -1,4 +1,4 @@
-//! Tests of the model-driven agent.
+//! The model-driven agent.
 
 mod budget;
 mod fallback;
@@ -200,7 +200,7 @@ async fn an_empty_reply_is_an_answer_if_the_clients_options_caused_it() {
         (Act::say("\nEND"), vec!["\n".into()], None, Some(false)),
         (empty(Stop::Complete), vec!["\n".into()], None, Some(false)),
         (empty(Stop::CutOff), vec![], own_limit, Some(true)),
-        // What is not of their making is no answer.
+        // An empty reply for another reason is not an answer.
         (empty(Stop::CutOff), vec![], Some(Tokens(5_000)), None),
         (empty(Stop::CutOff), vec![], None, None),
         (empty(Stop::Complete), vec![], own_limit, None),
@@ -232,7 +232,7 @@ async fn a_reply_that_was_cut_off_is_partial() {
     assert_eq!(answer.partial.as_deref(), Some(why));
 }
 
-/// A server with one lane: each of its requests waits for those before it.
+/// A server with one lane: each request waits for the earlier ones.
 #[derive(Clone, Default)]
 struct OneLane(Arc<tokio::sync::Mutex<()>>);
 
@@ -255,7 +255,7 @@ async fn time_spent_waiting_for_earlier_requests_does_not_count() {
     let model = OneLane::default();
     let mut runs = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        // Each has a limit of its own.
+        // Each attempt has its own limit.
         let mut attempt = attempt();
         attempt.models = Models::default().with("test/scripted", model.clone());
         runs.spawn(async move {
@@ -559,7 +559,7 @@ async fn a_structured_answer_must_fit_its_schema() {
             (found, _) => panic!("{said}: {found:?}"),
         }
     }
-    // What was cut off is an answer in part, and says so.
+    // A reply that was cut off is a partial answer, with the reason.
     let cut = match Act::say("{\"late\":") {
         Act::Reply(reply) => Act::Reply(Reply {
             stop: Stop::CutOff,

@@ -1,4 +1,4 @@
-//! How long the compaction of a turn takes, and whom a summariser's place is given to.
+//! The duration of a turn's compaction, and the next user of a released permit.
 
 use unisono_context::policy::Tiers;
 use unisono_model::language::Fallback;
@@ -7,7 +7,7 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Each tenth of the conversation's messages begins a topic.
+/// Every tenth message of the conversation begins a topic.
 pub(super) fn tiered(stage: &Stage) -> NewTurn {
     let id = MessageId::from_u128(clock::new_id());
     NewTurn {

@@ -1,5 +1,5 @@
-//! What a person wishes about the summary they ask for: who writes it, and what is done where
-//! nobody does.
+//! A person's options for a requested summary: the summariser, and the action if no model writes
+//! it.
 
 use super::*;
 

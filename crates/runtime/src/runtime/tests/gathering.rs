@@ -1,19 +1,19 @@
-//! Which decisions go to the disk together.
+//! Decisions that are written to the disk together.
 
 use super::*;
 use crate::load::Observer;
 
 const DELEGATES: usize = 8;
 
-/// What was committed, group by group.
+/// The committed groups of facts.
 type Groups = mpsc::UnboundedReceiver<Vec<Fact>>;
 
-/// A runtime whose commits are told.
+/// A runtime whose commits are observed.
 async fn watched(agent: &Gated) -> (Runtime, Groups) {
     let (sender, groups) = mpsc::unbounded_channel();
     let observer = Observer::new(move |_, events| {
         let facts = events.iter().map(|event| event.fact.clone());
-        // The test may have seen enough.
+        // The test may have ended.
         let _ = sender.send(facts.collect());
     });
     let options = Options {
@@ -23,7 +23,7 @@ async fn watched(agent: &Gated) -> (Runtime, Groups) {
     (start(agent, options).await, groups)
 }
 
-/// A turn whose agents are all at work.
+/// A turn whose agents are all active.
 async fn at_work(runtime: &Runtime, agent: &Gated) -> (Handle, TurnId) {
     let handle = runtime.create(conversation(4)).await.unwrap();
     let turn = turn(&gated(), DELEGATES);
@@ -42,7 +42,7 @@ fn ends(facts: &[Fact]) -> usize {
     ends.count()
 }
 
-/// The next group in which a run ended.
+/// The next group with the end of a run.
 async fn next_ends(groups: &mut Groups) -> Vec<Fact> {
     loop {
         let group = tokio::time::timeout(PATIENCE, groups.recv()).await;
@@ -86,8 +86,8 @@ async fn an_end_is_on_disk_soon_while_others_continue() {
     runtime.shutdown().await;
 }
 
-/// Lets one agent end. No time passes while there is something to do, so its end is decided then,
-/// and held back still.
+/// Releases one agent. No time passes while there is work, so its end is decided then, and still
+/// held back.
 async fn ends_one(agent: &Gated) {
     agent.concurrency.add_permits(1);
     for _ in 0..1_000 {
@@ -95,7 +95,7 @@ async fn ends_one(agent: &Gated) {
     }
 }
 
-/// What the journal has after that event.
+/// The journal after this event.
 async fn after(journal: &Journal, id: SessionId, seq: u64) -> Vec<Fact> {
     let events = journal.read(id, seq + 1, 10).await.unwrap();
     let facts = events.into_iter().map(|(_, event)| event.fact);

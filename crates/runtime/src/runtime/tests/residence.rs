@@ -1,4 +1,4 @@
-//! Sessions in memory are bounded, those that are deleted leave, and followers keep none there.
+//! Sessions in memory are limited, deleted ones leave, and followers keep none in memory.
 
 use super::*;
 use crate::ResidenceBounds;
@@ -35,7 +35,7 @@ async fn the_least_recently_used_session_leaves_if_there_are_too_many() {
             () = last.left_memory() => panic!("it was used last"),
         }
     }
-    // Each is as it was when it is asked for again.
+    // Each is unchanged when it is opened again.
     let messages = idle[0].inspect(|state| state.tree().len()).await.unwrap();
     assert_eq!(messages, 4);
     agent.release();
@@ -49,7 +49,7 @@ async fn sessions_leave_if_they_are_too_large_together() {
     let first = runtime.create(conversation(40)).await.unwrap();
     let second = runtime.create(conversation(40)).await.unwrap();
     left(&first).await;
-    // One that is too large by itself can be worked with.
+    // A session that exceeds the limit by itself can be used.
     let large = runtime.create(conversation(400)).await.unwrap();
     left(&second).await;
     let messages = large.inspect(|state| state.tree().len()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_follower_survives_unloading_without_preventing_it() {
             break;
         }
     }
-    // Somebody who comes late reads the same from the journal.
+    // A late follower reads the same from the journal.
     let mut late = handle.events(known).await.unwrap();
     for seq in known + 1..=next {
         assert_eq!(late.next().await.unwrap().unwrap().0, seq);

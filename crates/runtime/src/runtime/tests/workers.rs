@@ -1,12 +1,12 @@
-//! Workers that are given one attempt after the other.
+//! Workers with several attempts, one after the other.
 
 use unisono_context::AgentId;
 use unisono_session::machine::DelegateCall;
 
 use super::*;
 
-/// Its first attempt leaves work behind that goes on when it is told to, and lends the place of
-/// the attempt. Later ones are those of a gated agent.
+/// Its first attempt leaves work behind that continues later and yields the permit of the attempt.
+/// Later attempts are those of a gated agent.
 #[derive(Clone)]
 struct Leaver {
     gated: Gated,
@@ -92,7 +92,7 @@ async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
     runtime.shutdown().await;
 }
 
-/// Panics the first time, with a worker that has carried out another attempt before.
+/// Panics the first time, on a worker that has carried out another attempt before.
 #[derive(Clone, Default)]
 struct Fragile(Arc<AtomicU32>);
 

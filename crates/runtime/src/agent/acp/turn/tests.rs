@@ -1,4 +1,4 @@
-//! Tests of what follows from an agent's messages.
+//! Effects of an agent's messages.
 
 use serde_json::json;
 
@@ -239,7 +239,7 @@ fn other_requests_are_refused_and_invalid_ones_are_errors() {
     );
     let wrong = turn.take(update(json!({"sessionUpdate": "agent_message_chunk"})));
     assert!(wrong.unwrap_err().contains("sent an invalid update"));
-    // What is only shown may be garbled.
+    // An invalid update that is only shown is ignored.
     let plan = turn.take(update(json!({"sessionUpdate": "plan", "entries": null})));
     assert!(plan.unwrap().is_empty());
     let long = call(&"x".repeat(2_000), json!({"status": "completed"}));

@@ -1,12 +1,12 @@
-//! Calls that are reserved first: what they may take, how they are settled, and the last one.
+//! Reserved calls: their maximum use, their settlement, and the last call.
 
 use super::*;
 
 const SPENT: &str = "budget_exceeded: the turn's budget of 100 tokens has 7 left";
-/// The same, beside its cause.
+/// The same, without its cause.
 const SHORT: &str = "the turn's budget of 100 tokens has 7 left";
 
-/// An attempt whose calls are reserved first, answered so.
+/// An attempt with reserved calls and these answers to the reservations.
 fn bounded(answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>) -> Attempt {
     let mut attempt = attempt();
     attempt.bounded = true;
@@ -22,7 +22,7 @@ async fn a_limited_call_is_reserved_at_its_worst_case_and_settled_by_its_step() 
     let (asked, settled) = attempt.session.calls();
     let numbers: Vec<u32> = asked.iter().map(|ask| ask.call).collect();
     assert_eq!(numbers, [1, 2]);
-    // A token a byte: persona, task and the longest output at least.
+    // One token per byte: persona, task and the longest output at least.
     assert!(asked[0].tokens > Tokens(4_096 + 40), "{asked:?}");
     let (last, _) = asked[0].last.unwrap();
     assert!(
@@ -126,11 +126,11 @@ async fn a_prepaid_cost_is_a_step_at_once() {
         run(&attempt, &before(fallback, then)).await.unwrap_err();
         assert_eq!(*attempt.session.steps()[0], by(fallback));
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
-        // What was reserved for it is charged with the step; the request itself cost nothing.
+        // Its reservation is charged with the step; the request itself cost nothing.
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
     }
 
-    // One that is given up meanwhile.
+    // A call that is dropped.
     let attempt = bounded([Ok(None)]);
     let model = before(None, Act::Hang);
     let given_up = async {
@@ -145,7 +145,7 @@ async fn a_prepaid_cost_is_a_step_at_once() {
     assert_eq!(*attempt.session.steps()[0], by(None));
     assert_eq!(attempt.session.calls().1, [(1, CallEnd::Lost)]);
 
-    // The next attempt asks as if nothing had been: what its replies used is its own.
+    // The next attempt starts afresh: the usage of its replies is its own.
     let mut again = super::tests::attempt();
     again.steps = attempt.session.steps();
     let mut ctx = again.clone();

@@ -1,4 +1,4 @@
-//! The last reply of a model that stood in: a step, from which an attempt after a crash ends the run.
+//! The last reply of a fallback: a step, from which an attempt after a crash ends the run.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn instead(act: Act) -> Act {
     }
 }
 
-/// What the run ends with, and with what a later attempt does that is asked no model.
+/// The ending of the run, and the ending of a later attempt that calls no model.
 async fn twice(mut attempt: Attempt, model: &Scripted) -> [Answer; 2] {
     let first = run(&attempt, model).await.unwrap();
     attempt.steps = attempt.session.steps();
@@ -81,7 +81,7 @@ async fn a_rejected_fallback_reply_is_charged_by_model_and_retried() {
         });
         let steps = attempt.session.steps();
         assert_eq!(steps, [Arc::new(spent)]);
-        // It is charged with the step; what else was reserved for it is free.
+        // It is charged with the step; the rest of its reservation is released.
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
 

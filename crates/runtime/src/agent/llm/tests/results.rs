@@ -1,5 +1,4 @@
-//! What an agent is shown of results that others hand it, where its room is narrow, and an answer
-//! that says nothing. A token is a byte.
+//! Results of other agents in a narrow headroom, and empty answers. One token per byte.
 
 use unisono_context::AgentId;
 use unisono_model::prompt::Outcome;
@@ -23,7 +22,7 @@ fn delivered(n: usize, text: &str) -> DelegateResult {
     }
 }
 
-/// A lead whose room is so narrow, and that was handed these texts.
+/// A lead with this headroom and these results.
 fn lead(room: u64, texts: &[&str]) -> Attempt {
     let mut attempt = Attempt::new(AgentKind::Llm, &["what was said"]);
     attempt.definition.limits.max_output = Tokens(100);
@@ -60,7 +59,7 @@ async fn a_lead_answers_with_results_of_any_size() {
             first.contains(r#"read_message {"result":"delegate_2","skip":"#),
             "{first}"
         );
-        // Another attempt is sent the same.
+        // Another attempt sends the same.
         let again = Scripted::new([Act::say("joined")]);
         run(&attempt, &again).await.unwrap();
         assert_eq!(again.requests()[0].results, request.results);
@@ -137,7 +136,7 @@ async fn the_rest_of_a_result_is_read() {
 
 #[tokio::test]
 async fn an_empty_answer_is_a_failure_and_no_step() {
-    // There is room for a last call only, and the model calls a tool in spite of it.
+    // There is headroom for a last call only, and the model calls a tool nevertheless.
     let attempt = lead(120, &[]);
     let model = Scripted::new([Act::call(&[("recall", r#"{"n":1}"#)])]);
     let failure = run(&attempt, &model).await.unwrap_err();
@@ -151,7 +150,7 @@ async fn an_empty_answer_is_a_failure_and_no_step() {
     assert!(failure.cause.is_retryable());
     let steps = attempt.session.steps();
     assert!(steps.iter().all(|step| step.reply().is_none()), "{steps:?}");
-    // One that says something is taken for what it is.
+    // A reply with a text is used.
     let said = match Act::call(&[("recall", r#"{"n":1}"#)]) {
         Act::Reply(reply) => Act::Reply(Reply {
             text: "so far".into(),

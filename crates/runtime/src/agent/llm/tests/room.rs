@@ -1,9 +1,9 @@
-//! What of its exchange an agent is shown, where its room is narrow.
+//! The exchange of an agent in a narrow headroom.
 
 use super::*;
 
 /// An agent whose model replies in 100 tokens, on a conversation of one message of a thousand
-/// characters. A token is a byte; its assignment has 77.
+/// characters. One token per byte; its assignment has 77.
 fn narrow(room: u64) -> Attempt {
     let mut attempt = Attempt::new(AgentKind::Llm, &[&"x".repeat(1_000)]);
     attempt.definition.limits.max_output = Tokens(100);
@@ -11,7 +11,7 @@ fn narrow(room: u64) -> Attempt {
     attempt
 }
 
-/// Reads the message so many times, then answers.
+/// Reads the message this number of times, then answers.
 fn reads(times: usize) -> Scripted {
     Scripted::by(move |request| match request.exchange.len() {
         moves if moves < 2 * times => Act::call(&[("recall", r#"{"n":1}"#)]),
@@ -19,7 +19,7 @@ fn reads(times: usize) -> Scripted {
     })
 }
 
-/// The results a model was shown, each by its beginning.
+/// The results in a request, each by its beginning.
 fn shown(request: &Request) -> Vec<String> {
     let results = request.exchange.iter().filter_map(|said| match said {
         Exchange::Results(results) => Some(&results[0].content),
@@ -123,7 +123,7 @@ async fn a_rejected_request_is_sent_once_more_with_less() {
     assert_eq!(requests.len(), 4);
     assert_eq!(shown(&requests[2]).len(), 2);
     assert!(shown(&requests[3])[0].starts_with("[tool result: 1013 tokens"));
-    // What was found is a step: another attempt sends less at once, and whoever looks back too.
+    // The new headroom is a step: another attempt and a replay send less at once.
     let mut steps = attempt.session.steps();
     let narrowed = |step: &Arc<Step>| matches!(**step, Step::Narrowed { .. });
     let at = steps.iter().position(narrowed).unwrap();
@@ -150,7 +150,7 @@ async fn a_rejected_request_is_sent_once_more_with_less() {
 
 #[tokio::test]
 async fn a_smaller_window_leads_to_one_request_with_a_shorter_reply() {
-    // A window of 8,192 tokens that was taken for 128,000.
+    // A window of 8,192 tokens that was assumed to be 128,000.
     let limit = Some(Tokens(8_192));
     let strict = |most: u64| {
         Scripted::by(move |request| match request.max_output.0 {
@@ -174,7 +174,7 @@ async fn a_smaller_window_leads_to_one_request_with_a_shorter_reply() {
         "{asked:?}"
     );
     assert_eq!(requests[1].wrap_up, None);
-    // Another attempt asks for no more.
+    // Another attempt asks for the same maximum reply.
     let mut again = attempt.clone();
     again.session = Default::default();
     again.steps = attempt.session.steps();
@@ -197,7 +197,7 @@ async fn a_long_run_continues_with_a_summary_of_its_oldest_rounds() {
         attempt.steps = steps.to_vec();
         attempt
     };
-    // Each of 60 rounds says 300 bytes, and reads a thousand.
+    // Each of 60 rounds has 300 bytes of text, and reads a thousand.
     let talking = |said: usize| {
         let round = std::sync::atomic::AtomicUsize::new(said);
         Scripted::by(move |_| {
